@@ -2,9 +2,9 @@
 
     python benchmarks/finetune.py [--seeds 3] [--sets questions stories opposites] [--threads 1]
 
-A run as the page makes it, its snapshots and answers included, in one process of so many threads. Seconds are those of the processor, so that
-others on the machine count little. Losses in nats a
-token of the answers, bits per byte of the bundled story.
+A run as the page makes it, its snapshots and answers included, in one process of so many threads. Seconds are those of
+the processor, so that others on the machine count little. Losses in nats a token of the answers, bits per byte of the
+bundled story.
 """
 
 import argparse

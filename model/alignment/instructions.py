@@ -11,7 +11,7 @@ import numpy as np
 from model.errors import InputError
 from model.strict_json import parse
 from model.text.tokenizer import Tokenizer
-from model.training.data import Batch, HeldOut, Source, end_of_text
+from model.training.data import END_OF_TEXT, Batch, HeldOut, Source, end_of_text
 from model.training.tasks import IGNORE
 
 _KEYS = {"instruction", "input", "output"}
@@ -119,15 +119,20 @@ def prompt_ids(example: Example, tokenizer: Tokenizer, template: str = TEMPLATE)
     return [*begin, *tokenizer.encode_ids(prompt_text(example, template))]
 
 
-def to_ids(example: Example, tokenizer: Tokenizer, end: int, template: str = TEMPLATE) -> tuple[list[int], int]:
-    """The ids of prompt, answer and end of text, and the length of the prompt."""
-    prompt = prompt_ids(example, tokenizer, template)
-    return [*prompt, *tokenizer.encode_ids(answer_text(example, template)), end], len(prompt)
+def to_ids(example: Example, tokenizer: Tokenizer, end: int | None, template: str = TEMPLATE) -> tuple[list[int], int]:
+    """The ids of prompt, answer and end of text, and the length of the prompt; without the end where there is none."""
+    prompt, ends = prompt_ids(example, tokenizer, template), [] if end is None else [end]
+    return [*prompt, *tokenizer.encode_ids(answer_text(example, template)), *ends], len(prompt)
 
 
 def end_of(tokenizer: Tokenizer) -> int:
     """The token that ends an answer: the vocabulary's own end. Raises InputError for a vocabulary without one."""
     return end_of_text(tokenizer) if tokenizer.eos_id is None else tokenizer.eos_id
+
+
+def has_end(tokenizer: Tokenizer) -> bool:
+    """Whether a vocabulary has a token that ends an answer; without one, a model cannot be fine-tuned."""
+    return tokenizer.eos_id is not None or END_OF_TEXT in tokenizer.special
 
 
 # --- rows ------------------------------------------------------------------------------------------

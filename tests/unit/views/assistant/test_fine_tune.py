@@ -129,7 +129,7 @@ def test_a_run_that_ran_away_says_so_and_what_was_kept(playground):
 
 def test_the_endpoint_scores_the_answer_alone(lm):
     there = opened(serving(lm))
-    found = view.masked_losses(there, "Say it.", "ho", "ha")
+    found = view.masked_losses(there, "Say.", "ho", "ha", template="Q {instruction} A")
     scored = [each["loss"] for each in found["tokens"] if each["scored"]]
     assert found["tokens"][0]["loss"] is None and len(found["tokens"]) == found["prompt"] + len(scored)
     assert found["loss"] == pytest.approx(sum(scored) / len(scored), rel=1e-5)

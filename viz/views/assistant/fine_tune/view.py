@@ -11,6 +11,7 @@ from model.alignment.instructions import (
     Example,
     check_template,
     end_of,
+    has_end,
     parse_examples,
     prompt_text,
     to_ids,
@@ -18,7 +19,6 @@ from model.alignment.instructions import (
 from model.alignment.lora import MATRICES, Lora
 from model.alignment.tuning import RATE, TuneJob, default_recipe, token_losses
 from model.errors import InputError, say
-from model.gpt.trace import check_length
 from model.training.job import MOST_SEED, RATES, Limits
 from viz.api.endpoint import Endpoint
 from viz.seam.live_runs import about, again, failure, follow, own_run, wish
@@ -115,7 +115,7 @@ class Masked:
 
 
 def measure_masked(scene: Scene, settings: Settings) -> Masked:
-    """The losses of one example under the loaded model. Raises InputError for one that does not fit."""
+    """The losses of one example under the loaded model. Raises InputError for a bad template."""
     check_template(settings.template)
     rows = examples_of(settings)
     one = rows[min(int(settings.shown), len(rows)) - 1]
@@ -123,10 +123,10 @@ def measure_masked(scene: Scene, settings: Settings) -> Masked:
 
 
 def masked(scene: Scene, example: Example, template: str) -> Masked:
-    """The losses of an example in a template under the loaded model."""
+    """The losses of an example in a template under the loaded model; what does not fit its context is left out."""
     tokenizer = scene.model.tokenizer
-    ids, prompt = to_ids(example, tokenizer, end_of(tokenizer), template)
-    check_length(len(ids), min(scene.model.config.n_ctx, scene.limit))
+    ids, prompt = to_ids(example, tokenizer, end_of(tokenizer) if has_end(tokenizer) else None, template)
+    ids = ids[: min(scene.model.config.n_ctx, scene.limit)]
     return Masked(tuple(tokenizer.piece(n) for n in ids), prompt, token_losses(scene.model.model, ids))
 
 
@@ -265,18 +265,19 @@ def masked_losses(scene: Scene, instruction: str, output: str, input: str = "", 
 
     Returns:
         tokens: for each token its text, whether it is scored, and its loss (nats), null for the first. loss: the mean
-        over those that are scored. prompt: how many tokens the prompt has.
+        over those that are scored. prompt: how many tokens the prompt has. What does not fit the model's context is
+        left out.
     """
     check_template(template)
     if not instruction or not output:
         raise InputError("An example has an instruction and an answer.", "", "Give both.")
     found = masked(scene, Example(instruction, input, output), template)
-    losses = [None, *found.losses.tolist()]
+    losses, scored = [None, *found.losses.tolist()], found.losses[found.prompt - 1 :]
     rows = [
         {"text": piece, "scored": at >= found.prompt, "loss": loss}
         for at, (piece, loss) in enumerate(zip(found.pieces, losses, strict=True))
     ]
-    return {"tokens": rows, "loss": float(found.losses[found.prompt - 1 :].mean()), "prompt": found.prompt}
+    return {"tokens": rows, "loss": float(scored.mean()) if len(scored) else None, "prompt": found.prompt}
 
 
 VIEW = View(
