@@ -7,7 +7,7 @@ from typing import Any
 from model.errors import PlaygroundError
 from viz.seam.notices import notice
 from viz.seam.view import Event, Models, Payload, Visit
-from viz.server.training_process import LiveRun
+from viz.server.training_process import Failed, LiveRun
 from viz.words import words
 
 EVERY = 0.6  # seconds between two pieces
@@ -82,7 +82,7 @@ def about(run: LiveRun, have: tuple[int, int]) -> Payload:
 
 def failure(run: LiveRun, language: str) -> Payload:
     """Why a run failed, in the reader's language."""
-    told, catalogue = run.failure, words(language)
+    told, catalogue = run.failure or Failed(""), words(language)
     if not told.what:
         return {"text": catalogue["training.lab.failed"], "hint": catalogue["notice.failed_hint"]}
     shown = notice(PlaygroundError(told.what, told.got, told.hint), language)

@@ -13,7 +13,7 @@ from tests.support.visitor import expect
 
 pytestmark = pytest.mark.browser
 
-SOON = 120_000  # milliseconds; a new process imports for some seconds, on a busy machine for longer
+SOON = 240_000  # milliseconds; a new process imports for some seconds, on a busy machine for longer
 HOSTILE = "<img src=x onerror=alert(1)> \u202e {input}"
 
 
