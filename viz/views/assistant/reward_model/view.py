@@ -48,7 +48,7 @@ def as_it_is(words, option: str) -> str:
 
 SOURCE = Choice("source", ("rule", "page"))
 RULE = Text("rule", "sentiment", max_length=600, when={"source": ("rule",)})
-COUNT = Choice("count", ("10", "20", "40"), default="20", label=as_it_is, when={"source": ("rule",)})
+COUNT = Choice("count", ("10", "20", "40"), default="40", label=as_it_is, when={"source": ("rule",)})
 LEARNS = Choice("learns", ("body", "head"))
 STEPS = Choice("steps", ("20", "40", "80"), default="40", label=as_it_is)
 SEED = Number("seed", 0, 1_000_000, 0)
