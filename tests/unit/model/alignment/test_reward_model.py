@@ -235,7 +235,9 @@ def test_words_are_left_out_and_replaced_one_at_a_time(lm):
     np.testing.assert_allclose(found.without, expected[1:4], atol=1e-4)
     np.testing.assert_allclose(found.instead, expected[4:], atol=1e-4)
     np.testing.assert_allclose(found.carried, expected[0] - expected[1:4], atol=1e-4)
-    assert np.isnan(change_words(reward, encode, "a").instead).all()
+    alone = change_words(reward, lambda text: lm.encode(text).ids, "a")  # a space stands for no text
+    assert np.isnan(alone.instead).all()
+    assert alone.without[0] == pytest.approx(float(reward.score_ids([encode(" ")])[0]), abs=1e-4)
 
 
 def test_a_text_without_words_is_refused(lm):
