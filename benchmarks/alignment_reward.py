@@ -1,4 +1,4 @@
-"""The default reward model of the page, with several seeds: python -m benchmarks.alignment_reward [--seeds N]
+"""The default reward model of the page, with several seeds: python -m benchmarks.alignment_reward [--seeds N ...]
 
 For each rule and seed: TinyGPT writes the pairs, the rule chooses, the head alone or the whole model learns. Prints a
 row of RESULTS.md each: pairs, ties, accuracy on pairs of held-out prompts, seconds (by the clock and of the processor).
@@ -18,18 +18,19 @@ from model.api import load_model
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--pairs", type=int, default=20)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--pairs", type=int, default=40)
     parser.add_argument("--tokens", type=int, default=24)
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--rules", nargs="+", default=["sentiment", "length: 15"])
+    parser.add_argument("--what", nargs="+", choices=("head", "body"), default=["head", "body"])
     options = parser.parse_args()
     lm = load_model("tinygpt")
     print("| rule | what learns | pairs | ties | held-out accuracy, seeds | mean | seconds | of the processor |")
     print("|---|---|---|---|---|---|---|---|")
     for rule in options.rules:
-        found: dict[bool, list[tuple]] = {False: [], True: []}
-        for seed in range(options.seeds):
+        found: dict[bool, list[tuple]] = {what == "body": [] for what in options.what}
+        for seed in options.seeds:
             made, wrote = timed(lambda s=seed, r=rule: written(lm, r, options, s))
             for body in found:
                 recipe = RewardRecipe(body=body, steps=options.steps, seed=seed)

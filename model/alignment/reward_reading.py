@@ -52,7 +52,8 @@ def change_words(
         texts += [text[: each.start()] + instead + text[each.end() :] for each in found]
     rewards = []
     for at in range(0, len(texts), 16):
-        rewards.append(reward.score_ids([encode(each) or encode(" ") for each in texts[at : at + 16]]).numpy())
+        # Without its only word a text is empty; a space stands for it.
+        rewards.append(reward.score_ids([list(encode(each or " ")) for each in texts[at : at + 16]]).numpy())
         progress(min(at + 16, len(texts)), len(texts), "")
     numbers = np.concatenate(rewards)
     n = len(found)

@@ -1,6 +1,7 @@
 // Which text is better: two cards to choose from by click or arrow key, and the pairs so far as a table.
 //
 // payload of "preferences": { words, most, longest, ruled, model, rules [[name, help]], chosen, start, range | wrong }
+import { save } from "../../export/files.js";
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { add, asLines, clear, desk, edit, fromLines, listed, onPairs, pairs, remove } from "./pairs.js";
@@ -111,12 +112,7 @@ define("preferences", (root) => {
   });
 
   // --- files ---
-  const save = () => {
-    const link = el("a", "", "", { download: "pairs.jsonl" });
-    link.href = URL.createObjectURL(new Blob([asLines()], { type: "application/jsonl" }));
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-  };
+  const keep = () => save("pairs.jsonl", new Blob([asLines()], { type: "application/jsonl" }));
   file.onchange = async () => {
     const [chosen] = file.files;
     file.value = "";
@@ -172,7 +168,7 @@ define("preferences", (root) => {
       fill(words.counts, { n: pairs.length, person: by("person"), rule: by("rule") }),
     );
     const agreed = el("span", "pg-muted", agreement && by("person") ? fill(words.agreement, agreement) : "");
-    const saving = button(words.save, save),
+    const saving = button(words.save, keep),
       clearing = button(words.clear, clear);
     saving.disabled = clearing.disabled = !pairs.length;
     head.replaceChildren(

@@ -19,6 +19,7 @@ from model.alignment.reward_model import (
     accuracy,
     calibration,
     copied,
+    interval,
     last_states,
     pair_loss,
     train,
@@ -149,6 +150,12 @@ def test_calibration_by_hand():
     assert accuracy(np.array([1.0, -1, 0, 2])) == 0.625 and math.isnan(accuracy(np.array([])))
 
 
+def test_the_interval_of_a_share_by_hand():
+    assert interval(1.0, 1) == pytest.approx((0.20655, 1.0), abs=1e-4)  # 1 / (1 + z^2) for the lower end
+    assert interval(0.5, 100) == pytest.approx((0.40383, 0.59617), abs=1e-4)
+    assert all(map(math.isnan, interval(math.nan, 0)))
+
+
 @given(st.lists(st.floats(-1e3, 1e3), max_size=30))
 def test_calibration_counts_every_pair(margins):
     found = calibration(np.array(margins, np.float32))
@@ -228,7 +235,9 @@ def test_words_are_left_out_and_replaced_one_at_a_time(lm):
     np.testing.assert_allclose(found.without, expected[1:4], atol=1e-4)
     np.testing.assert_allclose(found.instead, expected[4:], atol=1e-4)
     np.testing.assert_allclose(found.carried, expected[0] - expected[1:4], atol=1e-4)
-    assert np.isnan(change_words(reward, encode, "a").instead).all()
+    alone = change_words(reward, lambda text: lm.encode(text).ids, "a")  # a space stands for no text
+    assert np.isnan(alone.instead).all()
+    assert alone.without[0] == pytest.approx(float(reward.score_ids([encode(" ")])[0]), abs=1e-4)
 
 
 def test_a_text_without_words_is_refused(lm):

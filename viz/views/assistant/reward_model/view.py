@@ -15,6 +15,7 @@ from model.alignment.reward_model import (
     RewardRecipe,
     accuracy,
     calibration,
+    interval,
     pair_ids,
     train,
 )
@@ -47,7 +48,7 @@ def as_it_is(words, option: str) -> str:
 
 SOURCE = Choice("source", ("rule", "page"))
 RULE = Text("rule", "sentiment", max_length=600, when={"source": ("rule",)})
-COUNT = Choice("count", ("10", "20", "40"), default="20", label=as_it_is, when={"source": ("rule",)})
+COUNT = Choice("count", ("10", "20", "40"), default="40", label=as_it_is, when={"source": ("rule",)})
 LEARNS = Choice("learns", ("body", "head"))
 STEPS = Choice("steps", ("20", "40", "80"), default="40", label=as_it_is)
 SEED = Number("seed", 0, 1_000_000, 0)
@@ -299,11 +300,11 @@ def facts(seen: Seen) -> Payload:
     """How it did, in words."""
     words, found = seen.here, seen.result
     last = found.looks[-1]
-    n = len(found.margins)
-    share = accuracy(found.margins)
-    error = math.sqrt(max(share * (1 - share), 1e-9) / n) if n else 0.0
+    share, n = accuracy(found.margins), len(found.margins)
+    values = {"share": percent(share), "n": whole(n)}
+    values |= dict(zip(("low", "high"), map(percent, interval(share, n)), strict=True))
     items = [
-        [words["accuracy"], words["accuracy_text"].format(share=percent(share), error=percent(error), n=whole(n))],
+        [words["accuracy"], words["accuracy_text"].format(**values)],
         [words["pairs"], words[f"pairs_{found.by}"].format(n=whole(found.pairs), held=whole(found.held_out))],
         [words["loss"], words["loss_text"].format(train=nats(last.loss), held=nats(last.held_out_loss))],
         [words["kept"], words["kept_text"].format(name=found.name)],
