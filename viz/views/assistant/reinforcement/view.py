@@ -29,7 +29,7 @@ CLIPPED = ("ppo", "grpo")
 
 def _blank(name: str, low: float, high: float, step: float = 1, when: Mapping[str, tuple] | None = None) -> Range:
     """A number to type into; while the field is empty, the method's own default holds."""
-    return Range(name, low, high, step, UNTOLD, when or {}, "number", blank=True)
+    return Range(name, low, high, step, UNTOLD if step else float(UNTOLD), when or {}, "number", blank=True)
 
 
 SETTINGS = (
