@@ -1,7 +1,6 @@
 """Fine-tuning as a job: what is learned and looked at, a loss that runs away, and what is refused. On a tiny model."""
 
 import dataclasses
-import json
 import math
 
 import numpy as np
@@ -148,30 +147,3 @@ def test_token_losses_are_those_of_single_forwards(source):
         with torch.no_grad():
             logits = lm.model(torch.tensor([ids[:at]]))[0, -1].double()
         assert loss == pytest.approx((logits.exp().sum().log() - logits[ids[at]]).item(), rel=1e-4)
-
-
-def test_a_vocabulary_of_a_gguf_file_is_written_as_json(tmp_path):
-    """The same tokens from the file that is written as from the metadata."""
-    from model.loading.vocabulary_export import from_metadata
-    from model.text.tokenizer import from_folder, from_gguf
-
-    alphabet = json.loads(data.train_vocabulary(["low lower 12"], 262))
-    tokens = [*alphabet["model"]["vocab"], "<|end|>"]
-    metadata = {
-        "tokenizer.ggml.model": "gpt2",
-        "tokenizer.ggml.pre": "smollm",
-        "tokenizer.ggml.tokens": tokens,
-        "tokenizer.ggml.merges": [" ".join(pair) for pair in alphabet["model"]["merges"]],
-        "tokenizer.ggml.token_type": [1] * (len(tokens) - 1) + [3],
-        "tokenizer.ggml.bos_token_id": len(tokens) - 1,
-        "tokenizer.ggml.eos_token_id": len(tokens) - 1,
-        "tokenizer.chat_template": "{{ messages }}",
-    }
-    for name, text in from_metadata(metadata).items():
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    ours, theirs = from_folder(tmp_path), from_gguf(metadata)
-    for text in ("low lower 12  123 é<|end|>", "  a\n\n b"):
-        for special in (False, True):
-            assert ours.encode_ids(text, special=special) == theirs.encode_ids(text, special=special)
-    same = ("vocab_size", "special", "bos_id", "eos_id", "add_bos", "chat_template")
-    assert all(getattr(ours, name) == getattr(theirs, name) for name in same)
