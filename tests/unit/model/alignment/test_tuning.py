@@ -83,7 +83,7 @@ def test_the_same_seed_makes_the_same_run(source):
 
 @pytest.mark.parametrize("lora", [None, Lora(2)], ids=["full", "lora"])
 def test_a_loss_that_is_no_number_ends_the_run_with_the_last_good_model(source, lora, monkeypatch):
-    """The third step finds a weight that is no number: the model of the snapshot before comes back."""
+    """The third step finds a weight that is no number: the best of the snapshots before comes back."""
     steps = tuning.loop.steps
 
     def broken(model_run, recipe, batches):
@@ -97,7 +97,9 @@ def test_a_loss_that_is_no_number_ends_the_run_with_the_last_good_model(source, 
     monkeypatch.setattr(tuning.loop, "steps", broken)
     lesson, messages = run(job_of(source, lora))
     assert isinstance(messages[-1], Finished) and messages[-1].reason == DIVERGED
-    good = next(each for each in messages if isinstance(each, TuneSnapshot) and each.step == 2)
+    seen = [each for each in messages[:-2] if isinstance(each, TuneSnapshot)]
+    assert [each.step for each in seen] == [0, 1, 2]
+    good = min(reversed(seen), key=lambda each: each.loss)
     np.testing.assert_array_equal(messages[-2].losses, good.losses)
     assert all(torch.isfinite(each).all() for each in lesson.model().parameters())
 
@@ -115,7 +117,14 @@ def test_a_loss_that_is_no_number_ends_the_run_with_the_last_good_model(source, 
     ],
 )
 def test_a_loss_runs_away_where_it_is_no_number_or_much_worse_than_guessing(loss, norm, first, gone):
-    assert tuning.ran_away(Report(1, loss, 0.1, norm, 10, 0.1), 8192, first) is gone
+    assert tuning.ran_away(Report(1, loss, 0.1, norm, 10, 0.1), tuning.most_loss(8192, first)) is gone
+
+
+def test_a_learning_rate_far_too_high_ends_with_a_model_no_worse_than_the_first(source):
+    _, messages = run(job_of(source, None, steps=40, learning_rate=10.0))
+    assert isinstance(messages[-1], Finished) and messages[-1].reason == DIVERGED
+    first, last = messages[0], messages[-2]
+    assert isinstance(last, TuneSnapshot) and last.loss <= first.loss
 
 
 def test_what_is_out_of_bounds_is_refused(source):
