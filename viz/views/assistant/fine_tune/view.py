@@ -206,7 +206,7 @@ def piece_payload(run: LiveRun, language: str, have: tuple[int, int]) -> Payload
         piece["error"] = failure(run, language)
     if run.state == "diverged":
         step = run.snapshots[-1].step if run.snapshots else 0
-        kept = max((s.step for s in run.snapshots[:-1]), default=0)
+        kept = min(reversed(run.snapshots[:-1]), key=lambda each: each.loss).step  # as model/alignment/tuning.py does
         piece["error"] = {"text": here["diverged"].format(step=step), "hint": here["diverged_hint"].format(step=kept)}
     if run.started and run.tokenizer:
         started = run.started
