@@ -103,6 +103,7 @@ def test_a_reward_model_learns_what_the_pairs_say(lm, body):
     assert found.looks[0].loss == pytest.approx(math.log(2)) and found.looks[0].accuracy == 0.5
     assert found.looks[-1].held_out_accuracy == 1 and found.looks[-1].held_out_loss < 0.5
     assert accuracy(found.margins) == 1 and len(found.margins) == 6
+    assert found.looks[-1].held_out_loss == pytest.approx(np.log1p(np.exp(-found.margins)).mean(), abs=1e-4)
     assert steps[-1] == (12, 12) and steps == sorted(steps)
     assert fingerprint(lm.model) == before and all(each.grad is None for each in lm.model.parameters())
     texts = [
