@@ -176,6 +176,14 @@ def load_model(model_id: str | Path, *, progress: Progress | None = None, offlin
 
 def load_resolved(resolved: sources.Resolved, progress: Progress | None = None) -> LanguageModel:
     """Load the weights that `sources.resolve` located."""
+    model, vocabulary = open_resolved(resolved, progress)
+    model.join()
+    linear.tune(model)
+    return LanguageModel(resolved.model_id, resolved.label, model, vocabulary)
+
+
+def open_resolved(resolved: sources.Resolved, progress: Progress | None = None) -> tuple[Transformer, Tokenizer]:
+    """The plain model and its vocabulary, for what goes on to train it; the errors of `load_model`."""
     if resolved.kind == "gguf":
         config, state, metadata = load_gguf(resolved.path, progress)
         vocabulary = tokenizer.from_gguf(metadata)
@@ -186,7 +194,4 @@ def load_resolved(resolved: sources.Resolved, progress: Progress | None = None) 
         got = f"{vocabulary.vocab_size} tokens, {config.vocab_size} rows"
         hint = "Take the vocabulary and the weights from one place."
         raise CheckpointError("The vocabulary has more tokens than the model has rows.", got, hint)
-    model = build(config, state)
-    model.join()
-    linear.tune(model)
-    return LanguageModel(resolved.model_id, resolved.label, model, vocabulary)
+    return build(config, state), vocabulary

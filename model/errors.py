@@ -64,6 +64,10 @@ class InputError(PlaygroundError):
     """The prompt, an option or a selection is not usable."""
 
 
+class Astray(InputError):
+    """A training diverged; what is kept is the last model whose numbers were sound."""
+
+
 class PromptTooLong(InputError):
     """The prompt has more tokens than fit; `cut` is its beginning that does, `limit` the tokens that fit."""
 

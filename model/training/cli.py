@@ -18,12 +18,13 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
+from model.alignment import instructions, lora
 from model.errors import InputError, PlaygroundError
 from model.gpt.config import ModelConfig, from_dict, preset, to_dict
 from model.loading.checkpoint import build, load_folder, save_folder
 from model.loading.export import save_gpt2
 from model.text.tokenizer import from_folder
-from model.training import data, finetuning, loop
+from model.training import data, loop
 from model.training.data import Dataset
 from model.training.folders import CHECKPOINT, TOKENIZER, prepare, prepared, read_text, train
 from model.training.loop import Recipe, Report, Run
@@ -138,6 +139,13 @@ def parser() -> argparse.ArgumentParser:
     c.add_argument("--examples", type=Path, required=True, help="a .jsonl file")
     c.add_argument("--out", type=Path, required=True)
     c.add_argument("--resume", action="store_true")
+    c.add_argument(
+        "--template", type=Path, help="a text file with {instruction}, {input}, and [[ ]] around what is optional"
+    )
+    c.add_argument("--held-out", type=float, default=0.0, help="share of the examples that is held out")
+    c.add_argument("--lora", type=int, default=0, metavar="RANK", help="train adapters of this rank, merged at the end")
+    c.add_argument("--lora-alpha", type=float, default=16.0, help="their product is multiplied by alpha / rank")
+    c.add_argument("--lora-matrices", choices=tuple(lora.MATRICES), default="qv", help="which matrices get them")
     _add_recipe(c)
 
     c = command("evaluate", _evaluate, "loss, perplexity and bits per byte on held-out text")
@@ -217,16 +225,43 @@ def _config(options: argparse.Namespace, dataset: Dataset, recipe: Recipe) -> Mo
 
 
 def _tune(options: argparse.Namespace) -> None:
-    recipe = _recipe(options)
+    recipe, adapted = _recipe(options), options.lora > 0
+    if adapted and options.resume:
+        raise InputError("A run with adapters cannot be resumed.", options.out.name, "Start it anew.")
     tokenizer = from_folder(options.model)
-    end = data.end_of_text(tokenizer)
-    rows = finetuning.fitting(finetuning.read_examples(options.examples), tokenizer, end, recipe.length)
-    held_out = {"examples": finetuning.every_demonstration(rows, end)}
+    end = instructions.end_of(tokenizer)
+    template = read_text(options.template) if options.template else instructions.TEMPLATE
+    instructions.check_template(template)
+    examples = instructions.read_examples(options.examples)
+    parts = instructions.split(examples, options.held_out, recipe.seed) if options.held_out else (examples, examples)
+    rows, kept = (instructions.fitting(part, tokenizer, end, recipe.length, template) for part in parts)
     dataset = Dataset(
-        "examples", tokenizer, read_text(options.model / TOKENIZER), finetuning.demonstrations(rows, end), held_out
+        "examples",
+        tokenizer,
+        read_text(options.model / TOKENIZER),
+        instructions.demonstrations(rows, end),
+        {"examples": instructions.every_demonstration(kept, end)},
     )
+    if adapted:
+        _tune_adapters(options, recipe, dataset)
+        return
     run = _load_or_start(options, recipe, lambda: loop.from_model(build(*load_folder(options.model)), recipe))
     show(train(run, recipe, dataset, options.out), recipe, run.step)
+
+
+def _tune_adapters(options: argparse.Namespace, recipe: Recipe, dataset: Dataset) -> None:
+    """Train adapters; the model with them worked in, and the adapters alone, are written at the end."""
+    if any((options.out / name).exists() for name in (CHECKPOINT, lora.ADAPTERS)):
+        raise InputError("The folder already holds a run.", options.out.name, "Choose another --out.")
+    settings = lora.Lora(options.lora, options.lora_alpha, options.lora_matrices)
+    run = lora.start(build(*load_folder(options.model)), settings, recipe)
+    print(f"{sum(parameter.numel() for parameter in lora.learned(run.model)):,} parameters are trained")
+    show(loop.steps(run, recipe, dataset.train), recipe, run.step)
+    found = loop.evaluate(run.model, dataset.held_out["examples"], dataset.token_bytes, length=recipe.length)
+    print(f"loss {found.loss:.4f} nats a token, {100 * found.accuracy:.1f} % right")
+    save_folder(options.out, lora.merged(run.model))
+    (options.out / TOKENIZER).write_text(dataset.tokenizer_json, encoding="utf-8")
+    lora.save_adapters(options.out / lora.ADAPTERS, run.model, settings)
 
 
 def _evaluate(options: argparse.Namespace) -> None:

@@ -20,6 +20,7 @@ from model.gpt.transformer import Transformer
 from model.records import Snapshot
 from model.training import data, loop
 from model.training.data import Dataset
+from model.training.lesson import Lesson
 from model.training.loop import Recipe, Report, Run
 from model.training.tasks import TASKS, task
 
@@ -50,6 +51,8 @@ class Limits:
     vocabulary: int = 4096
     text_bytes: int = 5_000_000
     minutes: float = 20.0
+    full_parameters: int = 30_000_000  # of a model that is fine-tuned whole
+    adapted_parameters: int = 200_000_000  # and of one that gets adapters
     pause_minutes: float = math.inf  # of all pauses of a run; one that is paused for longer ends
 
 
@@ -77,16 +80,6 @@ class Started:
     length: int
     ids: tuple[int, ...]  # of the probe
     seconds: float  # to prepare the data
-
-
-@dataclass(frozen=True, eq=False)
-class Finished:
-    """The end: all steps were done, the time was up, or a person stopped it."""
-
-    reason: str  # "done", "time", "stopped"
-
-
-Message = Started | Report | Snapshot | Finished
 
 
 # --- settings --------------------------------------------------------------------------------------
@@ -137,7 +130,7 @@ def job_of(value: object, limits: Limits) -> Job:
         ("learning rate", rate, *RATES),
     ):
         if number < 0:
-            _check_bounds(what, number, low, high)
+            check_bounds(what, number, low, high)
     try:
         recipe = Recipe(
             steps=steps,
@@ -209,7 +202,7 @@ def check(job: Job, limits: Limits) -> ModelConfig:
         ("learning rate", recipe.learning_rate, *RATES),
         ("seed", recipe.seed, 0, MOST_SEED),
     ):
-        _check_bounds(what, value, low, high)
+        check_bounds(what, value, low, high)
     if job.task == TEXT:
         _check_text(job, limits)
     else:
@@ -223,7 +216,8 @@ def check(job: Job, limits: Limits) -> ModelConfig:
     return config
 
 
-def _check_bounds(what: str, value: float, low: float, high: float) -> None:
+def check_bounds(what: str, value: float, low: float, high: float) -> None:
+    """Raise InputError for a value that is out of bounds on this server."""
     if not low <= value <= high:
         hint = say("Choose a value from {} to {}.", f"{low:g}", f"{high:g}")
         raise InputError("A setting is out of bounds on this server.", f"{what}: {value:g}", hint)
@@ -283,6 +277,23 @@ def begin(job: Job, limits: Limits) -> tuple[Run, Dataset, Started, Tensor]:
         time.perf_counter() - began,
     )
     return run, dataset, started, probe
+
+
+def open_lesson(job: Job, limits: Limits) -> Lesson:
+    """The lesson of a job in the workshop."""
+    run, dataset, started, probe = begin(job, limits)
+    return Lesson(
+        started,
+        lesson(run, dataset, job, probe),
+        lambda: snapshot(run, dataset, job, probe),
+        lambda: run.model,
+        {"tokenizer.json": dataset.tokenizer_json},
+    )
+
+
+def name_of(job: Job) -> str:
+    """What was learned."""
+    return TASKS[job.task].label if job.task in TASKS else "Own text"
 
 
 def probe_ids(job: Job, dataset: Dataset) -> Tensor:

@@ -34,7 +34,10 @@ const ASKING = new Set([
   "lesson",
   "racefeed",
   "training",
+  "tuning",
+  "tuninglesson",
 ]);
+const RUNS = new Set(["training", "tuning"]); // forms with figures of a run
 let words = null,
   status = [],
   run = "",
@@ -82,7 +85,7 @@ function figuresOf(part) {
   const roots = [...sources.keys()].filter(
     (root) => part.root.contains(root) && !root.hidden && !root.closest("[hidden]:not([data-part])"),
   );
-  if (ASKING.has(part.kind)) return part.kind === "training" ? roots : [];
+  if (ASKING.has(part.kind)) return RUNS.has(part.kind) ? roots : [];
   return roots.includes(part.root) || !roots.length ? [part.root] : roots.length === 1 ? [part.root] : roots;
 }
 function asFigure(root, roots) {
@@ -148,7 +151,7 @@ async function gather(tell) {
     contents = el("ol"),
     tabs = opened();
   const all = tabs.flatMap(({ views }) =>
-    views.flatMap(({ parts }) => parts.filter(({ kind }) => !ASKING.has(kind) || kind === "training")),
+    views.flatMap(({ parts }) => parts.filter(({ kind }) => !ASKING.has(kind) || RUNS.has(kind))),
   ).length;
   let done = 0,
     n = 0;
@@ -162,7 +165,7 @@ async function gather(tell) {
         const payload = payloadOf(part);
         if (part.kind === "about" && payload?.text) texts.push(el("p", "", payload.text));
         if (part.kind === "howto" && payload) texts.push(lead(payload));
-        if (ASKING.has(part.kind) && part.kind !== "training") continue;
+        if (ASKING.has(part.kind) && !RUNS.has(part.kind)) continue;
         tell(++done, all);
         if (
           !payload ||

@@ -3,7 +3,7 @@
 // payload: { controls: [{ name, kind, label, value, options, min, max, step, when, help }], shows }
 //   kind "views" and "choice": options [[value, text, help]]; "views" is a row of buttons, "choice" a list
 //   kind "check": a box; "range": a slider with its number; "number"; "text"; "tokens": the prompt's tokens as chips
-//   kind "button": asks again, changes nothing
+//   file: which files may be opened into a text; kind "button": asks again, changes nothing
 //   when { other: [values] }: only shown while another control has one of these values
 //   shows { value of the first control: [parts] }: parts of the page that take turns
 import { el, roving } from "../page/dom.js";
@@ -83,7 +83,17 @@ const makers = {
     else box.type = "text";
     box.value = value;
     box.oninput = () => change(box.value, 3 * PAUSE);
-    return box;
+    if (!control.file) return box;
+    const both = el("span", "pg-control-file"),
+      file = el("input", "", "", { type: "file", accept: control.file, "aria-label": control.label });
+    file.onchange = async () => {
+      const [picked] = file.files;
+      if (!picked) return;
+      box.value = (await picked.slice(0, 1e6).text()).trim();
+      change(box.value);
+    };
+    both.append(box, file);
+    return both;
   },
 };
 

@@ -11,10 +11,11 @@ from unittest import mock
 import numpy as np
 import torch
 
+from model.alignment import instructions
 from model.loading import downloads
 from model.predictions import tuned_lens
 from model.text.tokenizer import from_tiktoken
-from model.training import cli, data, finetuning, folders, loop
+from model.training import cli, data, folders, loop
 from tests.support.valid_files import (
     PROMPT,
     RECIPE,
@@ -81,7 +82,7 @@ def write_examples(folder: Path) -> None:
 
 
 def open_examples(folder: Path) -> object:
-    return [finetuning.prompt_text(each) for each in finetuning.read_examples(folder / "e.jsonl")]
+    return [instructions.prompt_text(each) for each in instructions.read_examples(folder / "e.jsonl")]
 
 
 MEMBER = b"weights " * 4096

@@ -18,6 +18,7 @@ from viz.seam.prompt import Prompt, Read, read
 from viz.server.fair_lock import Turns
 from viz.server.limits import PRIVATE, Allowed, limits_of
 from viz.server.presence import Presence
+from viz.server.reward_shelf import RewardShelf
 from viz.server.training_process import PREFIX, Workshop, label
 
 MAX_CHARACTERS = PRIVATE.characters  # of a prompt on any server
@@ -59,6 +60,7 @@ class Playground:
     failures: dict[str, PlaygroundError] = field(default_factory=dict)
     computing: Turns = field(default_factory=Turns)  # one forward at a time: it uses every core
     desk: Desk = field(init=False)  # of jobs and races
+    rewards: RewardShelf = field(default_factory=RewardShelf)  # reward models that visitors trained
     presence: Presence = field(default_factory=Presence)  # which pages are there, and whose they are
 
     def __post_init__(self) -> None:
@@ -96,6 +98,11 @@ class Playground:
             self.failures[model_id] = error
             raise
 
+    def weights_of(self, model_id: str) -> Resolved:
+        """Where the weights of a model lie, for a process that trains it on. Raises InputError as `load` does."""
+        self._check_offered(model_id)
+        return self._resolve(model_id, None)
+
     def _check_offered(self, model_id: str) -> None:
         """Raise InputError for a model that visitors may not choose; where any may be, for an id too long for one."""
         local, only = self.options.local, self.options.allowed.models
@@ -109,8 +116,12 @@ class Playground:
     def leave(self, owner: str) -> None:
         """The visitor's page was closed: end what it trains, and forget the models it trained."""
         self.workshop.leave(owner)
+        mine = {each.id for each in self.rewards.of(owner)}
+        self.rewards.leave(owner)
 
         def is_there(key: Any) -> bool:
+            if isinstance(key, tuple) and key[0] == "reward":
+                return key[1] not in mine
             name = key[0] if isinstance(key, tuple) else key
             return not name.startswith(PREFIX) or self.workshop.find(name) is not None
 

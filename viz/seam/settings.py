@@ -140,6 +140,7 @@ class Text:
     max_length: int = 200  # characters that are read
     lines: int = 1
     when: Mapping[str, tuple] = field(default_factory=dict)
+    file: str = ""  # which files may be opened into it, as a browser's file chooser takes it; "" for none
 
     def read(self, value: object, scene: object) -> str:
         """The beginning of the text, halves of characters as question marks."""
@@ -149,7 +150,9 @@ class Text:
     def control(self, words: Words, scene: object) -> dict:
         """The payload for static/parts/form.js."""
         empty = words.get(f"{self.name}_empty") or ""
-        return _control(self, "text", words) | {"value": self.default, "placeholder": empty, "lines": self.lines}
+        file = {"file": self.file} if self.file else {}
+        shown = {"value": self.default, "placeholder": empty, "lines": self.lines}
+        return _control(self, "text", words) | shown | file
 
 
 Setting = Choice | Range | Check | Text

@@ -54,6 +54,8 @@ PUBLIC = Allowed(
         steps=6000,
         vocabulary=1024,
         text_bytes=200_000,
+        full_parameters=10_000_000,
+        adapted_parameters=10_000_000,
         minutes=0.0,
         pause_minutes=1.0,
     ),

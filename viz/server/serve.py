@@ -194,3 +194,4 @@ def launch(playground: Playground, static: Path, *, host: str, port: int | None,
         page.block_thread()
     finally:
         playground.workshop.close()
+        playground.rewards.close()

@@ -1,4 +1,12 @@
-"""Training in a process of its own, so that the page never waits for it; one run at a time on this machine."""
+"""Training in a process of its own, so that the page never waits for it; one run at a time on this machine.
+
+It does any kind of job of model/training/kinds.py, where stands how another kind joins: learning from random weights,
+fine-tuning and the rest share the rules here. `Workshop.start` checks a job against the server's limits and starts the
+process (`work`). Its lesson sends what happens; "pause", "resume" and "stop" are heard between two messages. `LiveRun`
+is the run as the page sees it. At its end the model lies in the run's folder: the picker finds it there, the download
+takes all that is in the folder. A lesson that diverges ends with the last good model. When the visitor's page is
+closed, what it started ends, and its files go.
+"""
 
 import contextlib
 import io
@@ -16,24 +24,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from model.errors import InputError, PlaygroundError
-from model.loading.checkpoint import save_folder
+from model.loading.checkpoint import CONFIG, save_folder
 from model.loading.sources import Resolved
-from model.records import Snapshot
-from model.text.tokenizer import Tokenizer, from_tokenizer_json
-from model.training import job as training
-from model.training.job import Finished, Job, Limits, Message, Started
-from model.training.loop import Report
-from model.training.tasks import TASKS
+from model.text.tokenizer import Tokenizer, from_folder
+from model.training.job import Limits
+from model.training.kinds import Kind, kind_of
+from model.training.lesson import DIVERGED, Finished
 
 log = logging.getLogger("playground")
 
 PREFIX = "trained:"
 KEPT = 4  # finished runs kept for each visitor
 NICE = 10
+LEFT_A_MODEL = ("done", "time", "stopped", DIVERGED)  # the ends of a run after which there is a model
 
 
 @dataclass(frozen=True)
@@ -48,7 +56,7 @@ class Failed:
 # --- in the process that trains --------------------------------------------------------------------
 
 
-def work(connection: Connection, job: Job, limits: Limits, folder: Path, threads: int) -> None:
+def work(connection: Connection, job: Any, limits: Limits, folder: Path, threads: int) -> None:
     """Train the job and send what happens; "pause", "resume" and "stop" are heard between steps."""
     if hasattr(os, "nice"):
         os.nice(NICE)
@@ -66,13 +74,19 @@ def work(connection: Connection, job: Job, limits: Limits, folder: Path, threads
         connection.close()
 
 
-def _teach(connection: Connection, job: Job, limits: Limits, folder: Path) -> None:
-    run, dataset, started, probe = training.begin(job, limits)
+def _teach(connection: Connection, job: Any, limits: Limits, folder: Path) -> None:
+    kind = kind_of(job)
+    lesson = kind.begin(job, limits)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "tokenizer.json").write_text(dataset.tokenizer_json, encoding="utf-8")
-    connection.send(started)
+    for name, text in lesson.files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    connection.send(lesson.started)
     reason, spent, paused, began = "done", 0.0, 0.0, time.monotonic()
-    for message in training.lesson(run, dataset, job, probe):
+    message = None
+    for message in lesson.messages:
+        if isinstance(message, Finished):
+            reason = message.reason
+            break
         connection.send(message)
         wish = connection.recv() if connection.poll() else None
         if wish == "pause":
@@ -87,9 +101,10 @@ def _teach(connection: Connection, job: Job, limits: Limits, folder: Path) -> No
         if wish == "late" or spent + time.monotonic() - began > 60 * job.minutes:
             reason = "time"
             break
-    if not isinstance(message, Snapshot):  # the last step is always looked at
-        connection.send(training.snapshot(run, dataset, job, probe))
-    save_folder(folder, run.model)
+    if not isinstance(message, kind.snapshot):  # the last step is always looked at
+        connection.send(lesson.look())
+    if (model := lesson.model()) is not None:
+        save_folder(folder, model)
     connection.send(Finished(reason))
 
 
@@ -111,12 +126,12 @@ class LiveRun:
 
     id: str
     owner: str  # whose page it belongs to
-    job: Job
+    job: Any  # of a type in KINDS, which says what the messages are
     folder: Path
-    state: str = "starting"  # then running, paused, done, time, stopped or failed
-    started: Started | None = None
-    reports: list[Report] = field(default_factory=list)
-    snapshots: list[Snapshot] = field(default_factory=list)
+    state: str = "starting"  # then running, paused, done, time, stopped, diverged or failed
+    started: Any = None
+    reports: list[Any] = field(default_factory=list)
+    snapshots: list[Any] = field(default_factory=list)
     tokenizer: Tokenizer | None = None
     spent: float = 0.0  # seconds of training and looking, pauses left out
     heard: float = field(default_factory=time.monotonic)
@@ -128,7 +143,17 @@ class LiveRun:
     @property
     def over(self) -> bool:
         """Whether no more will come."""
-        return self.state in ("done", "time", "stopped", "failed")
+        return self.state in (*LEFT_A_MODEL, "failed")
+
+    @property
+    def left_a_model(self) -> bool:
+        """Whether it has ended and there is a model of it: a run that only chose among texts leaves none."""
+        return self.state in LEFT_A_MODEL and (self.folder / CONFIG).is_file()
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of its job."""
+        return kind_of(self.job)
 
     @property
     def model_id(self) -> str:
@@ -172,28 +197,28 @@ class LiveRun:
             if self.process.is_alive():
                 self.process.kill()
 
-    def _take(self, message: Message | Failed) -> None:
-        now = time.monotonic()
+    def _take(self, message: object) -> None:
+        now, kind = time.monotonic(), self.kind
         with self.changed:
             if self.over:
                 return
-            if isinstance(message, Report | Snapshot) and self.state == "running":
+            if isinstance(message, (kind.report, kind.snapshot)) and self.state == "running":
                 self.spent += now - self.heard
             self.heard = now
             match message:
-                case Started():
-                    self.tokenizer = from_tokenizer_json(self.folder / "tokenizer.json")
-                    self.started, self.state = message, "running"
-                case Report():
-                    self.reports.append(message)
-                case Snapshot():
-                    self.snapshots.append(message)
                 case Finished():
                     self.state = message.reason
                 case Failed():
                     if not message.what:
                         log.error("training failed: %s", message.got)
                     self.failure, self.state = message, "failed"
+                case kind.started():
+                    self.tokenizer = from_folder(self.folder)
+                    self.started, self.state = message, "running"
+                case kind.report():
+                    self.reports.append(message)
+                case kind.snapshot():
+                    self.snapshots.append(message)
             self.changed.notify_all()
 
 
@@ -209,13 +234,13 @@ class Workshop:
     _trial: bool = False  # whether a comparison trains
     _home: Path | None = None
 
-    def start(self, owner: str, job: Job) -> LiveRun:
+    def start(self, owner: str, job: Any) -> LiveRun:
         """Begin a run for a visitor. Raises InputError for a job out of bounds, or while another run is going on."""
         self.check_open()
-        training.check(job, self.limits)
+        kind_of(job).check(job, self.limits)
         with self._lock:
             self._check_free()
-            self._forget(owner, keep=KEPT - 1)
+            self._forget(owner, keep=KEPT - 1, spare=getattr(getattr(job, "source", None), "path", None))
             if self._home is None:
                 self._home = Path(tempfile.mkdtemp(prefix="playground-training-"))
             number = uuid.uuid4().hex
@@ -259,7 +284,7 @@ class Workshop:
     def finished(self, number: str) -> LiveRun | None:
         """A run that left a model, by its number, which nobody can guess."""
         run = self._runs.get(number)
-        return run if run is not None and run.state in ("done", "time", "stopped") else None
+        return run if run is not None and run.left_a_model else None
 
     def find(self, model_id: str) -> Resolved | None:
         """The folder of a trained model by its id; None where there is none."""
@@ -280,8 +305,9 @@ class Workshop:
                 shutil.rmtree(self._home, ignore_errors=True)
                 self._home = None
 
-    def _forget(self, owner: str, keep: int) -> None:
-        runs = [run for run in self._runs.values() if run.owner == owner]
+    def _forget(self, owner: str, keep: int, spare: Path | None = None) -> None:
+        """End and remove a visitor's oldest runs; the one that a new job starts from, in `spare`, stays."""
+        runs = [run for run in self._runs.values() if run.owner == owner and run.folder != spare]
         for run in runs[: max(0, len(runs) - keep)]:
             run.end()
             shutil.rmtree(run.folder, ignore_errors=True)
@@ -290,15 +316,14 @@ class Workshop:
 
 def label(run: LiveRun) -> str:
     """A short name: what was learned, and the steps made."""
-    what = TASKS[run.job.task].label if run.job.task in TASKS else "Own text"
     done = run.reports[-1].step if run.reports else 0
-    return f"{what}, {done:,} steps"
+    return f"{run.kind.name(run.job)}, {done:,} steps"
 
 
 def archive(run: LiveRun) -> bytes:
-    """config.json, model.safetensors and tokenizer.json of a run that has ended, as a zip file."""
+    """config.json, model.safetensors, tokenizer.json and what else a run left at its end, as a zip file."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as file:
-        for name in ("config.json", "model.safetensors", "tokenizer.json"):
-            file.write(run.folder / name, name)
+        for path in sorted(run.folder.iterdir()):
+            file.write(path, path.name)
     return buffer.getvalue()

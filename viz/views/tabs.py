@@ -4,6 +4,7 @@ from viz.seam.tab import Tab
 from viz.views import outside
 from viz.views.activations import tab as activations
 from viz.views.anatomy import tab as anatomy
+from viz.views.assistant import tab as assistant
 from viz.views.attention import tab as attention
 from viz.views.cheaper import tab as cheaper
 from viz.views.checks import tab as checks
@@ -23,7 +24,8 @@ _GROUPS: tuple[tuple[str, tuple[Tab, ...]], ...] = (
     ("look", (attention.TAB, predictions.TAB, activations.TAB)),
     ("write", (sampling.TAB,)),
     ("prove", (heads.TAB, effects.TAB, compare.TAB, checks.TAB)),
-    ("build", (anatomy.TAB, design.TAB, cheaper.TAB, quantization.TAB, training.TAB)),
+    ("build", (anatomy.TAB, design.TAB, cheaper.TAB, quantization.TAB)),
+    ("learn", (training.TAB, assistant.TAB)),
 )
 _OUTSIDE = outside.tabs(tuple(tab for _, tabs in _GROUPS for tab in tabs))
 GROUPS = (*_GROUPS, *((("own", _OUTSIDE),) if _OUTSIDE else ()))

@@ -13,12 +13,16 @@ export const choose = (change) => {
   tell("choice");
 };
 
+// Further reasons to ask before the page is left: functions that say whether there is something to lose.
+const reasons = [() => [...runs.values()].some(({ reports }) => reports.length)];
+export const keepPage = (reason) => reasons.push(reason);
+
 // What was trained is kept by this page alone: leaving it is asked for first, unless the page itself leaves.
 // The framework closes its connection at this event; who stays still needs it.
 window.addEventListener(
   "beforeunload",
   (event) => {
-    if (pageState.leaving || ![...runs.values()].some(({ reports }) => reports.length)) return;
+    if (pageState.leaving || !reasons.some((reason) => reason())) return;
     event.preventDefault();
     event.stopImmediatePropagation();
   },

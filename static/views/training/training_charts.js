@@ -7,12 +7,12 @@ import { formed } from "./forming.js";
 import { lab } from "./runs.js";
 
 const MOST = 1200; // points of a curve; more are averaged in groups
-const HUES = {
+export const HUES = {
   light: ["#0b7285", "#b4530b", "#6741d9", "#2b8a3e", "#a61e4d", "#5c4b00"],
   dark: ["#5ccfe6", "#ffad66", "#b197fc", "#8ce99a", "#faa2c1", "#e0c860"],
 };
 
-function thin(points) {
+export function thin(points) {
   const group = Math.ceil(points.length / MOST);
   if (group <= 1) return points;
   const out = [];
@@ -22,14 +22,15 @@ function thin(points) {
   }
   return out;
 }
-function smooth(points) {
+// `keep`: the share of the mean so far in the next one.
+export function smooth(points, keep = 0.9) {
   let mean = null;
   return points.map(([x, y]) => {
-    mean = mean === null ? y : 0.9 * mean + 0.1 * y;
+    mean = mean === null ? y : keep * mean + (1 - keep) * y;
     return [x, mean];
   });
 }
-const line = (points, name, color, extra = {}) => ({
+export const line = (points, name, color, extra = {}) => ({
   type: "scatter",
   mode: "lines",
   x: points.map((p) => p[0]),
@@ -41,7 +42,7 @@ const line = (points, name, color, extra = {}) => ({
 });
 
 // One Plotly figure with its title, its table of numbers and its exports.
-function chart(words, title, about, file) {
+export function chart(words, title, about, file) {
   const node = el("section", "pg-curve"),
     plot = el("div", "pg-chart pg-curve-plot", "", { role: "img", "aria-label": title });
   let traces = [],

@@ -54,6 +54,9 @@ JOBS = {
     **dict.fromkeys(
         (f"experts_{each}" for each in ("loads", "entropy", "held_out", "dropped", "tokens")), "experts_start"
     ),
+    **dict.fromkeys(
+        (f"reward_model_{each}" for each in ("loss", "accuracies", "calibrated", "changes")), "reward_model_start"
+    ),
 }
 OF_A_CONVERSATION = {"turns_reads", "turns_writes", "turns_rests"}  # a bare prompt has no turns
 OF_A_VISITOR = {"scaling_laws_mine"}  # whose trained models they are

@@ -16,8 +16,10 @@ MAKERS = {"export/files.js", "export/menu.js", "export/report.js", "page/share.j
 def test_no_kind_saves_files_its_own_way():
     own = re.compile(r"(?<![.\w])(?:save|csv|npz|parquet)\(|createObjectURL|[{,] download\b.?:|pg-foot\b")
     found = {name: own.findall(code) for name, code in SCRIPTS.items() if name not in MAKERS}
-    trained = {"views/training/training.js": [", download:"]}  # the model itself
-    assert {name: hits for name, hits in found.items() if hits} == trained
+    models = ("views/training/training.js", "views/assistant/fine_tune.js", "views/assistant/reinforcement.js")
+    other = {name: [", download:"] for name in models}
+    other |= {"views/assistant/preferences.js": ["save("]}  # pairs as JSON lines, to be loaded again
+    assert {name: hits for name, hits in found.items() if hits} == other
 
 
 def test_what_tells_its_source_has_the_menu():

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from viz.seam import panels
-from viz.seam.settings import Choice, Settings, form, read_all
+from viz.seam.settings import Choice, Settings, Text, form, read_all
 from viz.seam.view import Measure, View, call
 from viz.words import Words
 
@@ -48,3 +48,9 @@ def test_equal_questions_are_one_measurement():
     keys = [panels.key_of(view, measure, scene, Settings((("n", n), ("other", n)))) for n in (2, 4, 5)]
     assert keys[0] == keys[1] != keys[2]
     assert call(measure, scene, Settings((("n", 4),))) is True
+
+
+def test_a_file_may_be_opened_into_a_text_that_says_so():
+    words = Words({"v.settings.own": "Own"}, "v.settings")
+    assert Text("own", file=".jsonl").control(words, None)["file"] == ".jsonl"
+    assert "file" not in Text("own").control(words, None)

@@ -1,5 +1,6 @@
 """The runs of a server: one at a time, in a process of its own, whose end one hears of, and whose model opens."""
 
+import dataclasses
 import os
 import signal
 import threading
@@ -10,8 +11,10 @@ import torch
 from model.api import load_resolved
 from model.errors import InputError
 from model.gpt.config import to_dict
+from model.loading.sources import Resolved
 from model.text.tokenizer import from_folder
-from model.training.job import Limits
+from model.training import kinds
+from model.training.job import Job, Limits
 from tests.support.helpers import assert_close
 from tests.support.rehearsal import LONG, TALE, finish, in_threads, quick, until
 from viz.server import training_process
@@ -35,6 +38,24 @@ def test_only_the_last_few_runs_of_a_visitor_are_kept(shop):
     assert shop.of("me") == runs[1:] and shop.of("other") == [other] and shop.of("nobody") == []
     assert not runs[0].folder.exists() and shop.find(runs[0].model_id) is None
     assert all(run.folder.exists() and shop.find(run.model_id) for run in [other, *runs[1:]])
+
+
+@dataclasses.dataclass(frozen=True)
+class Further(Job):
+    """A job that starts from a model."""
+
+    source: Resolved | None = None
+
+
+def test_the_run_that_a_new_one_starts_from_is_kept(shop, monkeypatch):
+    monkeypatch.setattr(training_process, "KEPT", 2)
+    monkeypatch.setitem(kinds.KINDS, Further, kinds.KINDS[Job])
+    first, second = finish(shop), finish(shop)
+    third = shop.start("me", Further(**vars(quick()), source=shop.find(first.model_id)))
+    until(lambda: third.over)
+    assert shop.of("me") == [first, second, third] and first.folder.exists()
+    fourth = finish(shop)
+    assert shop.of("me") == [third, fourth]
 
 
 def test_of_many_who_start_at_once_one_may(shop):
@@ -72,7 +93,7 @@ def test_a_visitor_who_leaves_takes_everything_along(shop):
 
 def test_the_time_limit_of_the_server_ends_a_run(shop):
     shop.limits = Limits(minutes=0.01)
-    run = shop.start("me", training_process.Job(**{**vars(quick(**LONG)), "minutes": 0.01}))
+    run = shop.start("me", Job(**{**vars(quick(**LONG)), "minutes": 0.01}))
     until(lambda: run.over)
     assert run.state == "time" and run.snapshots[-1].step == run.reports[-1].step > 0
     assert shop.find(run.model_id) is not None

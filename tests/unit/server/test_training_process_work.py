@@ -7,7 +7,8 @@ import pytest
 
 from model.errors import InputError
 from model.records import Snapshot
-from model.training.job import Finished, Limits, Started
+from model.training.job import Job, Limits, Started
+from model.training.lesson import Finished
 from model.training.loop import Report
 from tests.support.rehearsal import LONG, quick, until
 from viz.server import training_process
@@ -92,7 +93,7 @@ def test_the_time_is_up_and_pauses_do_not_count(tmp_path, monkeypatch):
     def run(answers):
         wire = Slow(answers)
         asked = quick(**LONG)
-        training_process._teach(wire, training_process.Job(**{**vars(asked), "minutes": 0.5}), Limits(), tmp_path)
+        training_process._teach(wire, Job(**{**vars(asked), "minutes": 0.5}), Limits(), tmp_path)
         return wire.said, wire.sent[-1].reason
 
     whole = ["S", "S0", "R1", "R2", "R3", "R4", "R5", "R6", "S6", "F"]  # the seventh message comes after 35 s
@@ -193,7 +194,9 @@ def test_a_run_that_starts_can_be_stopped_but_not_paused(clocked):
     assert run.state == "running" and run.connection.sent == ["stop", "pause", "resume"]
 
 
-@pytest.mark.parametrize("end", [Finished("done"), Finished("time"), Finished("stopped"), Failed("No.")], ids=repr)
+@pytest.mark.parametrize(
+    "end", [Finished("done"), Finished("time"), Finished("stopped"), Finished("diverged"), Failed("No.")], ids=repr
+)
 def test_nothing_comes_after_the_end(clocked, end):
     run, _ = clocked
     run._take(STARTED)

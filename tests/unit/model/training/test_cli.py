@@ -9,11 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 
+from model.alignment import instructions
 from model.api import load_model
 from model.gpt.config import ModelConfig
 from model.text.tokenizer import from_folder
-from model.training import cli, data, finetuning, folders, loop
+from model.training import cli, data, folders, loop
 from model.training.loop import Recipe
 
 TINY = json.dumps({"n_layer": 1, "d_model": 32, "n_head": 2})
@@ -340,12 +342,12 @@ def test_tune_teaches_a_trained_model_its_examples(texts, tmp_path):
     assert call(*tuned, "--steps", 30) == 0
     rows, tokenizer = log_of(out), from_folder(base)
     assert float(rows[29]["loss"]) < 0.5 * float(rows[0]["loss"])
-    fit = finetuning.fitting(finetuning.read_examples(tmp_path / "a.jsonl"), tokenizer, end, 64)
-    drawn = finetuning.demonstrations(fit, end)(np.random.default_rng([0, 0]), 8, 64, 0.0)
+    fit = instructions.fitting(instructions.read_examples(tmp_path / "a.jsonl"), tokenizer, end, 64)
+    drawn = instructions.demonstrations(fit, end)(np.random.default_rng([0, 0]), 8, 64, 0.0)
     # It begins as the model that was given, and is judged by all the examples.
     for folder, held, found in (
         (base, lambda *_: iter([drawn]), rows[0]["loss"]),
-        (out, finetuning.every_demonstration(fit, end), rows[30]["held_out_loss"]),
+        (out, instructions.every_demonstration(fit, end), rows[30]["held_out_loss"]),
     ):
         loss = loop.evaluate(load_model(str(folder)).model, held, data.token_bytes(tokenizer), length=64).loss
         assert float(found) == pytest.approx(loss, rel=1e-4)
@@ -354,6 +356,31 @@ def test_tune_teaches_a_trained_model_its_examples(texts, tmp_path):
     assert call(*tuned, "--steps", 31, "--weight-decay", 0.7, "--resume") == 0
     state = torch.load(out / "checkpoint.pt", weights_only=True)
     assert (state["step"], state["optimizer"]["param_groups"][0]["weight_decay"]) == (31, 0.7)
+
+
+def test_tune_with_adapters_writes_a_merged_model_and_the_adapters(texts, tmp_path, capsys):
+    examples = [{"instruction": f"Say {word}.", "output": word} for word in ("fox", "hen", "barn", "tree")]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, examples)))
+    (tmp_path / "t.txt").write_text("Q {instruction}[[ on {input}]] A")
+    base, out = tmp_path / "base", tmp_path / "tuned"
+    more = ["--length", 64, "--learning-rate", 0.01, "--warmup", 0]
+    start = ["--mix", "tales=1", "--out", base, "--steps", 2, "--batch", 4, "--config", TINY, *more]
+    assert call("train", "--data", texts / "data", *start) == 0
+    tuned = ["tune", "--model", base, "--examples", tmp_path / "a.jsonl", "--out", out, "--batch", 4, *more]
+    adapters = ["--lora", 3, "--lora-alpha", 6, "--lora-matrices", "all", "--template", tmp_path / "t.txt"]
+    assert call(*tuned, *adapters, "--steps", 8, "--held-out", 0.25) == 0
+    learned = safe_open(out / "adapters.safetensors", "np")
+    assert learned.metadata() == {"rank": "3", "alpha": "6.0", "matrices": "all"}
+    count = sum(int(np.prod(learned.get_slice(name).get_shape())) for name in learned.keys())  # noqa: SIM118
+    assert f"{count:,} parameters are trained" in capsys.readouterr().out
+    before, after = (load_model(str(folder)).model.state_dict() for folder in (base, out))
+    changed = {name for name, value in before.items() if not torch.equal(value, after[name])}
+    assert changed and all(name.split(".")[-2] in ("q", "k", "v", "o", "up", "down", "gate") for name in changed)
+    a, b = (learned.get_tensor(f"blocks.0.attn.q.{which}") for which in "ab")
+    update = after["blocks.0.attn.q.weight"] - before["blocks.0.attn.q.weight"]
+    np.testing.assert_allclose(update.numpy(), 2 * b @ a, atol=1e-6)
+    assert call(*tuned, *adapters, "--steps", 8) == 2  # the folder holds a run
+    assert call(*tuned, *adapters, "--steps", 8, "--resume") == 2
 
 
 # --- tasks ---

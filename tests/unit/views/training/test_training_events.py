@@ -3,24 +3,27 @@
 import gradio as gr
 import pytest
 
+from model.training.job import Job
 from tests.support.rehearsal import LONG, SMALL, TALE, finish, in_threads, quick, until
 from tests.support.streams import ask, trigger, wired
 from viz.page.parts import unpacked
 from viz.page.pipeline import PageRequest, payloads
 from viz.page.streams import answers
+from viz.seam import live_runs
+from viz.seam.live_runs import own_run
 from viz.seam.playground import Options, Playground
 from viz.seam.prompt import Prompt
 from viz.seam.view import Models, Open, Visit
 from viz.views.attention import tab as attention
 from viz.views.training import tab
 from viz.views.training.training import view as training
-from viz.views.training.training.view import LESSON, own_run, piece_payload
+from viz.views.training.training.view import LESSON, piece_payload
 
 
 @pytest.fixture
 def playground(monkeypatch):
     """One whose runs are threads of this process, and whose messages come at once."""
-    monkeypatch.setattr(training, "_EVERY", 0.0)
+    monkeypatch.setattr(live_runs, "EVERY", 0.0)
     with in_threads():
         ours = Playground(Options())
         yield ours
@@ -108,10 +111,10 @@ def test_a_page_gets_what_it_lacks_of_its_own_run_alone(playground):
 
 def test_another_visitors_run_is_not_found(playground):
     run = finish(playground.workshop)
-    assert own_run(visit(playground), {"run": run.id}) is run
-    assert own_run(visit(playground, "other"), {"run": run.id}) is None
+    assert own_run(visit(playground), {"run": run.id}, Job) is run
+    assert own_run(visit(playground, "other"), {"run": run.id}, Job) is None
     for value in (None, [], run.id, {}, {"run": None}, {"run": [run.id]}, {"run": run.model_id}, {"id": run.id}):
-        assert own_run(visit(playground), value) is None
+        assert own_run(visit(playground), value, Job) is None
 
 
 def test_the_picker_offers_a_visitor_the_own_models(playground):

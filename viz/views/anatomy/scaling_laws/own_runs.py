@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from model.anatomy.power_fit import Fit
 from model.anatomy.scaling_curves import RunCurve, fitted, lacking, run_curve
+from model.training.job import Job
 from viz.labels import run_label
 from viz.numbers import NONE, count, interval, nats, power
 from viz.seam.scene import Scene
@@ -52,9 +53,9 @@ def measure(scene: Scene, settings: Settings) -> OwnRuns:
 
 
 def own_run(run: LiveRun) -> OwnRun | None:
-    """A run in numbers; None before it has learned anything."""
+    """A run in numbers; None before it has learned anything, and for what did not start from random weights."""
     reports = list(run.reports)  # it may go on while this reads
-    if run.started is None or len(reports) < 2:
+    if run.started is None or len(reports) < 2 or not isinstance(run.job, Job):
         return None
     last = [each.loss for each in reports[-max(1, round(RECENT * len(reports))) :]]
     return OwnRun(

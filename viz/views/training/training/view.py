@@ -1,9 +1,7 @@
 """A small model learns in front of the visitor: settings, a run that can be watched, and the replay of its heads."""
 
-import time
 from collections.abc import Iterator, Mapping
 
-from model.errors import PlaygroundError
 from model.gpt.config import CHOICES
 from model.gpt.mixers.names import ATTENTION
 from model.training.job import RUN_MIXERS, TEXT, WINDOW, Job, Limits, job_of
@@ -12,7 +10,7 @@ from model.training.tasks import TASKS
 from viz.charts.heatmap import PatternWords
 from viz.labels import run_label, visible
 from viz.numbers import whole
-from viz.seam.notices import notice
+from viz.seam.live_runs import about, again, failure, follow, own_run, wish
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 from viz.seam.view import Event, Measure, Models, Open, Payload, Seen, Steady, Stream, View, Visit
@@ -21,8 +19,6 @@ from viz.theme import RAMPS
 from viz.views.training.training.figures import blank_figure, snapshot_payload
 from viz.words import Words, section, some, translate, words
 
-_EVERY = 0.6  # seconds between two pieces
-_PAUSED = 2.0  # and while nothing happens
 LOWEST = {"layers": 1, "heads": 1, "width": 8, "length": 4, "batch": 1, "steps": 1, "vocabulary": 257}
 _STEPS = {"modular_addition": 6000, "sort": 1500, "reverse": 1500, "copy": 1000, TEXT: 1500}
 
@@ -109,27 +105,17 @@ def piece_payload(run: LiveRun, language: str, have: tuple[int, int]) -> Payload
     """The new parts of a run for a page that has so many reports and snapshots."""
     catalogue = words(language)
     reports, snapshots = run.reports[have[0] :], run.snapshots[have[1] :]
-    piece = {
-        "run": run.id,
+    piece = about(run, have) | {
         "label": run_label(run.job.task, run.job.config, run.job.recipe.steps, catalogue),
-        "state": run.state,
-        "over": run.over,
-        "steps": run.job.recipe.steps,
-        "pace": run.spent / max(1, len(run.reports)),
-        "model_id": run.model_id,
-        "download": f"playground/trained/{run.id}.zip",
         "layers": 0,
         "heads": 0,
         "hidden": [],
         "probe": [],
-        "from_report": have[0],
-        "from_snapshot": have[1],
         "reports": [[r.step, r.loss, r.learning_rate, r.gradient_norm, r.tokens, r.seconds] for r in reports],
         "snapshots": [snapshot_payload(snapshot, run.tokenizer.piece, run.tokenizer.decode) for snapshot in snapshots],
     }
     if run.state == "failed":
-        piece["error"] = error_payload(run, language)
-        piece["model_id"] = ""
+        piece["error"] = failure(run, language)
     if run.started and run.tokenizer:
         tokens = run.tokenizer.tokens(run.started.ids)
         names = PatternWords(**some(catalogue, "pattern", "query", "key", "weight", "largest"))
@@ -151,65 +137,17 @@ def hidden_layers(run: LiveRun) -> list[int]:
     return [layer for layer, name in enumerate(names) if name not in ATTENTION]
 
 
-def error_payload(run: LiveRun, language: str) -> Payload:
-    """Why a run failed, in the reader's language."""
-    failure, catalogue = run.failure, words(language)
-    if not failure.what:
-        return {"text": catalogue["training.lab.failed"], "hint": catalogue["notice.failed_hint"]}
-    shown = notice(PlaygroundError(failure.what, failure.got, failure.hint), language)
-    return {"text": shown["text"], "hint": shown["hint"]}
-
-
 # --- events ---
 
 
 def start(visit: Visit, sent: object) -> Iterator[Payload | Models]:
     """Start a run and yield pieces as it goes on. Closing the iterator stops the run."""
-    workshop = visit.playground.workshop
-    run, have = workshop.start(visit.session, job_of(sent, workshop.limits)), (0, 0)
-    try:
-        while True:
-            over = run.over  # before what is new is read, so that nothing after it is missed
-            piece = piece_payload(run, visit.language, have)
-            have = (have[0] + len(piece["reports"]), have[1] + len(piece["snapshots"]))
-            yield piece
-            if over:
-                break
-            time.sleep(_EVERY)
-            run.wait(_PAUSED)
-    finally:
-        run.tell("stop")
-    yield Models()
-
-
-def own_run(visit: Visit, sent: object) -> LiveRun | None:
-    """The run that a page means, if it is that visitor's."""
-    number = sent.get("run") if isinstance(sent, Mapping) else None
-    return next((run for run in visit.playground.workshop.of(visit.session) if run.id == number), None)
-
-
-def _wish(name: str) -> Event:
-    """Ask the visitor's own run to "pause", "resume" or "stop"."""
-
-    def tell(visit: Visit, sent: object) -> None:
-        run = own_run(visit, sent)
-        if run is not None:
-            run.tell(name)
-
-    return Event(tell)
-
-
-def again(visit: Visit, sent: object) -> Iterator[Payload]:
-    """The parts that a page lacks of a run of its own."""
-    run = own_run(visit, sent)
-    if run is not None:
-        have = tuple(n if isinstance(n := sent.get(key), int) and n >= 0 else 0 for key in ("reports", "snapshots"))
-        yield piece_payload(run, visit.language, have)
+    yield from follow(visit, job_of(sent, visit.playground.workshop.limits), piece_payload)
 
 
 def open_model(visit: Visit, sent: object) -> Iterator[Open]:
     """Show the sequence that was replayed on the trained model."""
-    run = own_run(visit, sent)
+    run = own_run(visit, sent, Job)
     if run is not None and run.tokenizer is not None:
         yield Open(run.model_id, run.tokenizer.decode(run.started.ids), "attention")
 
@@ -219,10 +157,10 @@ LESSON = Stream(
     "lesson",
     {
         "start": Event(start, concurrency=8, models=True),
-        "pause": _wish("pause"),
-        "resume": _wish("resume"),
-        "stop": _wish("stop"),
-        "again": Event(again, concurrency=4),
+        "pause": wish("pause", Job),
+        "resume": wish("resume", Job),
+        "stop": wish("stop", Job),
+        "again": again(Job, piece_payload),
         "open": Event(open_model, concurrency=4, page=True),
     },
 )

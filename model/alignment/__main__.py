@@ -1,0 +1,30 @@
+"""Alignment from the command line: `python -m model.alignment --help`."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from model.alignment import reward_command
+from model.alignment.reinforcement import command as reinforcement
+from model.errors import PlaygroundError
+
+COMMANDS = (reward_command, reinforcement)  # each adds its own and sets `act`
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; the exit status is 0 unless the request is invalid."""
+    parser = argparse.ArgumentParser(prog="python -m model.alignment", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    for each in COMMANDS:
+        each.add(commands)
+    options = parser.parse_args(arguments)
+    try:
+        options.act(options)
+    except (PlaygroundError, ValueError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,132 @@
+"""LoRA: a frozen matrix plus a small product of two that is learned. Hu et al. 2021."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from model.errors import InputError
+from model.gpt.linear import Linear
+from model.gpt.transformer import Transformer
+from model.loading.checkpoint import build
+from model.training.loop import Recipe, Run
+
+ADAPTERS = "adapters.safetensors"
+
+# Which matrices of a block are adapted, by the names of its layers. Hu et al. 2021 adapt q and v (section 4.2).
+MATRICES: dict[str, tuple[str, ...]] = {
+    "qv": ("q", "v"),
+    "attention": ("q", "k", "v", "o"),
+    "mlp": ("gate", "up", "down"),
+    "all": ("q", "k", "v", "o", "gate", "up", "down"),
+}
+MOST_RANK = 64
+
+
+@dataclass(frozen=True)
+class Lora:
+    """How a model is adapted. Raises ValueError for numbers out of range and unknown matrices."""
+
+    rank: int = 8
+    alpha: float = 16.0
+    matrices: str = "qv"
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.rank <= MOST_RANK:
+            raise ValueError(f"rank must be a whole number from 1 to {MOST_RANK}, got {self.rank!r}")
+        if not (0 < self.alpha < math.inf):
+            raise ValueError(f"alpha must be a number above 0, got {self.alpha!r}")
+        if self.matrices not in MATRICES:
+            raise ValueError(f"matrices must be one of {', '.join(MATRICES)}, got {self.matrices!r}")
+
+
+class Adapted(nn.Module):
+    """y = x W^T + b + (alpha / r) x A^T B^T; W and b are frozen. x [..., in] -> [..., out].
+
+    `a` is A [r, in], drawn at random, and `b` is B [out, r], zero at the start: the model begins unchanged.
+    """
+
+    def __init__(self, base: Linear, lora: Lora, generator: torch.Generator) -> None:
+        super().__init__()
+        d_out, d_in = base.weight.shape
+        self.base, self.scale = base, lora.alpha / lora.rank
+        self.a = nn.Parameter(torch.randn(lora.rank, d_in, generator=generator) / math.sqrt(d_in))
+        self.b = nn.Parameter(torch.zeros(d_out, lora.rank))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.base(x) + self.scale * F.linear(F.linear(x, self.a), self.b)
+
+    @torch.no_grad()
+    def merged(self) -> Tensor:
+        """W + (alpha / r) B A [out, in]: one matrix that does what both did. Worked out in float64, then rounded."""
+        update = self.scale * (self.b.double() @ self.a.double())
+        return (self.base.weight.double() + update).to(self.base.weight.dtype)
+
+
+def adapt(model: Transformer, lora: Lora, seed: int = 0) -> int:
+    """Freeze a model and put adapters on the chosen matrices of every block; returns the parameters that are learned.
+
+    The model is changed in place. Raises InputError where it has none of these matrices.
+    """
+    for parameter in model.parameters():
+        parameter.requires_grad_(False)
+    generator, names = torch.Generator().manual_seed(seed), MATRICES[lora.matrices]
+    for block in model.blocks:
+        for part in (block.attn, block.mlp):
+            for name in names:
+                layer = getattr(part, name, None)
+                if isinstance(layer, Linear):
+                    setattr(part, name, Adapted(layer, lora, generator))
+            part.joint = ()  # joint products would pass the adapters by
+    count = sum(parameter.numel() for parameter in learned(model))
+    if not count:
+        raise InputError("This model has none of the matrices to adapt.", ", ".join(names), "Choose other matrices.")
+    return count
+
+
+def learned(model: nn.Module) -> list[nn.Parameter]:
+    """The parameters that are trained."""
+    return [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+
+def adapters(model: nn.Module) -> Iterator[tuple[str, Adapted]]:
+    """The adapted layers by name."""
+    return ((name, module) for name, module in model.named_modules() if isinstance(module, Adapted))
+
+
+def adapter_state(model: nn.Module) -> dict[str, Tensor]:
+    """The learned matrices by name: all that has to be stored beside the model."""
+    return {
+        f"{name}.{which}": getattr(module, which).detach() for name, module in adapters(model) for which in ("a", "b")
+    }
+
+
+def start(model: Transformer, lora: Lora, recipe: Recipe) -> Run:
+    """A run that trains adapters alone: AdamW, with the recipe's weight decay on all of them."""
+    adapt(model, lora, recipe.seed)
+    betas, decay = (recipe.beta1, recipe.beta2), recipe.weight_decay
+    return Run(model, torch.optim.AdamW(learned(model), lr=recipe.learning_rate, betas=betas, weight_decay=decay))
+
+
+def save_adapters(path: Path, model: Transformer, lora: Lora) -> None:
+    """The adapters as a safetensors file, with rank, alpha and matrices in its metadata."""
+    metadata = {name: str(value) for name, value in vars(lora).items()}
+    save_file({name: value.contiguous() for name, value in adapter_state(model).items()}, path, metadata=metadata)
+
+
+def merged(model: Transformer) -> Transformer:
+    """A plain model that computes the same, with the adapters worked into the weights; to rounding."""
+    state = {name: tensor for name, tensor in model.state_dict().items() if not name.endswith((".a", ".b"))}
+    state = {name.replace(".base.", "."): tensor for name, tensor in state.items()}
+    state |= {f"{name}.weight": module.merged() for name, module in adapters(model)}
+    return build(model.config, state)
+
+
+def adapted_parameters(shapes: Sequence[tuple[int, int]], rank: int) -> int:
+    """Parameters of adapters of rank r on matrices [out, in]: r (in + out) each. Hu et al. 2021, section 4.1."""
+    return sum(rank * (d_out + d_in) for d_out, d_in in shapes)

@@ -1,0 +1,231 @@
+"""Pairs of texts of which one is better: chosen by a person, or by rules between two texts that the model wrote."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from model.alignment.rewards import Rule, score
+from model.api import LanguageModel
+from model.arguments import check_number, check_whole, is_number, shown
+from model.errors import InputError, say
+from model.generation.generate import MOST_SEED, MOST_TOKENS
+from model.generation.samples import MOST_SEEDS, Many, take_samples
+from model.generation.strategies import Strategy
+from model.progress import Progress, silent
+from model.sampling.pipeline import Step
+from model.strict_json import parse
+
+BY = ("person", "rule")
+MOST_PAIRS = 5000
+LONGEST = 8000  # characters of a prompt or a text
+MOST_PROMPTS = 100
+_KEYS = {"prompt", "chosen", "rejected", "by"}
+
+# Beginnings of stories, for who brings none of their own.
+PROMPTS = (
+    "Once upon a time",
+    "The little girl",
+    "One day, Tom and his mom",
+    "There was a big dog named Max. He",
+    "Lily went to the park with her friend.",
+    "In the garden there was a small bird.",
+    "The king looked out of the window and",
+    "It was a cold night in the forest.",
+    "Ben found a box under the tree.",
+    "The old man walked slowly to the sea.",
+    "Mia and Sam wanted to bake a cake.",
+    "A little fish lived in the river.",
+)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two texts that continue one prompt. Raises InputError where there are no two texts to tell apart."""
+
+    prompt: str
+    chosen: str  # without the prompt
+    rejected: str
+    by: str = "person"  # of BY
+
+    def __post_init__(self) -> None:
+        hint = "A pair has a prompt and two different texts."
+        for value in (self.prompt, self.chosen, self.rejected):
+            if not isinstance(value, str) or len(value) > LONGEST:
+                got = f"{len(value)} characters" if isinstance(value, str) else shown(value)
+                raise InputError("This is no pair of texts.", got, hint)
+        if self.chosen == self.rejected or not self.prompt:
+            raise InputError("This is no pair of texts.", shown(self.prompt), hint)
+        if self.by not in BY:
+            raise InputError("Nobody of this name chooses.", shown(self.by), say("Choose one of: {}.", ", ".join(BY)))
+
+
+@dataclass(frozen=True)
+class Ask:
+    """How the two texts of each pair are written. Raises InputError for a number out of range."""
+
+    pairs: int = 20  # of each prompt, ties included
+    new_tokens: int = 40
+    temperature: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_whole("pairs", self.pairs, 1, MOST_PAIRS)
+        check_whole("new_tokens", self.new_tokens, 1, MOST_TOKENS)
+        check_number("temperature", self.temperature, 0.05, 5)
+        check_whole("seed", self.seed, 0, MOST_SEED // MOST_SEEDS - 1)
+
+
+@dataclass(frozen=True)
+class Made:
+    """Pairs that a rule chose, and how many pairs of texts it could not tell apart."""
+
+    pairs: tuple[Pair, ...]
+    ties: int
+
+
+@dataclass(frozen=True)
+class Split:
+    """Pairs to learn from and pairs to be judged by, apart."""
+
+    train: tuple[Pair, ...]
+    held_out: tuple[Pair, ...]
+    by: Literal["prompt", "pair"]  # whether no prompt is in both
+
+
+# --- lines of JSON -----------------------------------------------------------------------------------
+
+
+def read_pairs(text: str) -> tuple[Pair, ...]:
+    """The pairs of JSON lines: {"prompt", "chosen", "rejected"} and, if known, "by": "person" or "rule".
+
+    Raises InputError naming the first line that is none, for no pairs, and for more than MOST_PAIRS.
+    """
+    lines = [(at, line) for at, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if not 1 <= len(lines) <= MOST_PAIRS:
+        raise InputError("There are no pairs, or too many.", str(len(lines)), say("From 1 to {} lines.", MOST_PAIRS))
+    return tuple(_pair(line, at) for at, line in lines)
+
+
+def write_pairs(pairs: Iterable[Pair]) -> str:
+    """JSON lines that `read_pairs` reads as these pairs."""
+    return "".join(json.dumps(asdict(pair), ensure_ascii=False) + "\n" for pair in pairs)
+
+
+def _pair(line: str, number: int) -> Pair:
+    hint = 'Each line is an object with "prompt", "chosen" and "rejected", two different texts.'
+    try:
+        values = parse(line)
+    except ValueError as error:
+        raise InputError("A line of the pairs is not JSON.", f"line {number}: {error}"[:80], hint) from None
+    fits = isinstance(values, dict) and set(values) <= _KEYS and _KEYS - {"by"} <= set(values)
+    try:
+        if fits:
+            return Pair(**values)
+    except InputError:
+        pass
+    raise InputError("A line of the pairs is not a pair.", f"line {number}: {line[:60]}", hint)
+
+
+# --- texts to choose from ----------------------------------------------------------------------------
+
+
+def write_texts(lm: LanguageModel, prompt: str, count: int, ask: Ask, progress: Progress = silent) -> tuple[str, ...]:
+    """`count` texts of the model that continue a prompt, without it; the same for the same seed.
+
+    Sampled from the model's own distribution at a temperature, in batches with a cache. Raises InputError as
+    LanguageModel.generate does.
+    """
+    warp = () if ask.temperature == 1 else (Step("temperature", (("temperature", ask.temperature),)),)
+    many = Many(count, ask.new_tokens, ask.seed)
+    return tuple(sample.text for sample in take_samples(lm, prompt, [Strategy(warp)], many, progress)[0])
+
+
+def pairs_by_rule(
+    lm: LanguageModel, prompts: Sequence[str], rules: Sequence[Rule], ask: Ask, progress: Progress = silent
+) -> Made:
+    """`ask.pairs` pairs of texts of each prompt, the better one by `score`; equal scores are ties and left out.
+
+    `progress` counts texts. Raises InputError for no prompts, too many, or too many pairs, and as `write_texts`.
+    """
+    prompts = tuple(dict.fromkeys(prompts))
+    if not 1 <= len(prompts) <= MOST_PROMPTS or len(prompts) * ask.pairs > MOST_PAIRS:
+        got = f"{len(prompts)} prompts, {ask.pairs} pairs of each"
+        raise InputError("That is not a number of pairs that can be made.", got, say("At most {}.", MOST_PAIRS))
+    made: list[Pair] = []
+    count, ties = 2 * ask.pairs, 0
+    for number, prompt in enumerate(prompts):
+
+        def told(done: int, total: int | None, what: str, before: int = number * count) -> None:
+            progress(before + count * done // (total or 1), len(prompts) * count, what)
+
+        texts = write_texts(lm, prompt, count, ask, told)
+        chosen = [chosen_by(rules, prompt, one, other) for one, other in zip(texts[::2], texts[1::2], strict=True)]
+        made += [pair for pair in chosen if pair]
+        ties += chosen.count(None)
+    return Made(tuple(made), ties)
+
+
+def chosen_by(rules: Sequence[Rule], prompt: str, one: str, other: str) -> Pair | None:
+    """The pair as the rules would choose; None where they cannot tell the texts apart."""
+    first, second = score(rules, (one, other))
+    if one == other or first == second:
+        return None
+    return Pair(prompt, one, other, "rule") if first > second else Pair(prompt, other, one, "rule")
+
+
+# --- pairs together ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How rules would have chosen in pairs that were chosen already."""
+
+    same: int
+    other: int
+    ties: int  # the rules cannot tell
+
+    @property
+    def share(self) -> float:
+        """Of the pairs that the rules can tell apart; NaN for none."""
+        decided = self.same + self.other
+        return self.same / decided if decided else float("nan")
+
+
+def agreement(pairs: Sequence[Pair], rules: Sequence[Rule]) -> Agreement:
+    """Whether rules choose the same text of each pair."""
+    better = score(rules, [pair.chosen for pair in pairs]) - score(rules, [pair.rejected for pair in pairs])
+    return Agreement(int((better > 0).sum()), int((better < 0).sum()), int((better == 0).sum()))
+
+
+def split(pairs: Sequence[Pair], share: float = 0.25, seed: int = 0) -> Split:
+    """Hold out whole prompts, about `share` of the pairs; of a single prompt, pairs.
+
+    Both parts have at least one pair. The order of the prompts is that of a hash with the seed, so that a further pair
+    moves no other. Raises InputError for fewer than two pairs.
+    """
+    if len(pairs) < 2:
+        raise InputError("There are too few pairs to learn from.", str(len(pairs)), "Choose a few more.")
+    if not (is_number(share) and 0 < share < 1):
+        raise InputError(
+            "A setting is out of its range.", f"share: {shown(share)}", say("Choose a value from {} to {}.", "0", "1")
+        )
+    prompts = {pair.prompt for pair in pairs}
+    by: Literal["prompt", "pair"] = "prompt" if len(prompts) > 1 else "pair"
+
+    def group(pair: Pair) -> str:
+        return pair.prompt if by == "prompt" else f"{pair.chosen}\0{pair.rejected}"
+
+    order = sorted(
+        {group(pair) for pair in pairs},
+        key=lambda name: hashlib.sha256(f"{seed}\0{name}".encode("utf-8", "replace")).digest(),
+    )
+    held: set[str] = set()
+    wanted = share * len(pairs)
+    for name in order[:-1]:
+        held.add(name)
+        if sum(group(pair) in held for pair in pairs) >= wanted:
+            break
+    apart = [[pair for pair in pairs if (group(pair) in held) == which] for which in (False, True)]
+    return Split(tuple(apart[0]), tuple(apart[1]), by)

@@ -1,0 +1,91 @@
+"""A policy beside its reference on one text: which tokens became likelier, how far each head moved, what is written."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from model.alignment.reinforcement.course import Course
+from model.alignment.reinforcement.likelihoods import exact_kl, log_probs
+from model.alignment.reinforcement.rollouts import sample, uniforms
+from model.alignment.reinforcement.texts import Sample, Task, decoded, rewards_of
+from model.gpt.patterns import patterns_and_logits
+from model.gpt.transformer import Transformer
+from model.sampling.pipeline import usable
+
+TOP = 12  # tokens of each place
+WATCHED = 4  # texts that are written again at each look, with the same random numbers
+PROBE_TOKENS = 32  # longest probe
+_PROBE, _WATCH = 1 << 21, (1 << 21) + 1  # steps of their random numbers, beyond those of any run
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """Policy and reference on the probe, a text of T tokens, after `step` updates."""
+
+    step: int
+    ids: tuple[int, ...]  # of the probe
+    before: np.ndarray  # ln q of each token but the first under the reference. float32 [T - 1]
+    after: np.ndarray  # ln p under the policy [T - 1]
+    kl: np.ndarray  # exact KL(policy || reference) of the next token at each place, nats [T]
+    top: np.ndarray  # the tokens that either model finds likeliest after each place. int64 [T, TOP]
+    top_before: np.ndarray  # their ln q [T, TOP]
+    top_after: np.ndarray  # and ln p [T, TOP]
+    heads: np.ndarray  # how far each head's weights moved: mean total variation over the rows, 0 to 1. [L, H]
+    samples: tuple[Sample, ...]  # WATCHED texts, the same random numbers at every look
+
+    @property
+    def log_ratios(self) -> np.ndarray:
+        """ln p - ln q of each token but the first. [T - 1]"""
+        return self.after - self.before
+
+
+def probe_of(reference: Transformer, task: Task, course: Course, prompt: Sequence[int]) -> tuple[int, ...]:
+    """A prompt with what the reference writes after it: at most PROBE_TOKENS tokens, at least two."""
+    room = max(1, min(PROBE_TOKENS, reference.config.n_ctx) - len(prompt))
+    prompt = prompt[: PROBE_TOKENS - 1]
+    found = sample(reference, [prompt], task.writing(room), uniforms(course.seed, _PROBE, 1, room))
+    return tuple(found.texts()[0])
+
+
+@torch.no_grad()
+def look(
+    policy: Transformer, reference: Transformer, task: Task, course: Course, probe: Sequence[int], step: int
+) -> Look:
+    """Both models on the probe, and WATCHED texts of the policy."""
+    ids = torch.tensor(probe)
+    theirs, log_q = _read(reference, ids, task.size)
+    ours, log_p = _read(policy, ids, task.size)
+    top = torch.maximum(log_p, log_q).topk(min(TOP, task.size), -1).indices
+    following = ids[1:, None]
+    return Look(
+        step,
+        tuple(probe),
+        log_q[:-1].gather(-1, following)[:, 0].numpy(),
+        log_p[:-1].gather(-1, following)[:, 0].numpy(),
+        exact_kl(log_p, log_q).numpy(),
+        top.numpy(),
+        log_q.gather(-1, top).numpy(),
+        log_p.gather(-1, top).numpy(),
+        (0.5 * (ours - theirs).abs().sum(-1).mean(-1)).numpy(),
+        watched(policy, reference, task, course),
+    )
+
+
+def _read(model: Transformer, ids: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """Every head's weights [L, H, T, T] and ln p of the next token [T, V]."""
+    patterns, logits = patterns_and_logits(model, ids)
+    return patterns, usable(logits, size).log_softmax(-1)
+
+
+def watched(policy: Transformer, reference: Transformer, task: Task, course: Course) -> tuple[Sample, ...]:
+    """Texts of the first prompts, with random numbers that depend on the seed alone."""
+    prompts = [task.prompts[row % len(task.prompts)] for row in range(WATCHED)]
+    numbers = uniforms(course.seed, _WATCH, WATCHED, course.new_tokens)
+    rollouts = sample(policy, prompts, task.writing(course.new_tokens), numbers)
+    with torch.no_grad():
+        ratios = rollouts.log_probs.sum(1) - log_probs(reference, rollouts, task.size).sum(1)
+    found = zip(prompts, decoded(task, rollouts), rewards_of(task, rollouts).tolist(), ratios.tolist(), strict=True)
+    return tuple(Sample(task.tokenizer.decode(prompt), text, reward, ratio) for prompt, text, reward, ratio in found)

@@ -1,0 +1,28 @@
+"""Best of n, the honest baseline: nothing is trained; of n texts of the reference the one that pays most is kept."""
+
+import math
+
+import numpy as np
+
+from model.errors import InputError
+
+
+def kl_bound(n: int) -> float:
+    """KL of the best of n from one text of the reference, in nats a text, at most: ln n - (n - 1) / n.
+
+    Stiennon et al. 2020, appendix G.3. It is reached where no two texts have the same reward (Beirami et al. 2024).
+    """
+    return math.log(n) - (n - 1) / n
+
+
+def expected_best(rewards: np.ndarray, n: int) -> float:
+    """The mean highest reward of n texts drawn from each group, over all choices of n of its N, without bias.
+
+    The i-th smallest of N is the highest of C(i - 1, n - 1) of the C(N, n) choices. Nakano et al. 2021,
+    "WebGPT". rewards [groups, N]. Raises InputError where a group has fewer than n texts.
+    """
+    N = rewards.shape[1]
+    if not 1 <= n <= N:
+        raise InputError("There are too few texts to choose from.", f"{N} texts, the best of {n}", "Write more.")
+    shares = np.array([math.comb(i, n - 1) for i in range(N)], np.float64) / math.comb(N, n)
+    return float((np.sort(rewards, axis=1) @ shares).mean())

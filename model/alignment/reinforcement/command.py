@@ -1,0 +1,116 @@
+"""The command `reinforce` of `python -m model.alignment`: a model folder and a reward in, a better paid model out."""
+
+import argparse
+import csv
+import dataclasses
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from model.alignment.preferences import read_pairs
+from model.alignment.reinforcement import learner as learning
+from model.alignment.reinforcement.course import DEFAULTS, METHODS, Course
+from model.alignment.reinforcement.pairs import PairRows, by_reward, from_texts
+from model.alignment.reinforcement.presets import PRESETS, PROMPTS, by_model, by_rules
+from model.alignment.reinforcement.run import Report, choose_best, steps
+from model.alignment.reinforcement.texts import Answers, Task, task
+from model.alignment.reward_folder import load_reward
+from model.api import LanguageModel, load_model
+from model.errors import Astray, InputError
+from model.loading.checkpoint import save_folder
+from model.loading.sources import resolve
+from model.loading.vocabulary_export import vocabulary_files
+from model.training.cli import keep_freed_memory
+from model.training.folders import read_text
+
+LOG = "reinforcement.csv"
+
+
+def add(commands: argparse._SubParsersAction) -> None:
+    """The command and its options: one for every number of Course."""
+    about = "train a model on a reward: REINFORCE, PPO, GRPO, DPO, or the best of n"
+    parser = commands.add_parser("reinforce", help=about, description=about)
+    parser.add_argument("--model", default="tinygpt", help="an id such as tinygpt, or a folder")
+    parser.add_argument("--method", choices=METHODS, default="ppo")
+    parser.add_argument("--preset", choices=tuple(PRESETS), default="happy")
+    parser.add_argument(
+        "--rules", help='such as "contains: happy, glad * 2; full_stop"; without it, those of the preset'
+    )
+    parser.add_argument("--reward-model", type=Path, help="folder of a reward model, instead of rules")
+    parser.add_argument("--prompts", type=Path, help="a UTF-8 file with a prompt on each line")
+    parser.add_argument("--pair-file", type=Path, help="JSON lines with prompt, chosen, rejected, for dpo")
+    parser.add_argument("--out", type=Path, help="folder for the trained model and its log")
+    for field in dataclasses.fields(Course):
+        if field.name != "method":
+            kind = float if isinstance(field.default, float) else int
+            parser.add_argument(f"--{field.name.replace('_', '-')}", type=kind, help="default: the method's own")
+    parser.set_defaults(act=act)
+
+
+def act(options: argparse.Namespace) -> None:
+    """Run it: a line for each step, and the model and its log in --out. Raises InputError for what does not fit."""
+    keep_freed_memory()
+    course, lm = course_of(options), load_model(options.model)
+    if options.out and options.out.exists() and any(options.out.iterdir()):
+        raise InputError("The folder already holds something.", options.out.name, "Choose another --out.")
+    prompts = read_text(options.prompts).splitlines() if options.prompts else PROMPTS
+    work = task(lm.tokenizer, [line for line in prompts if line.strip()], reward_of(options, lm))
+    if course.method == "best_of_n":
+        show(choose_best(lm.model, work, course))
+        return
+    state = learning.start(lm.model, course)
+    rows = show(steps(state, work, course, pairs_of(options, lm, work, course)), catch=True)
+    if options.out:
+        save_folder(options.out, state.policy)
+        for name, text in vocabulary_files(resolve(options.model, allow_paths=True)).items():
+            (options.out / name).write_text(text, encoding="utf-8")
+        with (options.out / LOG).open("w", newline="", encoding="utf-8") as file:
+            log = csv.DictWriter(file, rows[0])
+            log.writeheader()
+            log.writerows(rows)
+
+
+def course_of(options: argparse.Namespace) -> Course:
+    """The defaults of the method under the preset, with the numbers that were given."""
+    names = [field.name for field in dataclasses.fields(Course) if field.name != "method"]
+    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    base = PRESETS[options.preset].course(options.method) if options.method in DEFAULTS else Course()
+    return dataclasses.replace(base, **given)
+
+
+def reward_of(options: argparse.Namespace, lm: LanguageModel) -> Callable[[Answers], np.ndarray]:
+    """The reward model's, or that of the rules."""
+    if options.reward_model:
+        return by_model(load_reward(options.reward_model, lm.model))
+    return by_rules(options.rules or PRESETS[options.preset].rules)
+
+
+def pairs_of(options: argparse.Namespace, lm: LanguageModel, work: Task, course: Course) -> PairRows | None:
+    """The pairs of DPO, from a file or by the reward; None for other methods."""
+    if course.method != "dpo":
+        return None
+    if options.pair_file is None:
+        return by_reward(lm.model, work, course)
+    pairs = [(pair.prompt, pair.chosen, pair.rejected) for pair in read_pairs(read_text(options.pair_file))]
+    return from_texts(lm.model, work, pairs, course.new_tokens)
+
+
+def show(reports: Iterator[Report], *, catch: bool = False) -> list[dict[str, float]]:
+    """Print a line a report and return its numbers; where `catch`, a divergence is told and ends it."""
+    rows: list[dict[str, float]] = []
+    try:
+        for report in reports:
+            found = report.measured
+            numbers = {**dataclasses.asdict(found), **dataclasses.asdict(report.update)}
+            rows.append({"step": report.step, "coefficient": report.coefficient, **numbers, "seconds": report.seconds})
+            print(
+                f"{report.step:>4}  reward {found.reward:.3f}  KL {found.kl:.4f} a token, {found.kl_text:.2f} a text  "
+                f"entropy {found.entropy:.2f}  perplexity {found.perplexity:.1f}  {report.seconds:.1f} s",
+                flush=True,
+            )
+    except Astray as error:
+        if not catch or not rows:
+            raise
+        print(error)
+    return rows

@@ -1,0 +1,77 @@
+"""Settings of a run of reinforcement, the defaults of each method, and the presets."""
+
+from dataclasses import dataclass
+
+from model.arguments import check_number, check_whole, shown
+from model.errors import InputError, say
+
+METHODS = ("reinforce", "ppo", "grpo", "dpo", "best_of_n")
+RATES = (1e-7, 10.0)  # bounds of the learning rate: the upper ones are there to see a training go astray
+MOST_STEPS, MOST_TEXTS, MOST_NEW, MOST_PROMPTS = 500, 256, 128, 32
+MOST_SEED = 1_000_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Course:
+    """How a policy is trained on a reward. What a method does not use, it leaves alone.
+
+    Raises InputError for an unknown method and for numbers out of range.
+    """
+
+    method: str = "ppo"  # of METHODS
+    steps: int = 10  # updates of the policy; for best_of_n the largest n is 2^steps
+    texts: int = 64  # written at each step
+    group: int = 16  # texts of one prompt
+    new_tokens: int = 40  # of each text, at most
+    learning_rate: float = 1e-4
+    coefficient: float = 0.05  # beta, weight of KL to the reference; 0: no leash
+    target: float = 0.0  # KL in nats a text that the coefficient is adapted to (PPO); 0: it stays
+    epochs: int = 2  # passes over the texts of a step (PPO, GRPO)
+    minibatches: int = 2  # updates of each pass
+    clip: float = 0.2  # of the ratio, and of the value's move
+    gamma: float = 1.0
+    lam: float = 0.95
+    value_weight: float = 0.1  # of the value's loss beside the policy's (PPO)
+    pairs: int = 64  # that a reward makes of the reference's texts, where none are given (DPO)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            hint = say("Choose one of: {}.", ", ".join(METHODS))
+            raise InputError("There is no such method.", shown(self.method), hint)
+        for name, low, high in (
+            ("steps", 1, MOST_STEPS),
+            ("texts", 2, MOST_TEXTS),
+            ("group", 2, MOST_TEXTS),
+            ("new_tokens", 1, MOST_NEW),
+            ("epochs", 1, 8),
+            ("minibatches", 1, 16),
+            ("pairs", 1, 1024),
+            ("seed", 0, MOST_SEED),
+        ):
+            check_whole(name, getattr(self, name), low, high)
+        for name, least, most in (
+            ("learning_rate", *RATES),
+            ("coefficient", 0.0, 10.0),
+            ("target", 0.0, 1000.0),
+            ("clip", 0.01, 10.0),
+            ("gamma", 0.0, 1.0),
+            ("lam", 0.0, 1.0),
+            ("value_weight", 0.0, 10.0),
+        ):
+            check_number(name, getattr(self, name), least, most)
+        if self.texts % self.group:
+            got = f"{self.texts} texts, groups of {self.group}"
+            raise InputError(
+                "The texts of a step do not fill their groups.", got, "Choose a number of texts that groups divide."
+            )
+
+
+# Where a method needs other numbers than the fields above: measured on tinygpt (benchmarks/RESULTS.md).
+DEFAULTS: dict[str, Course] = {
+    "reinforce": Course(method="reinforce", learning_rate=3e-4),
+    "ppo": Course(method="ppo", learning_rate=2e-4),
+    "grpo": Course(method="grpo", learning_rate=2e-4),
+    "dpo": Course(method="dpo", learning_rate=1e-4, coefficient=0.1, steps=12),
+    "best_of_n": Course(method="best_of_n", steps=5, texts=64, group=32),
+}

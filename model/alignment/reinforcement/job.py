@@ -1,0 +1,185 @@
+"""A run of reinforcement for the page: its settings, their limits, and the messages on the way."""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from model.alignment.preferences import Pair
+from model.alignment.reinforcement import learner as learning
+from model.alignment.reinforcement.before_after import Look, look, probe_of
+from model.alignment.reinforcement.course import DEFAULTS, MOST_PROMPTS, Course
+from model.alignment.reinforcement.learner import Learner
+from model.alignment.reinforcement.pairs import PairRows, by_reward, from_texts
+from model.alignment.reinforcement.presets import PRESETS, PROMPTS, by_model, by_rules
+from model.alignment.reinforcement.run import Report, choose_best, steps
+from model.alignment.reinforcement.texts import Answers, Reward, Task, task
+from model.alignment.reward_folder import load_reward
+from model.alignment.rewards import Rule, parse_rules
+from model.api import LanguageModel, load_resolved
+from model.errors import Astray, InputError, say
+from model.gpt.transformer import Transformer
+from model.loading.sources import Resolved
+from model.loading.vocabulary_export import vocabulary_files
+from model.training.cli import keep_freed_memory
+from model.training.job import Limits
+from model.training.lesson import DIVERGED, Finished, Lesson
+
+LOOKS = 12  # approximate number of looks of a run
+MOST_PARAMETERS = 40_000_000  # of a model that is trained here: policy, reference, gradients and Adam's two moments
+TOKENS = 64  # of all texts of a step, for each row that a training may have: `Limits.batch`
+
+
+@dataclass(frozen=True, kw_only=True)
+class Practice:
+    """Settings of a run, as plain values."""
+
+    base: Resolved  # the model that is trained; it stays the reference
+    course: Course
+    prompts: tuple[str, ...] = PROMPTS
+    rules: tuple[Rule, ...] = ()
+    pairs: tuple[Pair, ...] = ()  # for DPO; without any, the rules make them
+    reward: Path | None = None  # folder of a reward model, in place of rules
+    minutes: float = 20.0
+
+
+@dataclass(frozen=True, eq=False)
+class Begun:
+    """Facts about a run, known once the model is loaded."""
+
+    n_params: int
+    n_layer: int
+    n_head: int
+    probe: tuple[int, ...]
+    prompt: int  # length of the prompt in the probe
+    pairs: int  # that DPO learns from; 0 for other methods
+
+
+Message = Begun | Report | Look | Finished
+
+
+def check(job: Practice, limits: Limits) -> None:
+    """Raise InputError for a run that this server does not do."""
+    course = job.course
+    tokens, most = course.texts * course.new_tokens, TOKENS * limits.batch
+    if tokens > most:
+        hint = say("Choose a value from {} to {}.", 1, most)
+        raise InputError("A setting is out of bounds on this server.", f"tokens a step: {tokens}", hint)
+    if not 1 <= len(job.prompts) <= MOST_PROMPTS:
+        raise InputError(
+            "There are too few or too many prompts.", str(len(job.prompts)), say("Give 1 to {}.", MOST_PROMPTS)
+        )
+    if not job.rules and job.reward is None and not (job.pairs and course.method == "dpo"):
+        raise InputError("There is no reward.", "", "Give at least one rule.")
+
+
+def begin(job: Practice, limits: Limits) -> Lesson:
+    """Load the model twice, as policy and reference. Raises InputError for a model that is too large."""
+    keep_freed_memory()
+    lm = load_resolved(job.base)
+    if lm.n_params > MOST_PARAMETERS:
+        hint = say("At most {} parameters.", f"{MOST_PARAMETERS:,}")
+        raise InputError("This model is too large to be trained here.", f"{lm.n_params:,} parameters", hint)
+    work = task(lm.tokenizer, job.prompts, reward_of(job, lm))
+    files = vocabulary_files(job.base)
+    return _chosen(job, lm, work, files) if job.course.method == "best_of_n" else _trained(job, lm, work, files)
+
+
+def reward_of(job: Practice, lm: LanguageModel) -> Reward:
+    """The reward model's, that of the rules, or none for pairs alone."""
+    if job.reward is not None:
+        return by_model(load_reward(job.reward, lm.model))
+    return by_rules(job.rules) if job.rules else _nothing
+
+
+def _nothing(answers: Answers) -> np.ndarray:
+    """No reward: pairs alone are learned from."""
+    return np.zeros(len(answers.texts))
+
+
+def _begun(lm: LanguageModel, work: Task, probe: tuple[int, ...], pairs: int) -> Begun:
+    return Begun(lm.n_params, lm.config.n_layer, lm.config.n_head, probe, len(work.prompts[0]), pairs)
+
+
+def _trained(job: Practice, lm: LanguageModel, work: Task, files: dict[str, str]) -> Lesson:
+    course, reference = job.course, lm.model
+    state = learning.start(reference, course)
+    probe = probe_of(reference, work, course, work.prompts[0])
+    pairs = _pairs(job, reference, work) if course.method == "dpo" else None
+
+    def looked() -> Look:
+        return look(state.policy, reference, work, course, probe, min(state.step, course.steps))
+
+    return Lesson(
+        _begun(lm, work, probe, len(pairs) if pairs else 0),
+        messages(state, work, course, pairs, looked),
+        looked,
+        lambda: state.policy,
+        files,
+    )
+
+
+def messages(
+    state: Learner, work: Task, course: Course, pairs: PairRows | None, looked: Callable[[], Look]
+) -> Iterator[Message]:
+    """Reports, and about LOOKS looks between them, the first before any update. Where it diverges, it ends early."""
+    every = max(1, round(course.steps / LOOKS))
+    yield looked()
+    try:
+        for report in steps(state, work, course, pairs):
+            yield report
+            if report.step == course.steps or (state.step % every == 0 and state.step < course.steps):
+                yield looked()
+    except Astray:
+        yield Finished(DIVERGED)
+
+
+def _pairs(job: Practice, reference: Transformer, work: Task) -> PairRows:
+    if not job.pairs:
+        return by_reward(reference, work, job.course)
+    texts = [(pair.prompt, pair.chosen, pair.rejected) for pair in job.pairs]
+    return from_texts(reference, work, texts, job.course.new_tokens)
+
+
+def _chosen(job: Practice, lm: LanguageModel, work: Task, files: dict[str, str]) -> Lesson:
+    """Best of n: nothing is trained, so no model comes of it."""
+    course, reference = job.course, lm.model
+    probe = probe_of(reference, work, course, work.prompts[0])
+
+    def looked() -> Look:
+        return look(reference, reference, work, course, probe, 0)
+
+    return Lesson(_begun(lm, work, probe, 0), choose_best(reference, work, course), looked, lambda: None, files)
+
+
+def name_of(job: Practice) -> str:
+    """The name of the trained model in the picker."""
+    return f"{job.base.label}, {NAMES[job.course.method]}"
+
+
+NAMES = {"reinforce": "REINFORCE", "ppo": "PPO", "grpo": "GRPO", "dpo": "DPO", "best_of_n": "best of n"}
+
+
+# --- settings ----------------------------------------------------------------------------------------
+
+
+def course_of(method: str, preset: str, changes: dict[str, float]) -> Course:
+    """The course of a method under a preset, with what a person changed; "" for no preset.
+
+    Raises InputError for what does not fit.
+    """
+    if method not in DEFAULTS or preset not in ("", *PRESETS):
+        raise InputError("There is no such method.", f"{method}, {preset}"[:40], "Choose one of the list.")
+    base = PRESETS[preset].course(method) if preset else DEFAULTS[method]
+    return dataclasses.replace(base, **changes)
+
+
+def practice(
+    base: Resolved, course: Course, rules: str, prompts: str, pairs: tuple[Pair, ...] = (), minutes: float = 20.0
+) -> Practice:
+    """A run from what a page or a command line sends: rules as parse_rules reads them, a prompt on each line."""
+    lines = tuple(line.rstrip() for line in prompts.splitlines() if line.strip()) or PROMPTS
+    parsed = parse_rules(rules) if rules.strip() else ()
+    return Practice(base=base, course=course, prompts=lines, rules=parsed, pairs=pairs, minutes=minutes)

@@ -1,0 +1,94 @@
+"""The policy that is trained, its frozen reference, and what else a run carries from step to step."""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from model.alignment.reinforcement.course import Course
+from model.gpt import linear
+from model.gpt.transformer import Transformer
+from model.loading.checkpoint import build
+
+_BETAS = (0.9, 0.95)
+_GRADIENT = 1.0  # largest norm
+_GAIN = 1.0  # of the adaptive coefficient; Ziegler et al. 2019 take 0.1 for runs of thousands of steps
+_HEAD_RATE = 10.0  # the value head starts from nothing: it learns at this multiple of the learning rate
+
+
+@dataclass(eq=False)
+class Learner:
+    """State of a run."""
+
+    policy: Transformer
+    reference: Transformer
+    head: nn.Linear  # values from the last hidden state, as the unembedding reads it (PPO)
+    optimizer: torch.optim.Optimizer
+    coefficient: float
+    step: int = 0  # updates done
+    good: dict[str, Tensor] = field(default_factory=dict)  # weights of the last policy whose numbers were sound
+    good_step: int = 0  # updates that it had
+
+    def remember(self) -> None:
+        """Keep the weights as they are now."""
+        if not self.good:
+            self.good = {name: tensor.clone() for name, tensor in self.policy.state_dict().items()}
+        for name, tensor in self.policy.state_dict().items():
+            self.good[name].copy_(tensor)
+        self.good_step = self.step
+
+    def restore(self) -> None:
+        """Go back to the weights that were kept; to the reference's where none were."""
+        self.policy.load_state_dict(self.good or self.reference.state_dict())
+        self.step = self.good_step
+
+
+def start(reference: Transformer, course: Course) -> Learner:
+    """A policy with the reference's weights, a value head that says 0, and Adam. The reference is left as it is.
+
+    Without weight decay: the weights are to stay near the reference, not near 0.
+    """
+    policy = trainable(reference)
+    head = nn.Linear(reference.config.d_model, 1)
+    nn.init.zeros_(head.weight)
+    nn.init.zeros_(head.bias)
+    groups = [
+        {"params": list(policy.parameters()), "lr": course.learning_rate},
+        {"params": list(head.parameters()), "lr": course.learning_rate * _HEAD_RATE},
+    ]
+    optimizer = torch.optim.Adam(groups, betas=_BETAS, fused=True)
+    return Learner(policy, reference, head, optimizer, course.coefficient)
+
+
+def trainable(model: Transformer) -> Transformer:
+    """A copy whose parameters take gradients, none of them shared with the model's."""
+    copy = build(model.config, {name: tensor.detach().clone() for name, tensor in model.state_dict().items()})
+    for parameter in copy.parameters():
+        parameter.requires_grad_(True)
+    linear.tune(copy)
+    return copy
+
+
+def descend(learner: Learner, loss: Tensor) -> float:
+    """One step of Adam down the loss; the norm of the gradient before clipping.
+
+    Raises FloatingPointError, and leaves the weights alone, where loss or gradient are not finite.
+    """
+    learner.optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+    parameters = [parameter for group in learner.optimizer.param_groups for parameter in group["params"]]
+    norm = float(nn.utils.clip_grad_norm_(parameters, _GRADIENT))
+    if not torch.isfinite(loss.detach()) or not norm < float("inf"):
+        raise FloatingPointError("the loss or its gradient is not finite")
+    learner.optimizer.step()
+    return norm
+
+
+def adapted(coefficient: float, kl: float, target: float, gain: float = _GAIN) -> float:
+    """The next coefficient: up where KL is above its target, down where it is below, by at most a fifth of the gain.
+
+    beta (1 + gain clip(kl / target - 1, -0.2, 0.2)): Ziegler et al. 2019, 2.2. KL and target in nats a text.
+    """
+    if target <= 0:
+        return coefficient
+    return coefficient * (1 + gain * min(max(kl / target - 1, -0.2), 0.2))

@@ -1,0 +1,108 @@
+"""What a policy and its reference say of texts, token by token: log-probabilities, entropy and KL divergence.
+
+KL is KL(policy || reference), in nats. Three ways to know it at a token x that the policy drew, with the log-ratio
+l = ln p(x) - ln q(x) of the policy p to the reference q:
+
+k1     l                       right on average, often negative
+k3     exp(-l) - 1 + l         right on average, never negative (Schulman 2020, "Approximating KL Divergence")
+exact  sum of p (ln p - ln q)  over the whole vocabulary, what the other two estimate
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from model.alignment.reinforcement.rollouts import Rollouts
+from model.gpt.transformer import Transformer
+from model.sampling.pipeline import usable
+from model.training.loop import attend_rows
+
+CHUNK = 16  # texts whose distributions are held at once where there are no gradients
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """Numbers of each written token under policy and reference; 0 at the other places. float32 [N, T] each"""
+
+    log_probs: Tensor  # ln p of the policy
+    reference: Tensor  # ln q of the reference
+    kl: Tensor  # exact, of the distribution that the token was drawn from
+    entropy: Tensor  # of the same, nats
+    values: Tensor  # the value head's guess of the rewards to come; 0 without one
+
+    @property
+    def log_ratios(self) -> Tensor:
+        """ln p - ln q. [N, T]"""
+        return self.log_probs - self.reference
+
+    def rows(self, index: Tensor) -> "Scored":
+        """Some of the texts. index [M]"""
+        return Scored(*(part[index] for part in vars(self).values()))
+
+
+def k1(log_ratios: Tensor) -> Tensor:
+    """The plain estimate of KL(policy || reference), from tokens that the policy drew. Any shape"""
+    return log_ratios
+
+
+def k3(log_ratios: Tensor) -> Tensor:
+    """The estimate that is never negative: exp(-l) - 1 + l. Schulman 2020. Any shape"""
+    return torch.expm1(-log_ratios) + log_ratios
+
+
+def exact_kl(log_p: Tensor, log_q: Tensor) -> Tensor:
+    """sum of p (ln p - ln q) over the vocabulary, tokens with p = 0 left out. [..., V] each -> [...]"""
+    return (log_p.exp() * (log_p - log_q).masked_fill(log_p == -torch.inf, 0.0)).sum(-1)
+
+
+def entropy(log_p: Tensor) -> Tensor:
+    """-sum of p ln p, in nats. [..., V] -> [...]"""
+    return -(log_p.exp() * log_p.masked_fill(log_p == -torch.inf, 0.0)).sum(-1)
+
+
+def distributions(model: Transformer, rollouts: Rollouts, size: int) -> tuple[Tensor, Tensor]:
+    """ln p over the vocabulary at each place that predicts a written token [n, V], and its final state [n, D].
+
+    One fresh forward without a cache, with gradients where they are enabled; only the n written places reach the head.
+    """
+    stream = model.trunk(rollouts.ids[:, :-1], attend=attend_rows)[rollouts.written]  # [n, D]
+    states = model.normed(stream)
+    return usable(model.unembed(states).float(), size).log_softmax(-1), states
+
+
+def drawn(log_p: Tensor, rollouts: Rollouts) -> Tensor:
+    """ln p of the tokens that were written. [n, V] -> [n]"""
+    return log_p.gather(-1, rollouts.ids[:, 1:][rollouts.written][:, None])[:, 0]
+
+
+def to_rows(flat: Tensor, written: Tensor) -> Tensor:
+    """Numbers of the written tokens at their places, 0 elsewhere; gradients pass. [n] -> [N, T]"""
+    return torch.zeros(written.shape, dtype=flat.dtype).masked_scatter(written, flat)
+
+
+def log_probs(model: Transformer, rollouts: Rollouts, size: int) -> Tensor:
+    """ln p of each written token in a fresh forward, with gradients where they are enabled. [N, T]"""
+    return to_rows(drawn(distributions(model, rollouts, size)[0], rollouts), rollouts.written)
+
+
+@torch.no_grad()
+def score(
+    policy: Transformer, reference: Transformer, rollouts: Rollouts, size: int, head: nn.Module | None = None
+) -> Scored:
+    """Both models' numbers of the same texts, CHUNK texts at a time. `head` maps states [n, D] to values [n, 1]."""
+    parts: list[list[Tensor]] = []
+    for index in torch.arange(len(rollouts.ids)).split(CHUNK):
+        rows = rollouts.rows(index)
+        log_p, states = distributions(policy, rows, size)
+        log_q, _ = distributions(reference, rows, size)
+        values = head(states)[:, 0] if head is not None else log_p.new_zeros(len(log_p))
+        flat = (drawn(log_p, rows), drawn(log_q, rows), exact_kl(log_p, log_q), entropy(log_p), values)
+        parts.append([to_rows(each, rows.written) for each in flat])
+    return Scored(*(torch.cat(each) for each in zip(*parts, strict=True)))
+
+
+def perplexity(log_probs: Tensor, written: Tensor) -> float:
+    """exp of the mean surprisal of the written tokens: under the reference, how strange it finds them. [N, T] each"""
+    mean = -log_probs.sum() / written.sum().clamp(min=1)
+    return float(mean.clamp(max=700).double().exp())

@@ -1,0 +1,80 @@
+"""What reinforcement minimises: the policy gradient, PPO's clipped ratio and value, GRPO, and DPO.
+
+log_probs, old and reference are ln p of the written tokens under the policy, under the policy that wrote them, and
+under the frozen reference: [N, T], 0 outside `written`.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from model.alignment.reinforcement.likelihoods import k3
+
+
+def token_mean(values: Tensor, written: Tensor) -> Tensor:
+    """Mean over all written tokens. [N, T] -> []"""
+    return (values * written).sum() / written.sum().clamp(min=1)
+
+
+def text_mean(values: Tensor, written: Tensor) -> Tensor:
+    """Mean over the tokens of each text, then over the texts, so that a long text counts no more. [N, T] -> []"""
+    return ((values * written).sum(1) / written.sum(1).clamp(min=1)).mean()
+
+
+def policy_gradient_loss(log_probs: Tensor, advantages: Tensor, written: Tensor) -> Tensor:
+    """-ln p times the advantage: its gradient is that of the expected reward, the sign turned. Williams 1992, eq. 5.
+
+    The mean over tokens instead of the sum over a text divides the gradient by the mean length of the batch.
+    """
+    return token_mean(-log_probs * advantages, written)
+
+
+def clipped(log_probs: Tensor, old: Tensor, advantages: Tensor, clip: float) -> tuple[Tensor, Tensor]:
+    """-min(ratio A, clip(ratio, 1 - clip, 1 + clip) A) of each token, and where the clipped one is the smaller.
+
+    ratio = p / p_old. Once it has left the interval in the direction that the advantage asks for, its gradient is 0.
+    Schulman et al. 2017, "Proximal Policy Optimization", eq. 7. [N, T] -> [N, T] float, [N, T] bool
+    """
+    ratio = torch.exp(log_probs - old)
+    plain, held = ratio * advantages, ratio.clamp(1 - clip, 1 + clip) * advantages
+    return -torch.minimum(plain, held), held < plain
+
+
+def ppo_loss(log_probs: Tensor, old: Tensor, advantages: Tensor, written: Tensor, clip: float) -> tuple[Tensor, Tensor]:
+    """PPO's loss of the policy, and the share of the tokens that were clipped. Schulman et al. 2017, eq. 7."""
+    each, cut = clipped(log_probs, old, advantages, clip)
+    return token_mean(each, written), token_mean(cut.float(), written)
+
+
+def value_loss(values: Tensor, old: Tensor, targets: Tensor, written: Tensor, clip: float) -> Tensor:
+    """Half the squared error of the value, the larger of two: as it is, and moved by at most `clip` from the old one.
+
+    Schulman et al. 2017, section 6.1 in its published code; Huang et al. 2022, "The 37 Implementation Details of PPO".
+    """
+    moved = old + (values - old).clamp(-clip, clip)
+    return 0.5 * token_mean(torch.maximum((values - targets).square(), (moved - targets).square()), written)
+
+
+def grpo_loss(
+    log_probs: Tensor, old: Tensor, reference: Tensor, advantages: Tensor, written: Tensor, clip: float, beta: float
+) -> tuple[Tensor, Tensor]:
+    """GRPO's loss and the share of clipped tokens: clipped ratios, and beta times the k3 estimate of KL beside them.
+
+    Mean over each text, then over the texts. Shao et al. 2024, "DeepSeekMath", eq. 3 and 4. advantages [N, 1] or [N, T]
+    """
+    each, cut = clipped(log_probs, old, advantages.expand_as(log_probs), clip)
+    return text_mean(each + beta * k3(log_probs - reference), written), token_mean(cut.float(), written)
+
+
+def dpo_margins(chosen: Tensor, rejected: Tensor, chosen_reference: Tensor, rejected_reference: Tensor) -> Tensor:
+    """ln(p / q) of the chosen text minus that of the rejected one. ln of whole texts, [M] each -> [M]"""
+    return (chosen - chosen_reference) - (rejected - rejected_reference)
+
+
+def dpo_loss(margins: Tensor, beta: float) -> Tensor:
+    """-ln sigmoid(beta margin), the mean over pairs: ln 2 where the policy is the reference. [M] -> []
+
+    beta margin is the difference of the rewards for which the policy would be the best one under a KL penalty of
+    weight beta. Rafailov et al. 2023, "Direct Preference Optimization", eq. 7.
+    """
+    return -F.logsigmoid(beta * margins).mean()

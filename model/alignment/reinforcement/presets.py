@@ -1,0 +1,51 @@
+"""Ready-made rewards: with a leash, and what the same reward comes to without one."""
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from model.alignment.reinforcement.course import DEFAULTS, Course
+from model.alignment.reinforcement.texts import Answers
+from model.alignment.reward_model import RewardModel
+from model.alignment.rewards import Rule, parse_rules, score
+
+HAPPY = "happy, glad, smile, smiled, laugh, laughed, joy, fun, love, loved"
+PROMPTS = ("Once upon a time", "One day", "There was a", "Tom and Lily")
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Rules, and what changes of the chosen method's defaults. Its label is the word "preset_<key>"."""
+
+    rules: str  # as parse_rules reads them
+    coefficient: float | None = None  # None: as the method has it
+    learning_rate: float | None = None
+
+    def course(self, method: str) -> Course:
+        """The method's defaults with these changes."""
+        changes = {"coefficient": self.coefficient, "learning_rate": self.learning_rate}
+        return dataclasses.replace(
+            DEFAULTS[method], **{name: value for name, value in changes.items() if value is not None}
+        )
+
+
+PRESETS: dict[str, Preset] = {
+    "happy": Preset(f"contains: {HAPPY}"),
+    # The same words, counted: one more always pays, and nothing holds the policy back (Amodei et al. 2016, section 4).
+    "no_leash": Preset(f"share: {HAPPY}", coefficient=0.0, learning_rate=1e-3),
+    "cheerful": Preset("sentiment; full_stop * 0.5; no_repeats: 3 * 0.5"),
+    "talking": Preset("speech; question * 0.5"),
+}
+
+
+def by_rules(rules: str | tuple[Rule, ...]) -> Callable[[Answers], np.ndarray]:
+    """The reward that rules give to what was written. Raises InputError as parse_rules does."""
+    parsed = parse_rules(rules) if isinstance(rules, str) else rules
+    return lambda answers: score(parsed, answers.texts)
+
+
+def by_model(model: RewardModel) -> Callable[[Answers], np.ndarray]:
+    """The reward that a reward model gives to prompt and answer together, at the last token."""
+    return lambda answers: model.score_ids(answers.ids).numpy()

@@ -1,0 +1,136 @@
+"""Texts that a policy writes: sampled in one batch with a cache, as right-padded rows with a mask.
+
+Axis letters of this folder: N texts, S tokens of the longest text with its prompt, T = S - 1 places that predict a next
+token, n tokens that were written, over all texts.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from model.errors import CheckpointError, InputError, say
+from model.gpt.cache import KVCache
+from model.gpt.transformer import Transformer
+from model.sampling.pipeline import usable
+
+
+@dataclass(frozen=True, eq=False)
+class Rollouts:
+    """Texts as rows of ids. Place t predicts the token ids[:, t + 1]; `written` says which of these the policy drew.
+
+    A text is what was written after its prompt, up to and with the token that ended it; the rest of its row is padding.
+    """
+
+    ids: Tensor  # [N, S] int64: the prompt, what was written, padding
+    starts: Tensor  # [N] length of each prompt
+    ends: Tensor  # [N] index after the last token of each text
+    log_probs: Tensor  # [N, T] float32, of each written token when it was drawn, in nats; 0 elsewhere
+
+    @property
+    def written(self) -> Tensor:
+        """The places that predict a written token. [N, T] bool, one run of True in each row"""
+        place = torch.arange(1, self.ids.shape[1])
+        return (place >= self.starts[:, None]) & (place < self.ends[:, None])
+
+    @property
+    def lengths(self) -> Tensor:
+        """Number of written tokens of each text. [N]"""
+        return self.ends - self.starts
+
+    def texts(self) -> list[list[int]]:
+        """Each text with its prompt, without padding."""
+        return [row[:end] for row, end in zip(self.ids.tolist(), self.ends.tolist(), strict=True)]
+
+    def answers(self) -> list[list[int]]:
+        """What was written of each text."""
+        spans = zip(self.ids.tolist(), self.starts.tolist(), self.ends.tolist(), strict=True)
+        return [row[start:end] for row, start, end in spans]
+
+    def rows(self, index: Tensor) -> "Rollouts":
+        """Some of the texts. index [M]"""
+        return Rollouts(self.ids[index], self.starts[index], self.ends[index], self.log_probs[index])
+
+
+@dataclass(frozen=True, eq=False)
+class Writing:
+    """What is written: so many tokens at most, fewer where a text ends."""
+
+    new_tokens: int
+    ending: frozenset[int]  # tokens that end a text
+    size: int  # vocabulary size
+    pad: int = 0  # the token of the padding, which is never read
+
+
+def uniforms(seed: int, step: int, texts: int, new_tokens: int) -> np.ndarray:
+    """The random numbers of a step, a function of (seed, step). [N, new_tokens] float64 in [0, 1)"""
+    return np.random.default_rng([seed, step]).random((texts, new_tokens))
+
+
+@torch.no_grad()
+def sample(model: Transformer, prompts: Sequence[Sequence[int]], writing: Writing, numbers: np.ndarray) -> Rollouts:
+    """One text after each prompt, drawn from the model's own distribution with the given uniform numbers.
+
+    All rows advance together, one position at a time over one cache: a row whose prompt is longer reads it while the
+    others already write. numbers [N, new_tokens]; the same number gives the same token wherever the row stands.
+
+    Raises InputError for an empty prompt or one without room behind it, CheckpointError where a logit is NaN.
+    """
+    starts = _lengths(prompts, writing.new_tokens, model.config.n_ctx)
+    N, S, shortest = len(prompts), max(starts) + writing.new_tokens, min(starts)
+    ids = torch.full((N, S), writing.pad)
+    for row, prompt in enumerate(prompts):
+        ids[row, : len(prompt)] = torch.tensor(prompt)
+    first = torch.tensor(starts)
+    ends, log_probs = first + writing.new_tokens, torch.zeros(N, S - 1)
+    closing = torch.tensor(sorted(writing.ending), dtype=torch.int64)
+    draws = torch.from_numpy(numbers)
+    cache, rows = KVCache.empty(model.config, N, S), torch.arange(N)
+    stream = model.trunk(ids[:, :shortest], cache=cache)[:, -1:]
+    for place in range(shortest, S):
+        writes = (place >= first) & (place < ends)
+        log_p = next_log_probs(model, stream[:, -1], writing.size)
+        column = (place - first).clamp(0, writing.new_tokens - 1)
+        drawn = draw(log_p, draws[rows, column])
+        ids[writes, place] = drawn[writes]
+        log_probs[writes, place - 1] = log_p[rows, drawn][writes]
+        over = writes & torch.isin(drawn, closing)
+        ends[over] = place + 1
+        if place + 1 == S or bool((ends <= place + 1).all()):
+            break
+        stream = model.trunk(ids[:, place : place + 1], cache=cache)
+    S = int(ends.max())
+    return Rollouts(ids[:, :S].clone(), first, ends, log_probs[:, : S - 1].clone())
+
+
+def next_log_probs(model: Transformer, stream: Tensor, size: int) -> Tensor:
+    """ln p of each token of the vocabulary. The stream after the last block [n, D] -> [n, V]
+
+    Raises CheckpointError for logits that are not finite.
+    """
+    log_p = usable(model.logits(stream[None])[0].float(), size).log_softmax(-1)
+    if not bool(torch.isfinite(log_p[:, 0]).all()):  # one NaN or infinity makes the whole row NaN
+        hint = "Its weights may be broken, or its training went astray."
+        raise CheckpointError("The model computes numbers that are not finite.", "", hint)
+    return log_p
+
+
+def draw(log_p: Tensor, numbers: Tensor) -> Tensor:
+    """The token at which the running sum of the probabilities passes the number. [n, V], [n] in [0, 1) -> [n]"""
+    running = log_p.double().exp().cumsum(-1)
+    whole = running[:, -1:]
+    found = torch.searchsorted(running, numbers[:, None] * whole, right=True)[:, 0]
+    return torch.minimum(found, (running < whole).sum(-1))  # a product that rounds up to the whole is the last token
+
+
+def _lengths(prompts: Sequence[Sequence[int]], new_tokens: int, n_ctx: int) -> list[int]:
+    """The lengths of the prompts, each checked."""
+    if not prompts or not all(prompts):
+        raise InputError("A prompt is empty.", "", "Give each prompt at least one token.")
+    starts = [len(prompt) for prompt in prompts]
+    if max(starts) + new_tokens > n_ctx:
+        hint = say("A prompt and what is written after it take at most {} tokens.", n_ctx)
+        raise InputError("A prompt leaves no room to write.", f"{max(starts)} + {new_tokens} tokens", hint)
+    return starts

@@ -1,0 +1,104 @@
+"""Reinforcement step by step: the policy writes, a reward judges, an update follows; one report a step.
+
+All randomness is a function of (seed, step). What the methods do with the texts of a step is in updates.py.
+"""
+
+import dataclasses
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from model.alignment.reinforcement.best_of_n import expected_best, kl_bound
+from model.alignment.reinforcement.course import Course
+from model.alignment.reinforcement.learner import Learner
+from model.alignment.reinforcement.likelihoods import score
+from model.alignment.reinforcement.pairs import PairRows
+from model.alignment.reinforcement.texts import Batch, Measured, Sample, Task, astray, measure, samples, write
+from model.alignment.reinforcement.updates import NONE, UPDATES, Update, dpo
+from model.errors import Astray, CheckpointError
+from model.gpt.transformer import Transformer
+
+
+@dataclass(frozen=True)
+class Report:
+    """The texts that the policy wrote after `step` updates, and the update that they led to.
+
+    Report 0 is of the reference itself; the last one has no update.
+    """
+
+    step: int
+    measured: Measured
+    update: Update
+    coefficient: float  # beta at this step
+    samples: tuple[Sample, ...]
+    seconds: float  # of this step
+
+
+def steps(learner: Learner, task: Task, course: Course, pairs: PairRows | None = None) -> Iterator[Report]:
+    """Train from the learner's step to the end of the course; `pairs` are DPO's. Stop iterating to stop.
+
+    Raises Astray where the training diverges.
+    """
+    while learner.step <= course.steps:
+        began = time.perf_counter()
+        batch = _written(learner, task, course)
+        measured, shown, step, beta = measure(batch), samples(task, batch), learner.step, learner.coefficient
+        if astray(measured, task.size):
+            raise _lost(learner)
+        learner.remember()
+        made = NONE
+        if step < course.steps:
+            made = _updated(learner, batch, course, pairs)
+        learner.step += 1
+        yield Report(step, measured, made, beta, shown, time.perf_counter() - began)
+
+
+def _written(learner: Learner, task: Task, course: Course) -> Batch:
+    try:
+        rollouts, rewards = write(learner.policy, task, course, learner.step)
+    except CheckpointError as error:
+        raise _lost(learner) from error
+    head = learner.head if course.method == "ppo" else None
+    return Batch(rollouts, rewards, score(learner.policy, learner.reference, rollouts, task.size, head), task.size)
+
+
+def _updated(learner: Learner, batch: Batch, course: Course, pairs: PairRows | None) -> Update:
+    try:
+        if pairs is not None:
+            return dpo(learner, pairs, course)
+        return UPDATES[course.method](learner, batch, course)
+    except FloatingPointError as error:
+        raise _lost(learner) from error
+
+
+def _lost(learner: Learner) -> Astray:
+    at = learner.step
+    learner.restore()
+    hint = "The last good model is kept. Lower the learning rate, or raise the weight of the KL penalty."
+    return Astray("The training went astray.", f"step {at}", hint)
+
+
+def choose_best(reference: Transformer, task: Task, course: Course) -> Iterator[Report]:
+    """Best of n = 1, 2, 4, ... of the texts of each prompt; nothing is trained. Report k is of n = 2^k.
+
+    The reward is the mean over all choices of n, the KL the bound ln n - (n - 1) / n a text. The other numbers are of
+    the texts that win where each group is cut into choices of n.
+    """
+    rollouts, rewards = write(reference, task, course, 0)
+    scored = score(reference, reference, rollouts, task.size)
+    groups = rewards.view(-1, course.group).double().numpy()
+    for step in range(course.steps + 1):
+        began, n = time.perf_counter(), 2**step
+        if course.group % n:
+            return
+        rows = torch.arange(0, len(rewards), n) + rewards.view(-1, n).argmax(1)
+        chosen = Batch(rollouts.rows(rows), rewards[rows], scored.rows(rows), task.size)
+        found, bound = measure(chosen), kl_bound(n)
+        estimates = {"k1": math.nan, "k3": math.nan}  # of the drawn tokens: nothing is known of the choice
+        found = dataclasses.replace(
+            found, reward=expected_best(groups, n), kl_text=bound, kl=bound / found.length, **estimates
+        )
+        yield Report(step, found, NONE, 0.0, samples(task, chosen), time.perf_counter() - began)

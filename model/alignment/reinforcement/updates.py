@@ -1,0 +1,129 @@
+"""One update of the policy from the texts of a step, or from pairs: REINFORCE, PPO, GRPO, DPO."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from model.alignment.reinforcement.advantages import (
+    gae,
+    group_normalised,
+    leave_one_out,
+    token_rewards,
+    whiten,
+)
+from model.alignment.reinforcement.course import Course
+from model.alignment.reinforcement.learner import Learner, adapted, descend
+from model.alignment.reinforcement.likelihoods import distributions, drawn, log_probs, to_rows
+from model.alignment.reinforcement.losses import (
+    dpo_loss,
+    dpo_margins,
+    grpo_loss,
+    policy_gradient_loss,
+    ppo_loss,
+    token_mean,
+    value_loss,
+)
+from model.alignment.reinforcement.pairs import PairRows
+from model.alignment.reinforcement.texts import Batch
+
+PAIRS = 16  # in one update of DPO
+
+
+@dataclass(frozen=True)
+class Update:
+    """What an update did; NaN for what its method does not have. Means over the minibatches."""
+
+    loss: float = math.nan
+    gradient_norm: float = math.nan  # before clipping
+    clip_fraction: float = math.nan  # share of the tokens whose ratio was clipped
+    value_error: float = math.nan  # root mean square of value minus return, before the update
+    accuracy: float = math.nan  # DPO: share of the pairs with a positive margin
+    margin: float = math.nan  # DPO: its mean, nats
+
+
+NONE = Update()
+
+
+def reinforce(learner: Learner, batch: Batch, course: Course) -> Update:
+    """One step of the policy gradient; the baseline is the mean reward of the group's other texts. Williams 1992.
+
+    KL is part of the reward of a text: r - beta ln(p / q).
+    """
+    written, scored = batch.rollouts.written, batch.scored
+    rewards = batch.rewards - learner.coefficient * scored.log_ratios.sum(1)
+    advantages = leave_one_out(rewards, course.group)[:, None]
+    loss = policy_gradient_loss(log_probs(learner.policy, batch.rollouts, batch.size), advantages, written)
+    norm = descend(learner, loss)
+    return Update(float(loss.detach()), norm)
+
+
+def ppo(learner: Learner, batch: Batch, course: Course) -> Update:
+    """Several passes over the texts with the clipped ratio and a value head; KL is part of the tokens' rewards.
+
+    Schulman et al. 2017; the reward with its KL penalty and the adaptive coefficient: Ziegler et al. 2019.
+    """
+    scored, written = batch.scored, batch.rollouts.written
+    rewards = token_rewards(batch.rewards, scored.log_ratios, written, learner.coefficient)
+    advantages = gae(rewards, scored.values, written, course.gamma, course.lam)
+    targets = torch.where(written, advantages + scored.values, 0.0)
+    scaled = whiten(advantages, written)
+    losses, norms, cuts = [], [], []
+    for rows in minibatches(course, learner.step, len(batch.rewards)):
+        texts, mask = batch.rollouts.rows(rows), written[rows]
+        log_p, states = distributions(learner.policy, texts, batch.size)
+        found = to_rows(drawn(log_p, texts), mask)
+        values = to_rows(learner.head(states)[:, 0], mask)
+        loss, cut = ppo_loss(found, scored.log_probs[rows], scaled[rows], mask, course.clip)
+        wrong = value_loss(values, scored.values[rows], targets[rows], mask, course.clip)
+        norms.append(descend(learner, loss + course.value_weight * wrong))
+        losses.append(float(loss.detach()))
+        cuts.append(float(cut))
+    error = float(token_mean((scored.values - targets).square(), written).sqrt())
+    learner.coefficient = adapted(learner.coefficient, float(scored.kl.sum(1).mean()), course.target)
+    return Update(_mean(losses), _mean(norms), _mean(cuts), error)
+
+
+def grpo(learner: Learner, batch: Batch, course: Course) -> Update:
+    """Several passes with the clipped ratio, rewards normalised in their group, KL in the loss. Shao et al. 2024."""
+    scored, written = batch.scored, batch.rollouts.written
+    advantages = group_normalised(batch.rewards, course.group)[:, None]
+    losses, norms, cuts = [], [], []
+    for rows in minibatches(course, learner.step, len(batch.rewards)):
+        found = log_probs(learner.policy, batch.rollouts.rows(rows), batch.size)
+        old, reference = scored.log_probs[rows], scored.reference[rows]
+        loss, cut = grpo_loss(found, old, reference, advantages[rows], written[rows], course.clip, learner.coefficient)
+        norms.append(descend(learner, loss))
+        losses.append(float(loss.detach()))
+        cuts.append(float(cut))
+    return Update(_mean(losses), _mean(norms), _mean(cuts))
+
+
+UPDATES: dict[str, Callable[[Learner, Batch, Course], Update]] = {"reinforce": reinforce, "ppo": ppo, "grpo": grpo}
+
+
+def dpo(learner: Learner, pairs: PairRows, course: Course) -> Update:
+    """One step on PAIRS pairs, drawn anew at each step. Rafailov et al. 2023. Loss and margins are from before it."""
+    rng = np.random.default_rng([course.seed, learner.step, 2])
+    rows = torch.from_numpy(rng.permutation(len(pairs))[:PAIRS])
+    chosen = log_probs(learner.policy, pairs.chosen.rows(rows), pairs.size).sum(1)
+    rejected = log_probs(learner.policy, pairs.rejected.rows(rows), pairs.size).sum(1)
+    margins = dpo_margins(chosen, rejected, pairs.chosen_reference[rows], pairs.rejected_reference[rows])
+    loss = dpo_loss(margins, learner.coefficient)
+    norm = descend(learner, loss)
+    found = margins.detach()
+    return Update(float(loss.detach()), norm, accuracy=float((found > 0).float().mean()), margin=float(found.mean()))
+
+
+def minibatches(course: Course, step: int, texts: int) -> Iterator[Tensor]:
+    """The rows of each minibatch: every text once in each pass, in an order of (seed, step, pass)."""
+    for number in range(course.epochs):
+        order = np.random.default_rng([course.seed, step, 3, number]).permutation(texts)
+        yield from (torch.from_numpy(part) for part in np.array_split(order, course.minibatches) if len(part))
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)

@@ -1,0 +1,335 @@
+"""A reward model: a number for a text, learned from pairs of texts of which one was chosen.
+
+The reward is a linear function of the model's last hidden state, h_T after the final norm at the last token of the
+text: r = w . h_T + b. The probability that text c is chosen over text d is sigma(r_c - r_d) (Bradley & Terry 1952), so
+the loss of a pair is -log sigma(r_chosen - r_rejected) (Ouyang et al. 2022, equation 1).
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from model.alignment.preferences import Pair, Split
+from model.api import LanguageModel
+from model.arguments import check_number, check_token, check_whole
+from model.errors import CheckpointError, InputError, say
+from model.gpt.trace import check_length
+from model.gpt.transformer import Transformer
+from model.loading.checkpoint import build
+from model.progress import Progress, silent
+from model.training.loop import attend_rows
+
+MOST_BATCH_TOKENS = 4096  # of one forward, padding included
+BINS = 5  # of a calibration, from a probability of 1/2 to 1
+
+
+@dataclass(frozen=True, eq=False)
+class RewardModel:
+    """A body with a head: r = weight . h + bias at the last token of a text."""
+
+    model: Transformer  # its output head is not used
+    weight: Tensor  # [D]
+    bias: Tensor  # []
+
+    def score_ids(self, texts: Sequence[Sequence[int]]) -> Tensor:
+        """The reward of each text, read to its last token, without gradients. float32 [n]
+
+        Raises InputError for an empty text, one beyond the context, and ids outside the vocabulary.
+        """
+        return last_states(self.model, texts) @ self.weight + self.bias
+
+    @torch.no_grad()
+    def along(self, ids: Sequence[int]) -> Tensor:
+        """The reward if the text ended at each of its tokens. float32 [T]; the last one is `score_ids`."""
+        _check(self.model, ids)
+        return self.model.normed(self.model.trunk(torch.tensor([list(ids)])))[0] @ self.weight + self.bias
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all parameters."""
+        return self.weight.nbytes + self.bias.nbytes + sum(each.nbytes for each in self.model.parameters())
+
+
+@dataclass(frozen=True)
+class RewardRecipe:
+    """How a reward model is trained. Raises InputError for a number out of range."""
+
+    body: bool = False  # whether the whole model learns, or the head alone
+    steps: int = 40
+    batch: int = 16  # pairs a step
+    learning_rate: float = 0.0  # 0: 1e-2 for the head alone, 6e-4 for the whole model
+    weight_decay: float = 0.1
+    held_out: float = 0.25  # share of the pairs
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_whole("steps", self.steps, 1, 100_000)
+        check_whole("batch", self.batch, 1, 1024)
+        check_number("learning_rate", self.learning_rate, 0, 1)
+        check_number("weight_decay", self.weight_decay, 0, 100)
+        check_number("held_out", self.held_out, 0.01, 0.9)
+        check_whole("seed", self.seed, 0, 2**53)
+
+    @property
+    def rate(self) -> float:
+        """The learning rate, the default filled in."""
+        return self.learning_rate or (6e-4 if self.body else 1e-2)
+
+
+@dataclass(frozen=True)
+class Look:
+    """The reward model after some steps."""
+
+    step: int
+    loss: float  # nats a pair, mean over all pairs to learn from
+    accuracy: float  # share of them in which the chosen text has the higher reward; a tie counts one half
+    held_out_loss: float
+    held_out_accuracy: float
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Whether a probability of 80 % is right in 80 of 100 held-out pairs: by bins of the predicted probability."""
+
+    edges: np.ndarray  # [bins + 1] float64, from 0.5 to 1
+    predicted: np.ndarray  # [bins] mean probability of the text with the higher reward; NaN for an empty bin
+    agreed: np.ndarray  # [bins] share of pairs in which that text was the chosen one; NaN for an empty bin
+    counts: np.ndarray  # [bins] int64
+
+
+# --- states and loss ---------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def last_states(model: Transformer, texts: Sequence[Sequence[int]], progress: Progress = silent) -> Tensor:
+    """The final norm's output at the last token of each text. float32 [n, D]; `progress` counts texts
+
+    Texts of about the same length are read together, padded at the end: no token sees what comes after it.
+    """
+    for ids in texts:
+        _check(model, ids)
+    order = sorted(range(len(texts)), key=lambda at: len(texts[at]))
+    states = torch.empty(len(texts), model.config.d_model)
+    done = 0
+    for chosen in _batches(order, texts):
+        states[chosen] = _states(model, [texts[at] for at in chosen])
+        done += len(chosen)
+        progress(done, len(texts), "")
+    return states
+
+
+def pair_loss(chosen: Tensor, rejected: Tensor) -> Tensor:
+    """-log sigma(r_chosen - r_rejected), the mean over pairs, in nats; ln 2 where both are equal. [n], [n] -> []"""
+    return -F.logsigmoid(chosen - rejected).mean()
+
+
+def accuracy(margins: np.ndarray) -> float:
+    """Share of the pairs with r_chosen - r_rejected above 0; equal rewards count one half. NaN for no pairs. [n]"""
+    return float((margins > 0).mean() + 0.5 * (margins == 0).mean()) if len(margins) else float("nan")
+
+
+def interval(share: float, n: int) -> tuple[float, float]:
+    """The 95 % interval of a share that was seen in n cases: Wilson 1927. NaN for no cases."""
+    if not n:
+        return float("nan"), float("nan")
+    z = 1.959964
+    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def calibration(margins: np.ndarray, bins: int = BINS) -> Calibration:
+    """Predicted probability sigma(|margin|) against the share of pairs that agree. [n]
+
+    The bins of reliability diagrams (DeGroot & Fienberg 1983), here from 1/2 to 1: the text with the higher reward is
+    the one that is predicted. Equal rewards predict nothing and agree in half of the cases.
+    """
+    edges = np.linspace(0.5, 1, bins + 1)
+    probability = 1 / (1 + np.exp(-np.abs(margins.astype(np.float64))))
+    agreed = np.where(margins > 0, 1.0, np.where(margins == 0, 0.5, 0.0))
+    of = np.minimum(np.searchsorted(edges, probability, "right") - 1, bins - 1)
+    counts = np.bincount(of, minlength=bins)
+    means = np.full((2, bins), np.nan)
+    for row, values in zip(means, (probability, agreed), strict=True):
+        row[counts > 0] = np.bincount(of, values, bins)[counts > 0] / counts[counts > 0]
+    return Calibration(edges, means[0], means[1], counts.astype(np.int64))
+
+
+def _states(model: Transformer, texts: Sequence[Sequence[int]], train: bool = False) -> Tensor:
+    """The same of one batch, with gradients where they are enabled. [n, D]"""
+    ends = torch.tensor([len(ids) - 1 for ids in texts])
+    ids = torch.zeros(len(texts), int(ends.max()) + 1, dtype=torch.long)
+    for row, text in zip(ids, texts, strict=True):
+        row[: len(text)] = torch.tensor(list(text))
+    stream = model.trunk(ids, attend=attend_rows if train else None)  # [n, T, D]
+    return model.normed(stream[torch.arange(len(texts)), ends][:, None])[:, 0]
+
+
+def _batches(order: Sequence[int], texts: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+    """Neighbours of `order`, which sorts by length, with at most MOST_BATCH_TOKENS together."""
+    batch: list[int] = []
+    for at in order:
+        if batch and (len(batch) + 1) * len(texts[at]) > MOST_BATCH_TOKENS:
+            yield batch
+            batch = []
+        batch.append(at)
+    if batch:
+        yield batch
+
+
+def _check(model: Transformer, ids: Sequence[int]) -> None:
+    check_length(len(ids), model.config.n_ctx)
+    for token in ids:
+        check_token(token, model.config.vocab_size)
+
+
+# --- training ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A reward model with the course of its training."""
+
+    reward: RewardModel
+    looks: tuple[Look, ...]
+    margins: np.ndarray  # r_chosen - r_rejected of the held-out pairs, in their order. float32 [n]
+    dropped: int  # pairs that do not fit into the context
+
+
+def pair_ids(lm: LanguageModel, pairs: Sequence[Pair]) -> list[tuple[list[int], list[int]]]:
+    """The ids of prompt and chosen, and of prompt and rejected text, of the pairs that fit into the context."""
+    both = [
+        tuple(lm.encode(pair.prompt + text).ids.tolist() for text in (pair.chosen, pair.rejected)) for pair in pairs
+    ]
+    return [(chosen, rejected) for chosen, rejected in both if max(len(chosen), len(rejected)) <= lm.config.n_ctx]
+
+
+def train(lm: LanguageModel, parts: Split, recipe: RewardRecipe, progress: Progress = silent) -> Trained:
+    """Train a reward model on pairs; the language model itself is left as it is.
+
+    The bias does not enter the loss. As in Ouyang et al. 2022, section 3.5, it is set after training so that rewards
+    have a mean of 0, there over demonstrations, here over the texts to learn from. `progress` counts steps. Raises
+    InputError where no pair fits into the context, CheckpointError where the loss is not finite.
+    """
+    rows, held = pair_ids(lm, parts.train), pair_ids(lm, parts.held_out)
+    if not rows or not held:
+        raise InputError("No pair fits into the context.", "", say("{} tokens fit.", lm.config.n_ctx))
+    fit = _fit_body if recipe.body else _fit_head
+    reward, looks, margins = fit(lm.model, rows, held, recipe, progress)
+    dropped = len(parts.train) + len(parts.held_out) - len(rows) - len(held)
+    return Trained(reward, tuple(looks), margins, dropped)
+
+
+Rows = Sequence[tuple[list[int], list[int]]]
+
+
+def _fit_head(model: Transformer, rows: Rows, held: Rows, recipe: RewardRecipe, progress: Progress) -> tuple:
+    """The head alone: states are computed once, and every look is at all pairs."""
+    texts = [ids for pair in (*rows, *held) for ids in pair]
+
+    def told(done: int, total: int | None, what: str) -> None:
+        progress(recipe.steps * done // (2 * (total or 1)), recipe.steps, what)  # about half of the time
+
+    states = last_states(model, texts, told).view(-1, 2, model.config.d_model)  # [pairs, 2, D]
+    # Directions in which states hardly vary would learn slowly: each is scaled to a deviation of 1, at the end back.
+    scale = states[: len(rows)].flatten(0, 1).std(0, correction=0).clamp(min=1e-6)
+    scaled = (states[:, 0] - states[:, 1]) / scale  # [pairs, D]
+    fit, test = scaled[: len(rows)], scaled[len(rows) :]
+    weight = torch.zeros(model.config.d_model, requires_grad=True)
+    optimizer = torch.optim.AdamW([weight], lr=recipe.rate, weight_decay=recipe.weight_decay)
+    looks = [_look(0, (fit @ weight).detach(), (test @ weight).detach())]
+    for step in range(recipe.steps):
+        _set_rate(optimizer, recipe, step)
+        margins = fit[_drawn(len(rows), recipe, step)] @ weight
+        _descend(optimizer, pair_loss(margins, torch.zeros_like(margins)))
+        looks.append(_look(step + 1, (fit @ weight).detach(), (test @ weight).detach()))
+        progress((recipe.steps + step + 1) // 2, recipe.steps, "")
+    head = weight.detach() / scale
+    bias = -(states[: len(rows)].flatten(0, 1) @ head).mean()
+    margins = (states[len(rows) :, 0] - states[len(rows) :, 1]) @ head
+    return RewardModel(model, head, bias), looks, margins.numpy()
+
+
+def _fit_body(model: Transformer, rows: Rows, held: Rows, recipe: RewardRecipe, progress: Progress) -> tuple:
+    """Head and body together, on a copy of the model; about ten looks."""
+    body = copied(model)
+    weight = torch.zeros(model.config.d_model, requires_grad=True)
+    parameters = [*body.parameters()]
+    for parameter in parameters:
+        parameter.requires_grad_(True)
+    optimizer = torch.optim.AdamW(
+        [weight, *parameters], lr=recipe.rate, betas=(0.9, 0.95), weight_decay=recipe.weight_decay
+    )
+    every = max(1, recipe.steps // 10)
+    looks = []
+
+    def look(step: int) -> np.ndarray:
+        fit, test = (_margins(body, weight.detach(), each) for each in (rows[: 4 * recipe.batch], held))
+        looks.append(_look(step, fit, test))
+        return test.numpy()
+
+    margins = look(0)
+    for step in range(recipe.steps):
+        _set_rate(optimizer, recipe, step)
+        chosen = [rows[at] for at in _drawn(len(rows), recipe, step)]
+        rewards = _states(body, [ids for pair in chosen for ids in pair], train=True) @ weight  # [2 n]
+        _descend(optimizer, pair_loss(rewards[::2], rewards[1::2]), [weight, *parameters])
+        progress(step + 1, recipe.steps, "")
+        if (step + 1) % every == 0 or step + 1 == recipe.steps:
+            margins = look(step + 1)
+    for parameter in parameters:
+        parameter.requires_grad_(False)
+    head = weight.detach()
+    bias = -(last_states(body, [ids for pair in rows for ids in pair]) @ head).mean()
+    return RewardModel(body, head, bias), looks, margins
+
+
+def copied(model: Transformer) -> Transformer:
+    """A copy with weights of its own, without products that were joined for speed."""
+    state = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+    if model.config.tie_embeddings:
+        del state["unembed.weight"]
+    return build(model.config, state)
+
+
+def _margins(model: Transformer, weight: Tensor, rows: Rows) -> Tensor:
+    rewards = last_states(model, [ids for pair in rows for ids in pair]) @ weight
+    return rewards[::2] - rewards[1::2]
+
+
+def _drawn(n: int, recipe: RewardRecipe, step: int) -> np.ndarray:
+    """The pairs of a step: every epoch is a new order of all of them, a function of the seed and the step."""
+    batch = min(recipe.batch, n)
+    per_epoch = n // batch
+    order = np.random.default_rng([recipe.seed, step // per_epoch]).permutation(n)
+    return order[step % per_epoch * batch :][:batch]
+
+
+def _set_rate(optimizer: torch.optim.Optimizer, recipe: RewardRecipe, step: int) -> None:
+    """From the learning rate down to a tenth of it in a line, after a tenth of the steps in which it rises."""
+    share = (step + 1) / recipe.steps
+    for group in optimizer.param_groups:
+        group["lr"] = recipe.rate * min(1.0, 10 * share) * (1 - 0.9 * share)
+
+
+def _descend(optimizer: torch.optim.Optimizer, loss: Tensor, clipped: Sequence[Tensor] = ()) -> None:
+    if not torch.isfinite(loss):
+        hint = "Choose a smaller learning rate."
+        raise CheckpointError("The training went astray: its loss is no number any more.", "", hint)
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+    if clipped:
+        torch.nn.utils.clip_grad_norm_(clipped, 1.0)
+    optimizer.step()
+
+
+def _look(step: int, fit: Tensor, test: Tensor) -> Look:
+    """Loss and accuracy from margins, [n] and [m]."""
+    losses = [float(pair_loss(each, torch.zeros_like(each))) for each in (fit, test)]
+    shares = [accuracy(each.numpy()) for each in (fit, test)]
+    return Look(step, losses[0], shares[0], losses[1], shares[1])

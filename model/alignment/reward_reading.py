@@ -1,0 +1,84 @@
+"""What a reward model has learned: its reward along a text, and without or in place of single words."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from model.alignment.reward_model import RewardModel
+from model.errors import InputError, say
+from model.progress import Progress, silent
+
+MOST_WORDS = 60  # of a text that are changed one by one
+_WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
+
+
+@dataclass(frozen=True, eq=False)
+class Changed:
+    """A text in which one word at a time is left out, or another one put in its place."""
+
+    reward: float  # of the text as it is
+    words: tuple[str, ...]  # [n]
+    starts: tuple[int, ...]  # [n] where each begins, in characters
+    without: np.ndarray  # [n] reward of the text without the word. float32
+    instead: np.ndarray  # [n] reward with the other word in its place; NaN where there is none. float32
+
+    @property
+    def carried(self) -> np.ndarray:
+        """What each word adds: the reward less that without it. [n]"""
+        return self.reward - self.without
+
+
+def change_words(
+    reward: RewardModel,
+    encode: Callable[[str], Sequence[int]],
+    text: str,
+    instead: str = "",
+    progress: Progress = silent,
+    most: int = MOST_WORDS,
+) -> Changed:
+    """The reward of a text without each of its words, and with another word in the place of each.
+
+    Erasing one part at a time, as Li et al. 2016 ("Understanding neural networks through representation erasure"). A
+    text without a word is one that nobody wrote: the reward model may never have seen its like. Only the first
+    `most` words are changed. Raises InputError for a text without words.
+    """
+    found = list(_WORD.finditer(text))[:most]
+    if not found:
+        raise InputError("There is no word to change.", "", "Write a text with words.")
+    texts = [text, *(_without(text, *each.span()) for each in found)]
+    if instead:
+        texts += [text[: each.start()] + instead + text[each.end() :] for each in found]
+    rewards = []
+    for at in range(0, len(texts), 16):
+        # Without its only word a text is empty; a space stands for it.
+        rewards.append(reward.score_ids([list(encode(each or " ")) for each in texts[at : at + 16]]).numpy())
+        progress(min(at + 16, len(texts)), len(texts), "")
+    numbers = np.concatenate(rewards)
+    n = len(found)
+    other = numbers[1 + n :] if instead else np.full(n, np.nan, np.float32)
+    words, starts = tuple(each[0] for each in found), tuple(each.start() for each in found)
+    return Changed(float(numbers[0]), words, starts, numbers[1 : 1 + n], other)
+
+
+def _without(text: str, start: int, end: int) -> str:
+    """The text without a word and one of the spaces beside it."""
+    if text[start - 1 : start] == " ":
+        start -= 1
+    elif text[end : end + 1] == " ":
+        end += 1
+    return text[:start] + text[end:]
+
+
+def extremes(rewards: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Indices of the highest rewards, best first, and of the lowest, worst first. [n] -> [k], [k]
+
+    Raises InputError for a count below 1.
+    """
+    if count < 1:
+        raise InputError(
+            "A setting is out of its range.", f"count: {count}", say("Choose a value from {} to {}.", 1, "n")
+        )
+    order = np.argsort(rewards, kind="stable")
+    return order[::-1][:count], order[:count]

@@ -1,0 +1,253 @@
+"""Programmable rewards: rules that give a written text a number, and their weighted sum.
+
+A rule reads the text alone: neither the prompt nor the model. What it cannot read it cannot reward, and what it counts
+is what a model that is trained on it will write ("reward hacking", Amodei et al. 2016, section 4).
+"""
+
+import re
+import tomllib
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from model.arguments import check_number, is_number, shown
+from model.errors import InputError, say
+
+MOST_RULES = 12
+MOST_PHRASES = 64  # of one rule
+LONGEST_VALUE = 2000  # characters
+MOST_WEIGHT = 10.0
+
+_LISTS = tomllib.loads((Path(__file__).parents[1] / "texts_data" / "sentiment.toml").read_text(encoding="utf-8"))
+GLAD, SAD = (frozenset(_LISTS[name].split()) for name in ("glad", "sad"))
+
+_WORD = re.compile(r"[㐀-鿿]|[^\W_㐀-鿿]+(?:['-][^\W_㐀-鿿]+)*")  # a Chinese character is a word
+_END = re.compile(r"[.!?。！？…]+[\"'”’»)\]]*(?=\s|$)|(?<=[。！？])")
+_STOPPED = re.compile(r"[.!?。！？…][\"'”’」』»)\]]*$")
+_RIME = re.compile(r"([aeiouyäöüáéíóúàèìòù]+[^aeiouyäöüáéíóúàèìòù]+e|[aeiouyäöüáéíóúàèìòù]+[^aeiouyäöüáéíóúàèìòù]*)$")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """An entry of RULES. Its label and help are the words "rule.<key>" and "rule_help.<key>"."""
+
+    number: Callable[[str, str | float], float]  # (text, the rule's value) -> its number
+    value: str  # "words": a list with commas; "number"; "none": the rule takes none
+    low: float  # of its number
+    high: float
+    default: str | float = ""
+    least: float = 0.0  # of a value that is a number
+    most: float = 0.0
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule with its value ("" where it takes none) and its weight. Raises InputError for what it cannot be."""
+
+    name: str  # a key of RULES
+    value: str | float = ""
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        kind = RULES.get(self.name) if isinstance(self.name, str) else None
+        if kind is None:
+            raise InputError("There is no such rule.", shown(self.name), say("Choose one of: {}.", ", ".join(RULES)))
+        check_number("weight", self.weight, -MOST_WEIGHT, MOST_WEIGHT)
+        object.__setattr__(self, "weight", float(self.weight))
+        object.__setattr__(self, "value", _checked_value(kind, self.value))
+
+
+def score(rules: Sequence[Rule], texts: Sequence[str]) -> np.ndarray:
+    """The reward of each text: the sum of weight times the rule's number. float64 [n]"""
+    return parts(rules, texts) @ np.array([rule.weight for rule in rules], np.float64)
+
+
+def parts(rules: Sequence[Rule], texts: Sequence[str]) -> np.ndarray:
+    """The number of each rule for each text, within `low` and `high` of its kind, not weighted. float64 [n, rules]"""
+    numbers = [[RULES[rule.name].number(text, rule.value) for rule in rules] for text in texts]
+    return np.array(numbers, np.float64).reshape(len(texts), len(rules))
+
+
+def span(rules: Sequence[Rule]) -> tuple[float, float]:
+    """The least and the largest reward that these rules can give together, were each free of the others."""
+    ends = [sorted(rule.weight * end for end in (RULES[rule.name].low, RULES[rule.name].high)) for rule in rules]
+    return sum(low for low, _ in ends), sum(high for _, high in ends)
+
+
+# --- reading rules -----------------------------------------------------------------------------------
+
+
+def parse_rules(value: object) -> tuple[Rule, ...]:
+    """Rules from what a person, a page or a command line sends.
+
+    A text has a rule between semicolons or on each line, as `name: value * weight`, where value and weight may be
+    missing: "contains: happy, glad * 2; full_stop". A list has such texts, objects with "name", "value" and "weight",
+    or rules. Raises InputError for an unknown rule, a value that does not fit it, and for none or more than MOST_RULES.
+    """
+    if isinstance(value, str):
+        value = [line for line in re.split(r"[;\n]", value) if line.strip()]
+    if not isinstance(value, list | tuple) or not 1 <= len(value) <= MOST_RULES:
+        got = str(len(value)) if isinstance(value, list | tuple) else shown(value)
+        raise InputError("These are no rules.", got, say("Give between 1 and {} of them.", MOST_RULES))
+    return tuple(_rule(each) for each in value)
+
+
+def as_text(rules: Sequence[Rule]) -> str:
+    """The text that `parse_rules` reads as these rules."""
+    return "; ".join(_line(rule) for rule in rules)
+
+
+def _line(rule: Rule) -> str:
+    value = f": {_plain(rule.value)}" if isinstance(rule.value, float) else f": {rule.value}" if rule.value else ""
+    return f"{rule.name}{value}" + ("" if rule.weight == 1 else f" * {_plain(rule.weight)}")
+
+
+def _plain(number: float) -> str:
+    """A number as one would type it; reading it gives the number again."""
+    return repr(number).removesuffix(".0")
+
+
+def _rule(value: object) -> Rule:
+    if isinstance(value, Rule):
+        return value
+    if isinstance(value, Mapping) and "name" in value and set(value) <= {"name", "value", "weight"}:
+        return Rule(**value)
+    if not isinstance(value, str):
+        hint = 'A rule is a text such as "length: 30 * 2", or an object with "name", "value" and "weight".'
+        raise InputError("This is no rule.", shown(value), hint)
+    before, star, weight = value.rpartition("*")
+    name, _, rest = (before if star else value).partition(":")
+    name, rest = name.strip(), rest.strip()
+    known = RULES.get(name)
+    number = _number(rest) if known and known.value == "number" and rest else rest
+    return Rule(name, number, _number(weight) if star else 1.0)
+
+
+def _number(text: str) -> object:
+    """A number where the text is one, else the text itself, for the error that says so."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _checked_value(kind: Kind, value: object) -> str | float:
+    """A rule's value, its default where there is none."""
+    if value is None or value == "":
+        return kind.default
+    if kind.value == "none":
+        raise InputError("This rule takes no value.", shown(value), "Leave it out.")
+    if kind.value == "number":
+        if not is_number(value):
+            raise InputError("A setting is not a number.", shown(value), "Choose a number.")
+        check_number("value", value, kind.least, kind.most)
+        return float(value)
+    return _words_value(value)
+
+
+def _words_value(value: object) -> str:
+    hint = 'Write words or short phrases with commas between them: "happy, very glad".'
+    if not isinstance(value, str) or len(value) > LONGEST_VALUE:
+        raise InputError("These are no words for a rule.", shown(value), hint)
+    phrases = [" ".join(words(part)) for part in re.split("[,，、]", value)]
+    kept = [phrase for phrase in dict.fromkeys(phrases) if phrase]
+    if not 1 <= len(kept) <= MOST_PHRASES:
+        raise InputError("These are no words for a rule.", shown(value), hint)
+    return ", ".join(kept)
+
+
+# --- what a text is made of --------------------------------------------------------------------------
+
+
+def words(text: str) -> list[str]:
+    """The words of a text in small letters: runs of letters and digits, with apostrophes and hyphens inside."""
+    small = unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
+    return _WORD.findall(small.replace("’", "'"))
+
+
+def endings(text: str) -> list[str]:
+    """The last word of each line or, where there is one line only, of each sentence."""
+    lines = [line for line in text.splitlines() if words(line)]
+    pieces = lines if len(lines) > 1 else [piece for piece in _END.split(text) if words(piece)]
+    return [words(piece)[-1] for piece in pieces]
+
+
+def rime(word: str) -> str:
+    """The letters that must agree: from the last vowels on, a silent e not counted as one ("lake": "ake")."""
+    found = _RIME.search(word)
+    return found[1] if found else ""
+
+
+def rhymes(one: str, other: str) -> bool:
+    """Whether two different words end in the same letters from the last vowels on ("day" and "play")."""
+    return one != other and rime(one) != "" and rime(one) == rime(other)
+
+
+# --- the rules -----------------------------------------------------------------------------------------
+
+
+def _contains(text: str, value: str | float) -> float:
+    joined = f" {' '.join(words(text))} "
+    return float(any(f" {phrase} " in joined for phrase in str(value).split(", ")))
+
+
+def _share(text: str, value: str | float) -> float:
+    found, listed = words(text), set(str(value).split(", "))
+    return sum(word in listed for word in found) / len(found) if found else 0.0
+
+
+def _length(text: str, value: str | float) -> float:
+    target = float(value)
+    return max(0.0, 1 - abs(len(words(text)) - target) / target)
+
+
+def _sentiment(text: str, _: str | float) -> float:
+    found = words(text)
+    glad, sad = sum(word in GLAD for word in found), sum(word in SAD for word in found)
+    return (glad - sad) / (glad + sad) if glad + sad else 0.0
+
+
+def _rhyme(text: str, _: str | float) -> float:
+    last = endings(text)
+    if len(last) < 2:
+        return 0.0
+    near = [[*last[max(0, at - 2) : at], *last[at + 1 : at + 3]] for at in range(len(last))]
+    return sum(any(rhymes(word, other) for other in others) for word, others in zip(last, near, strict=True)) / len(
+        last
+    )
+
+
+def _no_repeats(text: str, value: str | float) -> float:
+    found, n = words(text), int(value)
+    runs = [tuple(found[at : at + n]) for at in range(len(found) - n + 1)]
+    return len(set(runs)) / len(runs) if runs else 1.0
+
+
+def _full_stop(text: str, _: str | float) -> float:
+    return float(_STOPPED.search(text.rstrip()) is not None)
+
+
+def _question(text: str, _: str | float) -> float:
+    return float("?" in text or "？" in text)
+
+
+def _speech(text: str, _: str | float) -> float:
+    return float(text.count('"') >= 2 or ("“" in text and "”" in text))
+
+
+RULES: dict[str, Kind] = {
+    "contains": Kind(_contains, "words", 0, 1, "happy"),  # 1 where one of the phrases occurs as whole words
+    "share": Kind(_share, "words", 0, 1, "happy"),  # of the words, those in the list
+    "length": Kind(
+        _length, "number", 0, 1, 30.0, 1, 1000
+    ),  # 1 at the target, falling in a line to 0 at 0 and at twice it
+    "sentiment": Kind(_sentiment, "none", -1, 1),  # (glad - sad) / (glad + sad) words of the bundled list; 0 for none
+    "rhyme": Kind(_rhyme, "none", 0, 1),  # share of endings that rhyme with one at most two away
+    "no_repeats": Kind(_no_repeats, "number", 0, 1, 3.0, 1, 8),  # distinct n-grams of words / n-grams (Li et al. 2016)
+    "full_stop": Kind(_full_stop, "none", 0, 1),  # 1 where the text ends with . ! ? or their Chinese forms
+    "question": Kind(_question, "none", 0, 1),  # 1 where the text asks something
+    "speech": Kind(_speech, "none", 0, 1),  # 1 where somebody speaks: a pair of quotation marks
+}

@@ -1,0 +1,309 @@
+"""Supervised fine-tuning as a job: what is learned, how, and what is looked at on the way.
+
+The loss is that of the answers alone, after Ouyang et al. 2022, section 3.1, who fine-tune on demonstrations; the
+masking is that of instructions.py. All randomness follows from the recipe's seed and the step.
+"""
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from model.alignment import instructions, lora
+from model.alignment.example_sets import SETS
+from model.alignment.instructions import TEMPLATE, Example
+from model.alignment.lora import Lora, learned, merged
+from model.api import open_resolved
+from model.design.past_length import TEXT
+from model.errors import CheckpointError, InputError
+from model.generation.generate import generate
+from model.generation.strategies import STRATEGIES, Plan
+from model.gpt.transformer import Transformer
+from model.loading.sources import Resolved
+from model.loading.vocabulary_export import vocabulary_files
+from model.text.chat import ending
+from model.text.tokenizer import Tokenizer
+from model.training import data, loop
+from model.training.job import MOST_SEED, RATES, Limits, check_bounds
+from model.training.lesson import DIVERGED, Finished, Lesson
+from model.training.loop import Recipe, Report, Run
+
+MOST_EXAMPLES = 2000
+SNAPSHOTS = 10  # approximate number of snapshots of a run
+PROMPTS = 4  # held-out prompts that are answered at every snapshot
+WRITTEN = 40  # tokens of an answer at most
+STORY_TOKENS = 512  # of the text on which forgetting is measured
+STORY_LENGTH = 128
+QUICK = 20_000_000  # parameters of a model that writes at every snapshot; a larger one at the first and the last
+WORST = 1.3  # a loss of so many times that of guessing, and of the first one, has run away
+RATE = {False: 5e-4, True: 5e-3}  # learning rates that suit TinyGPT, whole and with adapters
+
+
+def default_recipe(adapted: bool) -> Recipe:
+    """A recipe that visibly changes TinyGPT within minutes; its length is that of the longest example."""
+    return Recipe(steps=60, batch=16, length=512, learning_rate=RATE[adapted], warmup=5, weight_decay=0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneJob:
+    """A model and the examples it learns from. `lora` is None where all weights are trained."""
+
+    source: Resolved
+    name: str = "own"  # of the examples: a key of SETS, or "own"
+    examples: tuple[Example, ...] = ()
+    template: str = TEMPLATE
+    lora: Lora | None = None
+    recipe: Recipe = field(default_factory=lambda: default_recipe(False))  # `length` is at most that of a row
+    minutes: float = 20.0
+
+
+@dataclass(frozen=True, eq=False)
+class TuneStarted:
+    """Facts about a run, known once the examples are tokens."""
+
+    n_params: int
+    n_learned: int  # parameters that are trained
+    learned_from: int  # examples
+    held_out: int
+    left_out: int  # examples too long for a row
+    length: int  # tokens of a row
+    ids: tuple[int, ...]  # of the held-out example whose losses are shown
+    prompt: int  # how many of them are the prompt
+    questions: tuple[Example, ...]  # held-out examples that are answered at each snapshot
+    seconds: float  # to prepare all this
+
+
+@dataclass(frozen=True, eq=False)
+class TuneSnapshot:
+    """The model at one moment of its fine-tuning."""
+
+    step: int
+    loss: float  # nats a token of held-out answers
+    train_loss: float  # the same of at most so many examples that are learned from
+    accuracy: float  # share of the tokens of held-out answers that are the likeliest
+    bits_per_byte: float  # on a story that is none of the examples: what is forgotten
+    losses: np.ndarray  # nats of each token of the example after its first. float32 [T - 1]
+    answers: tuple[tuple[str, str], ...]  # to each question: the likeliest, and one drawn at temperature 0.8; or none
+
+
+def check(job: TuneJob, limits: Limits) -> None:
+    """Raise InputError for settings beyond the limits; the size of the model is looked at once it is open."""
+    recipe = job.recipe
+    for what, value, low, high in (
+        ("examples", len(job.examples), 2, MOST_EXAMPLES),
+        ("rows a step", recipe.batch, 1, limits.batch),
+        ("steps", recipe.steps, 1, limits.steps),
+        ("warm-up steps", recipe.warmup, 0, limits.steps),
+        ("minutes", job.minutes, 0.01, limits.minutes),
+        ("learning rate", recipe.learning_rate, *RATES),
+        ("seed", recipe.seed, 0, MOST_SEED),
+    ):
+        check_bounds(what, value, low, high)
+    instructions.check_template(job.template)
+
+
+def name_of(job: TuneJob) -> str:
+    """The base, and what it was tuned on."""
+    return f"{job.source.label} + {job.name}" if job.name in SETS else f"{job.source.label} + own examples"
+
+
+# --- the run ---------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Tuning:
+    """A run under way: the model with what it learns from."""
+
+    run: Run
+    recipe: Recipe
+    tokenizer: Tokenizer
+    train: list[tuple[list[int], int]]  # rows of instructions.to_ids
+    held_out: list[tuple[list[int], int]]
+    questions: tuple[Example, ...]
+    template: str
+    adapted: bool
+    story: np.ndarray  # ids of the text on which forgetting is measured
+    sizes: np.ndarray  # bytes of each token
+
+    @property
+    def end(self) -> int:
+        """The token that ends an answer."""
+        return instructions.end_of(self.tokenizer)
+
+
+def open_lesson(job: TuneJob, limits: Limits) -> Lesson:
+    """The lesson of a job in the workshop; raises InputError for a model too large for this server."""
+    began = time.perf_counter()
+    model, tokenizer = open_resolved(job.source)
+    most = limits.full_parameters if job.lora is None else limits.adapted_parameters
+    count = sum(parameter.numel() for parameter in model.parameters())
+    if count > most:
+        hint = "Use LoRA, or a smaller model." if job.lora is None else "Choose a smaller model."
+        raise InputError("This model is too large to be fine-tuned here.", f"{count:,} parameters", hint)
+    length = min(limits.length, model.config.n_ctx)
+    tuning = begin(model, tokenizer, replace(job, recipe=replace(job.recipe, length=length)))
+    check_bounds("tokens a step", tuning.recipe.batch * tuning.recipe.length, 1, limits.batch_tokens)
+    ids, prompt = tuning.held_out[0]
+    started = TuneStarted(
+        count,
+        sum(parameter.numel() for parameter in learned(tuning.run.model)),
+        len(tuning.train),
+        len(tuning.held_out),
+        len(job.examples) - len(tuning.train) - len(tuning.held_out),
+        tuning.recipe.length,
+        tuple(ids),
+        prompt,
+        tuning.questions,
+        time.perf_counter() - began,
+    )
+    return Lesson(
+        started,
+        lesson(tuning),
+        lambda: snapshot(tuning),
+        lambda: merged(tuning.run.model) if tuning.adapted else tuning.run.model,
+        vocabulary_files(job.source),
+    )
+
+
+def begin(model: Transformer, tokenizer: Tokenizer, job: TuneJob) -> Tuning:
+    """A new run; adapters are put on the model in place. Raises InputError for examples that cannot be learned."""
+    end, longest = instructions.end_of(tokenizer), min(job.recipe.length, model.config.n_ctx)
+    parts = instructions.split(job.examples, seed=job.recipe.seed)
+    train, held_out = (instructions.fitting(part, tokenizer, end, longest, job.template) for part in parts)
+    recipe = replace(job.recipe, length=max(len(ids) for ids, _ in (*train, *held_out)) - 1)
+    run = loop.from_model(model, recipe) if job.lora is None else lora.start(model, job.lora, recipe)
+    story = np.array(tokenizer.encode_ids(story_text())[:STORY_TOKENS], dtype=np.int64)
+    questions = tuple(_different(parts[1])[:PROMPTS])
+    sizes = data.token_bytes(tokenizer)
+    return Tuning(run, recipe, tokenizer, train, held_out, questions, job.template, job.lora is not None, story, sizes)
+
+
+def story_text() -> str:
+    """The beginning of the bundled book, which no model of this project was trained on."""
+    return TEXT.read_text(encoding="utf-8")[: 8 * STORY_TOKENS]
+
+
+def _different(examples: Sequence[Example]) -> list[Example]:
+    """The examples with those first whose instruction was not there yet."""
+    seen: set[str] = set()
+    first = [each for each in examples if not (each.instruction in seen or seen.add(each.instruction))]
+    return [*first, *(each for each in examples if each not in first)]
+
+
+def lesson(tuning: Tuning) -> Iterator[Report | TuneSnapshot | Finished]:
+    """Train to the end of the recipe: a report per step, and about SNAPSHOTS snapshots, the first before any step.
+
+    Where the loss runs away, the weights of the snapshot with the lowest held-out loss come back and the run is over.
+    """
+    run, recipe = tuning.run, tuning.recipe
+    every = max(1, round(recipe.steps / SNAPSHOTS))
+    moments = {*range(every, recipe.steps + 1, every), recipe.steps}
+    best = snapshot(tuning)
+    yield best
+    good, worst = _copy(run.model), most_loss(run.model.config.vocab_size, max(best.loss, best.train_loss))
+    for report in loop.steps(run, recipe, instructions.demonstrations(tuning.train, tuning.end)):
+        yield report
+        gone = ran_away(report, worst)
+        if not gone and report.step in moments:
+            found = snapshot(tuning)
+            gone = not found.loss <= worst  # neither is a loss that is no number
+            if not gone:
+                yield found
+                if found.loss <= best.loss:
+                    best, good = found, _copy(run.model)
+        if gone:
+            _restore(run.model, good)
+            yield snapshot(tuning)
+            yield Finished(DIVERGED)
+            return
+
+
+def most_loss(vocab_size: int, first: float) -> float:
+    """The loss beyond which a run has run away, of a model whose loss was `first` before any step."""
+    return WORST * max(math.log(vocab_size), first)
+
+
+def ran_away(report: Report, worst: float) -> bool:
+    """Whether a step's loss or gradient is no number, or the loss is beyond the worst."""
+    return not (math.isfinite(report.loss) and math.isfinite(report.gradient_norm)) or report.loss > worst
+
+
+def _copy(model: Transformer) -> list[Tensor]:
+    return [parameter.detach().clone() for parameter in learned(model)]
+
+
+@torch.no_grad()
+def _restore(model: Transformer, good: list[Tensor]) -> None:
+    for parameter, value in zip(learned(model), good, strict=True):
+        parameter.copy_(value)
+
+
+# --- what is looked at -----------------------------------------------------------------------------
+
+
+def snapshot(tuning: Tuning) -> TuneSnapshot:
+    """The model as it is now: losses, what it forgot, and its answers."""
+    model, recipe = tuning.run.model, tuning.recipe
+    model.eval()
+    found = {
+        name: loop.evaluate(
+            model,
+            instructions.every_demonstration(rows, tuning.end),
+            tuning.sizes,
+            length=recipe.length,
+            rows=recipe.batch,
+            limit=2,
+        )
+        for name, rows in (("held_out", tuning.held_out), ("train", tuning.train))
+    }
+    ends = tuning.run.step in (0, recipe.steps) or model.config.n_layer * model.config.d_model**2 * 12 < QUICK
+    return TuneSnapshot(
+        tuning.run.step,
+        found["held_out"].loss,
+        found["train"].loss,
+        found["held_out"].accuracy,
+        story_bits(model, tuning.story, tuning.sizes),
+        token_losses(model, tuning.held_out[0][0]),
+        answers(tuning) if ends else (),
+    )
+
+
+def story_bits(model: Transformer, ids: np.ndarray, sizes: np.ndarray) -> float:
+    """Bits per byte on the bundled story. ids [N], sizes [V]"""
+    length = min(STORY_LENGTH, model.config.n_ctx)
+    return loop.evaluate(model, data.consecutive(ids), sizes, length=length).bits_per_byte
+
+
+@torch.no_grad()
+def token_losses(model: Transformer, ids: Sequence[int]) -> np.ndarray:
+    """−ln p of each token after the first, given those before it, in nats. ids [T] -> float32 [T - 1]"""
+    logits = model(torch.tensor([ids[:-1]]))[0].float()
+    return F.cross_entropy(logits, torch.tensor(ids[1:]), reduction="none").numpy()
+
+
+def answers(tuning: Tuning) -> tuple[tuple[str, str], ...]:
+    """To each question the likeliest answer, and one drawn with the same random numbers at every call."""
+    return tuple(answer(tuning.run.model, tuning.tokenizer, each, tuning.template) for each in tuning.questions)
+
+
+def answer(
+    model: Transformer, tokenizer: Tokenizer, question: Example, template: str, seed: int = 0
+) -> tuple[str, str]:
+    """What the model writes after a prompt: its likeliest tokens, and tokens drawn at temperature 0.8."""
+    prompt = instructions.prompt_ids(question, tokenizer, template)
+    end = frozenset({instructions.end_of(tokenizer), *ending(tokenizer)})
+    strategies = [STRATEGIES["greedy"], STRATEGIES["temperature"]]
+    texts: tuple[list[int], list[int]] = [], []
+    try:
+        for tick in generate(model, prompt, strategies, Plan(WRITTEN, 0, ending=end), tokenizer.vocab_size):
+            for text, change in zip(texts, tick.changes, strict=True):
+                text += [made.id for made in change.made if made.id not in end] if change else []
+    except CheckpointError:  # the run has diverged: such a model writes nothing
+        pass
+    greedy, drawn = (tokenizer.decode(text).strip() for text in texts)
+    return greedy, drawn

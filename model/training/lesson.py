@@ -1,0 +1,43 @@
+"""What every kind of job in the workshop has in common: how it is checked, begun, followed, ended and saved."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from model.gpt.transformer import Transformer
+
+DIVERGED = "diverged"
+
+
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """The end: all steps were done, the time was up, a person stopped it, or the numbers ran away."""
+
+    reason: str  # "done", "time", "stopped" or DIVERGED
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """A job under way, in the process that does the work."""
+
+    started: Any  # facts for the page, sent first
+    messages: Iterator[Any]  # reports and snapshots; a `Finished` where it ends before its time
+    look: Callable[[], Any]  # a snapshot of the model as it is now
+    model: Callable[[], Transformer | None]  # what is saved at the end; None where nothing was trained
+    files: dict[str, str] = field(default_factory=dict)  # further files of the model by name: tokenizer.json at least
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of job; jobs are frozen dataclasses of plain values with `minutes`, told apart by their type.
+
+    `check(job, limits)` raises InputError for what this server does not do; `begin(job, limits)` opens the lesson.
+    Types tell its messages apart: one `started`, then many a `report` and a `snapshot`.
+    """
+
+    check: Callable[[Any, Any], Any]
+    begin: Callable[[Any, Any], Lesson]
+    name: Callable[[Any], str]  # of the model that comes of it, in the picker
+    started: type
+    report: type
+    snapshot: type

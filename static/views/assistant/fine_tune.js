@@ -1,0 +1,262 @@
+// Fine-tuning: start, pause and stop a run; its curves; the losses of one example and the answers at every saved step.
+import { el, fill } from "../../page/dom.js";
+import { define } from "../../page/mount.js";
+import { isDark, onTheme } from "../../page/theme.js";
+import { keepPage } from "../training/runs.js";
+import { chart, HUES, line, smooth, thin } from "../training/training_charts.js";
+import { paintLosses } from "./losses.js";
+
+const runs = new Map(); // id -> run; a page keeps what it was sent
+let send = () => {},
+  told = () => {},
+  problem = null,
+  current = null;
+
+keepPage(() => [...runs.values()].some(({ reports }) => reports.length));
+
+// Pieces arrive in order; when one was missed, all missing ones are requested.
+function take(piece) {
+  problem = piece.error ?? null;
+  if (piece.run) {
+    const run = runs.get(piece.run) ?? { id: piece.run, reports: [], snapshots: [] };
+    if (piece.from_report > run.reports.length || piece.from_snapshot > run.snapshots.length) {
+      send("again", { run: run.id, reports: run.reports.length, snapshots: run.snapshots.length });
+      return;
+    }
+    run.reports.push(...piece.reports.slice(run.reports.length - piece.from_report));
+    run.snapshots.push(...piece.snapshots.slice(run.snapshots.length - piece.from_snapshot));
+    const { reports, snapshots, ...rest } = piece;
+    if (!runs.has(run.id)) current = run.id;
+    Object.assign(run, rest);
+    runs.set(run.id, run);
+  }
+  told();
+}
+
+define("tuninglesson", (root, props, trigger) => {
+  send = (event, value) => {
+    props.value = value ?? {};
+    trigger(event, { index: 0, value: event });
+  };
+  return take;
+});
+
+const clock = (seconds) => {
+  const whole = Math.max(0, Math.round(seconds));
+  return `${Math.floor(whole / 60)}:${String(whole % 60).padStart(2, "0")}`;
+};
+
+function curves(words) {
+  const loss = chart(words, words.loss_title, words.loss_about, "fine-tuning-loss");
+  const bits = chart(words, words.bits_title, words.bits_about, "forgetting");
+  const node = el("div", "pg-tune-curves");
+  node.append(loss.node, bits.node);
+  const draw = (run) => {
+    const hues = HUES[isDark() ? "dark" : "light"],
+      points = (key) => run.snapshots.filter((each) => each[key] !== null).map((each) => [each.step, each[key]]),
+      raw = run.reports.map(([step, value]) => [step, value]),
+      dots = { mode: "lines+markers", marker: { size: 5 } };
+    loss.draw(
+      [
+        line(thin(raw), words.raw, hues[0], {
+          line: { width: 0.7 },
+          trace: { opacity: 0.35, showlegend: false, hoverinfo: "skip", hovertemplate: null },
+        }),
+        line(thin(smooth(raw, Math.min(0.9, 1 - 10 / (raw.length + 10)))), words.train, hues[0]),
+        line(points("loss"), words.held_out, hues[1], { line: { dash: "dot" }, trace: dots }),
+      ],
+      { of: run.label, y: words.axis_loss, range: { rangemode: "tozero" } },
+    );
+    bits.draw([line(points("bits"), words.bits_curve, hues[2], { trace: dots })], {
+      of: run.label,
+      y: words.axis_bits,
+      range: {},
+      legend: false,
+    });
+  };
+  return { node, draw };
+}
+
+// The example's losses and the answers before, and at the step of the slider.
+function moments(words, ramps) {
+  const node = el("div", "pg-tune-moments"),
+    row = el("div", "pg-replay-controls"),
+    slider = el("input", "", "", { type: "range", min: 0, max: 0, step: 1, "aria-label": words.saved_step }),
+    now = el("output", "pg-train-line"),
+    text = el("div", "pg-loss-text", "", { role: "group", tabindex: 0, "aria-label": words.example_title }),
+    way = el("select", "", "", { "aria-label": words.way }),
+    grid = el("div", "pg-lab-scroll", "", { tabindex: 0, role: "group", "aria-label": words.answers_title });
+  for (const [at, name] of ["greedy", "drawn"].entries()) way.append(el("option", "", words[name], { value: at }));
+  row.append(slider, now);
+  const head = el("div", "pg-tune-head");
+  head.append(el("h3", "", words.answers_title), way);
+  node.append(
+    row,
+    el("h3", "", words.example_title),
+    el("p", "pg-about", words.example_about),
+    text,
+    head,
+    el("p", "pg-about", words.answers_about),
+    grid,
+  );
+  let shown = null,
+    at = null; // null: follow the newest
+  const cell = (kind, value, look = "") => el(kind, look, value);
+  const draw = (run) => {
+    if (run) {
+      if (run.id !== shown?.id) at = null;
+      shown = run;
+    }
+    if (!shown?.snapshots.length) return;
+    const last = shown.snapshots.length - 1,
+      place = Math.min(at ?? last, last),
+      snapshot = shown.snapshots[place];
+    slider.max = last;
+    slider.value = place;
+    now.replaceChildren(
+      ...[
+        fill(words.step_of, { step: snapshot.step }),
+        fill(words.loss_held, { loss: snapshot.loss?.toFixed(3) ?? "–" }),
+        fill(words.accuracy, { accuracy: (100 * (snapshot.accuracy ?? 0)).toFixed(0) }),
+        fill(words.bits, { bits: snapshot.bits?.toFixed(3) ?? "–" }),
+      ].map((each) => el("span", "", each)),
+    );
+    if (shown.example) {
+      const { tokens, breaks, prompt } = shown.example;
+      paintLosses(text, { tokens, breaks, prompt, losses: snapshot.losses, most: 6, ramps }, words);
+    }
+    const table = el("table", "pg-lab-table pg-tune-answers"),
+      top = el("tr"),
+      before = shown.snapshots[0],
+      after = shown.snapshots.slice(0, place + 1).findLast(({ answers }) => answers.length) ?? before;
+    for (const name of [words.prompt, words.before, fill(words.after, { step: after.step }), words.wanted])
+      top.append(el("th", "", name, { scope: "col" }));
+    const body = el("tbody");
+    (shown.questions ?? []).forEach(([prompt, wanted], n) => {
+      const line = el("tr"),
+        written = after.answers[n]?.[+way.value] ?? "";
+      line.append(
+        cell("th", prompt),
+        cell("td", before.answers[n]?.[+way.value] ?? "", "pg-soft"),
+        cell("td", written, written === wanted ? "pg-right" : ""),
+        cell("td", wanted, "pg-soft"),
+      );
+      body.append(line);
+    });
+    const titles = el("thead");
+    titles.append(top);
+    table.append(titles, body);
+    grid.replaceChildren(table);
+  };
+  slider.oninput = () => {
+    at = +slider.value === +slider.max ? null : +slider.value;
+    draw();
+  };
+  way.onchange = () => draw();
+  onTheme(() => draw());
+  return { node, draw };
+}
+
+define("tuning", (root) => {
+  const buttons = el("div", "pg-buttons"),
+    status = el("div", "pg-train-status", "", { "aria-live": "polite" }),
+    body = el("div", "pg-tune-body");
+  root.append(buttons, status, body);
+  let words = null,
+    painted = "",
+    parts = [];
+  const active = () => [...runs.values()].find((run) => !run.over);
+  const button = (name, enabled, act, primary = false) => {
+    const node = el("button", `pg-button${primary ? " pg-primary" : ""}`, words[name], { type: "button" });
+    node.disabled = !enabled;
+    node.onclick = act;
+    return node;
+  };
+  // Painted anew only where they change: a button that is replaced loses the focus, and a click that is under way.
+  const paintButtons = () => {
+    const going = active(),
+      looks = `${going?.id} ${going?.state}`;
+    if (looks === painted) return;
+    painted = looks;
+    const ask = (event) => () => send(event, { run: going.id });
+    buttons.replaceChildren(
+      button("start", !going, () => send("start", {}), true),
+      going?.state === "paused"
+        ? button("resume", true, ask("resume"))
+        : button("pause", going?.state === "running", ask("pause")),
+      button("stop", Boolean(going) && going.state !== "starting", ask("stop")),
+    );
+  };
+  const progress = (run) => {
+    const done = run.reports.at(-1)?.[0] ?? 0,
+      told = [fill(words.step, { step: done, steps: run.steps })];
+    if (run.reports.length) told.push(fill(words.loss_now, { loss: run.reports.at(-1)[1].toFixed(3) }));
+    if (run.state === "running" && done) told.push(fill(words.left, { time: clock((run.steps - done) * run.pace) }));
+    return told;
+  };
+  const paintStatus = () => {
+    const run = runs.get(current);
+    status.replaceChildren();
+    if (problem) {
+      const alert = el("p", "pg-train-error", "", { role: "alert" });
+      alert.append(el("strong", "", problem.text), ` ${problem.hint ?? ""}`);
+      status.append(alert);
+    }
+    if (!run) {
+      status.append(el("p", "pg-empty", words.empty));
+      return;
+    }
+    if (runs.size > 1) {
+      const pick = el("select", "", "", { "aria-label": words.field_shown });
+      for (const each of [...runs.values()].reverse()) pick.append(el("option", "", each.label, { value: each.id }));
+      pick.value = current;
+      pick.onchange = () => {
+        current = pick.value;
+        paint();
+      };
+      status.append(pick);
+    }
+    const bar = el("progress", "", "", { max: run.steps, "aria-label": words.progress }),
+      text = el("p", "pg-train-line");
+    if (run.state !== "starting") bar.value = run.reports.at(-1)?.[0] ?? 0;
+    text.append(
+      el("strong", "", words[`state_${run.state}`]),
+      ...[run.label, ...progress(run)].map((each) => el("span", "", each)),
+    );
+    status.append(bar, text);
+    if (run.facts) status.append(el("p", "pg-about", run.facts));
+    if (run.over && run.model_id) {
+      const row = el("div", "pg-buttons");
+      row.append(
+        button("open", true, () => send("open", { run: run.id })),
+        el("a", "pg-button", words.download, { href: run.download, download: "" }),
+        el("span", "pg-muted", words.picker_note),
+      );
+      status.append(row);
+    }
+  };
+  const paint = () => {
+    if (!words) return;
+    if (!status.contains(document.activeElement) || !document.activeElement.matches("select")) paintStatus();
+    paintButtons();
+    const run = runs.get(current);
+    body.hidden = !run?.snapshots.length;
+    if (!body.hidden) parts.forEach((part) => part.draw(run));
+  };
+  let due = null;
+  told = () => {
+    if (due !== null) return;
+    due = setTimeout(() => {
+      due = null;
+      paint();
+    });
+  };
+  onTheme(paint);
+  return (next) => {
+    words = next.words;
+    parts = [curves(words), moments(words, next.ramps)];
+    body.replaceChildren(...parts.map((part) => part.node));
+    painted = "";
+    paint();
+  };
+});

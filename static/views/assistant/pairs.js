@@ -1,0 +1,57 @@
+// The pairs of this page: which of two texts is better. They live in the page alone, until they are saved as a file.
+import { define } from "../../page/mount.js";
+
+export const pairs = []; // { prompt, chosen, rejected, by: "person" | "rule" }
+const listeners = new Set();
+export const onPairs = (listener) => listeners.add(listener);
+const tell = () => listeners.forEach((listener) => listener());
+
+export function add(more) {
+  pairs.push(...more);
+  tell();
+}
+export function remove(at) {
+  pairs.splice(at, 1);
+  tell();
+}
+export function clear() {
+  pairs.length = 0;
+  tell();
+}
+export function edit(at, change) {
+  Object.assign(pairs[at], change);
+  tell();
+}
+export const listed = () => pairs.map(({ prompt, chosen, rejected, by }) => [prompt, chosen, rejected, by]);
+
+export const asLines = () =>
+  pairs.map(({ prompt, chosen, rejected, by }) => `${JSON.stringify({ prompt, chosen, rejected, by })}\n`).join("");
+
+// The pairs in JSON lines; throws the number of the first line that is none.
+export function fromLines(text, longest) {
+  const found = [];
+  text.split("\n").forEach((line, at) => {
+    if (!line.trim()) return;
+    let value = null;
+    try {
+      value = JSON.parse(line);
+    } catch {
+      // not JSON: the same as no pair
+    }
+    const { prompt, chosen, rejected, by = "person" } = value ?? {};
+    const texts = [prompt, chosen, rejected].every((each) => typeof each === "string" && each.length <= longest);
+    if (!texts || !prompt || chosen === rejected || !["person", "rule"].includes(by)) throw at + 1;
+    found.push({ prompt, chosen, rejected, by });
+  });
+  return found;
+}
+
+// The channel to the server: nothing to see. One question at a time, so that no answer swallows another.
+export const desk = { send: () => {}, take: () => {} };
+define("pairwriter", (root, props, trigger) => {
+  desk.send = (event, value) => {
+    props.value = value;
+    trigger(event, { index: 0, value: event });
+  };
+  return (payload) => payload && desk.take(payload);
+});

@@ -1,0 +1,56 @@
+"""Fine-tuning as a visitor does it: own examples, what is scored, a run to its end, its model in the picker."""
+
+import json
+
+import pytest
+
+from model.gpt.config import ModelConfig
+from model.gpt.transformer import Transformer
+from model.loading.checkpoint import save_folder
+from model.training import data
+from tests.support import visitor
+from tests.support.visitor import expect
+
+pytestmark = pytest.mark.browser
+
+SOON = 240_000  # milliseconds; a new process imports for some seconds, on a busy machine for longer
+HOSTILE = "<img src=x onerror=alert(1)> \u202e {input}"
+
+
+@pytest.fixture(scope="module")
+def app_url(start_app, tmp_path_factory):
+    """An app whose first model is tiny."""
+    folder = tmp_path_factory.mktemp("tiny")
+    vocabulary = data.train_vocabulary(["The cat sat on the mat because it was tired."], 270)
+    (folder / "tokenizer.json").write_text(vocabulary, encoding="utf-8")
+    size = data.read_vocabulary(vocabulary).vocab_size
+    save_folder(folder, Transformer(ModelConfig(vocab_size=size, n_ctx=256, n_layer=1, d_model=16, n_head=2)))
+    return start_app("--offline", "--model", str(folder))
+
+
+def test_own_examples_are_learned_and_the_model_joins_the_picker(open_page):
+    page = open_page("")
+    visitor.open_tab(page, "Assistant")
+    form, lab = page.locator("#pg-fine_tune_form"), page.locator("#pg-fine_tune_lab")
+    expect(page.locator("#pg-fine_tune_masked .pg-loss-masked").first).to_be_visible(timeout=SOON)
+    form.locator("[data-name=set] select").select_option("own")
+    lines = [{"instruction": "Say it.", "input": word, "output": word} for word in ("ho", "ha", "hi", HOSTILE)]
+    form.locator("[data-name=examples] textarea").fill("\n".join(map(json.dumps, lines)))
+    expect(page.locator("#pg-fine_tune_table tbody tr")).to_have_count(4, timeout=SOON)
+    form.locator("[data-name=template] textarea").fill("Q: {instruction}[[ {input}]] A:")
+    scored = page.locator("#pg-fine_tune_masked .pg-loss-scored")
+    expect(scored.last).to_contain_text("<|endoftext|>", timeout=SOON)
+    expect(page.locator("#pg-fine_tune_masked .pg-loss-text")).to_contain_text("Q:")
+    form.locator("[data-name=steps] input").fill("3")
+    form.locator("[data-name=batch] input").fill("2")
+    page.wait_for_timeout(500)  # what was typed is sent after a pause
+    lab.get_by_role("button", name="Start fine-tuning").click()
+    expect(lab.locator(".pg-train-line strong").first).to_have_text("Done", timeout=SOON)
+    expect(lab.locator(".pg-tune-answers tbody tr")).to_have_count(1)
+    expect(lab.locator(".pg-tune-answers tbody th")).to_contain_text("Q: Say it.")
+    expect(lab.locator(".pg-tune-moments .pg-loss-scored").first).to_be_visible()
+    expect(lab.locator(".pg-tune-curves .main-svg").first).to_be_visible(timeout=SOON)
+    expect(lab.get_by_role("link", name="Download the model")).to_be_visible()
+    lab.get_by_role("button", name="Open in the attention view").click()
+    expect(page.locator("#pg-map_plot [data-run]").first).to_be_visible(timeout=SOON)
+    expect(page.locator("[aria-current=page]")).to_have_text("Attention")

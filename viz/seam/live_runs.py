@@ -1,0 +1,89 @@
+"""What the views of the workshop's runs have in common: a run started and followed, asked to pause or stop, opened."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from model.errors import PlaygroundError
+from viz.seam.notices import notice
+from viz.seam.view import Event, Models, Payload, Visit
+from viz.server.training_process import Failed, LiveRun
+from viz.words import words
+
+EVERY = 0.6  # seconds between two pieces
+PAUSED = 2.0  # and while nothing happens
+
+# (run, language, how many reports and snapshots the page has) -> the new parts of the run, with lists of those names.
+Piece = Callable[[LiveRun, str, tuple[int, int]], Payload]
+
+
+def follow(visit: Visit, job: Any, piece: Piece) -> Iterator[Payload | Models]:
+    """Start a run and yield pieces as it goes on. Closing the iterator stops the run."""
+    run, have = visit.playground.workshop.start(visit.session, job), (0, 0)
+    try:
+        while True:
+            over = run.over  # before what is new is read, so that nothing after it is missed
+            new = piece(run, visit.language, have)
+            have = (have[0] + len(new["reports"]), have[1] + len(new["snapshots"]))
+            yield new
+            if over:
+                break
+            time.sleep(EVERY)
+            run.wait(PAUSED)
+    finally:
+        run.tell("stop")
+    yield Models()
+
+
+def own_run(visit: Visit, sent: object, kind: type) -> LiveRun | None:
+    """The run that a page means, if it is that visitor's and of this kind of job."""
+    number = sent.get("run") if isinstance(sent, Mapping) else None
+    mine = visit.playground.workshop.of(visit.session)
+    return next((run for run in mine if run.id == number and isinstance(run.job, kind)), None)
+
+
+def wish(name: str, kind: type) -> Event:
+    """Ask the visitor's own run to "pause", "resume" or "stop"."""
+
+    def tell(visit: Visit, sent: object) -> None:
+        run = own_run(visit, sent, kind)
+        if run is not None:
+            run.tell(name)
+
+    return Event(tell)
+
+
+def again(kind: type, piece: Piece) -> Event:
+    """The parts that a page lacks of a run of its own."""
+
+    def answer(visit: Visit, sent: object) -> Iterator[Payload]:
+        run = own_run(visit, sent, kind)
+        if run is not None and isinstance(sent, Mapping):
+            have = [n if isinstance(n := sent.get(key), int) and n >= 0 else 0 for key in ("reports", "snapshots")]
+            yield piece(run, visit.language, (have[0], have[1]))
+
+    return Event(answer, concurrency=4)
+
+
+def about(run: LiveRun, have: tuple[int, int]) -> Payload:
+    """What a piece says of any run: its state, its pace in seconds a step, and where its model is found."""
+    return {
+        "run": run.id,
+        "state": run.state,
+        "over": run.over,
+        "steps": run.job.recipe.steps,
+        "pace": run.spent / max(1, len(run.reports)),
+        "model_id": "" if run.state == "failed" else run.model_id,
+        "download": f"playground/trained/{run.id}.zip",
+        "from_report": have[0],
+        "from_snapshot": have[1],
+    }
+
+
+def failure(run: LiveRun, language: str) -> Payload:
+    """Why a run failed, in the reader's language."""
+    told, catalogue = run.failure or Failed(""), words(language)
+    if not told.what:
+        return {"text": catalogue["training.lab.failed"], "hint": catalogue["notice.failed_hint"]}
+    shown = notice(PlaygroundError(told.what, told.got, told.hint), language)
+    return {"text": shown["text"], "hint": shown["hint"]}

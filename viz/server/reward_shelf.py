@@ -1,0 +1,91 @@
+"""Reward models that visitors trained: a few of each, as folders, until the page is closed."""
+
+import shutil
+import tempfile
+import threading
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from model.alignment.reward_folder import fingerprint, load_reward, save_reward
+from model.alignment.reward_model import RewardModel
+from model.errors import InputError
+from model.gpt.transformer import Transformer
+
+KEPT = 3  # of a visitor
+MOST_BYTES = 1 << 30  # of all visitors; the oldest go
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A reward model on the shelf."""
+
+    id: str  # which nobody can guess
+    owner: str  # whose page it belongs to
+    name: str
+    base: str  # id of the model that it began from, and whose tokens it reads
+    body: bool  # whether the whole model learned
+    accuracy: float  # on held-out pairs
+    folder: Path  # for model.alignment.reward_folder.load_reward
+    nbytes: int
+
+
+@dataclass(eq=False)
+class RewardShelf:
+    """All reward models on this machine; safe to share between visitors."""
+
+    _kept: dict[str, Kept] = field(default_factory=dict)  # the oldest first
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _home: Path | None = None
+
+    def put(self, owner: str, reward: RewardModel, name: str, base: str, body: bool, accuracy: float, of: Transformer):
+        """Keep a reward model that began from `of`; a visitor's oldest beyond KEPT go. Returns its Kept."""
+        with self._lock:
+            if self._home is None:
+                self._home = Path(tempfile.mkdtemp(prefix="playground-rewards-"))
+            number = uuid.uuid4().hex
+            folder = self._home / number
+        save_reward(folder, reward, name=name, base=base, body=body, weights=fingerprint(of))
+        nbytes = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+        kept = Kept(number, owner, name, base, body, accuracy, folder, nbytes)
+        with self._lock:
+            self._kept[number] = kept
+            mine = [each for each in self._kept.values() if each.owner == owner]
+            self._drop(mine[:-KEPT])
+            while len(self._kept) > 1 and sum(each.nbytes for each in self._kept.values()) > MOST_BYTES:
+                self._drop([next(iter(self._kept.values()))])
+        return kept
+
+    def of(self, owner: str) -> list[Kept]:
+        """A visitor's reward models, the oldest first."""
+        with self._lock:
+            return [each for each in self._kept.values() if each.owner == owner]
+
+    def find(self, owner: str, number: str) -> Kept:
+        """One of a visitor's own; raises InputError where there is none."""
+        kept = self._kept.get(number)
+        if kept is None or kept.owner != owner:
+            raise InputError("This reward model is no longer there.", "", "Train it again.")
+        return kept
+
+    def load(self, owner: str, number: str, base: Transformer) -> RewardModel:
+        """One of a visitor's own, read from its folder; raises InputError where there is none."""
+        return load_reward(self.find(owner, number).folder, base)
+
+    def leave(self, owner: str) -> None:
+        """The visitor's page was closed."""
+        with self._lock:
+            self._drop([each for each in self._kept.values() if each.owner == owner])
+
+    def close(self) -> None:
+        """Remove all files."""
+        with self._lock:
+            self._drop(list(self._kept.values()))
+            if self._home is not None:
+                shutil.rmtree(self._home, ignore_errors=True)
+                self._home = None
+
+    def _drop(self, those: list[Kept]) -> None:
+        for each in those:
+            self._kept.pop(each.id, None)
+            shutil.rmtree(each.folder, ignore_errors=True)

@@ -1,0 +1,43 @@
+"""Payloads of fine-tuning: losses token by token, and a model at one moment."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from viz.labels import visible
+from viz.numbers import nats, plain
+from viz.theme import RAMPS
+
+MOST = 6.0  # nats at the end of the ramp
+
+
+def tokens_payload(pieces: Sequence[str], prompt: int) -> dict:
+    """The tokens of an example, of which the first `prompt` are the prompt. pieces [T]"""
+    breaks = [at for at, piece in enumerate(pieces) if piece.endswith("\n")]
+    return {"tokens": [visible(piece) for piece in pieces], "breaks": breaks, "prompt": prompt}
+
+
+def losses_payload(pieces: Sequence[str], prompt: int, losses: np.ndarray, words: Mapping[str, str]) -> dict:
+    """The tokens of an example; `losses` are those after the first. pieces [T], losses [T - 1]"""
+    values = [None, *(plain(float(each)) for each in losses)]
+    scored = losses[max(prompt - 1, 0) :]
+    return tokens_payload(pieces, prompt) | {
+        "losses": values,
+        "mean": nats(float(scored.mean())) if len(scored) else "",
+        "most": MOST,
+        "ramps": {name: list(stops) for name, stops in RAMPS.items()},
+        "words": dict(words),
+    }
+
+
+def snapshot_payload(snapshot) -> dict:
+    """One moment of a run; None for what is no number."""
+    return {
+        "step": snapshot.step,
+        "loss": plain(snapshot.loss),
+        "train": plain(snapshot.train_loss),
+        "accuracy": plain(snapshot.accuracy),
+        "bits": plain(snapshot.bits_per_byte),
+        "losses": [None, *(plain(float(each)) for each in snapshot.losses)],
+        "answers": [list(each) for each in snapshot.answers],
+    }

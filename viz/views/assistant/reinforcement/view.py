@@ -1,0 +1,148 @@
+"""Reinforcement: the model on the page learns from a reward, watched as it happens."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from model.alignment.preferences import Pair, read_pairs
+from model.alignment.reinforcement.course import METHODS, MOST_NEW, MOST_SEED, MOST_STEPS, MOST_TEXTS, RATES
+from model.alignment.reinforcement.job import Practice, course_of, practice
+from model.alignment.reinforcement.presets import PRESETS
+from model.errors import InputError
+from model.training.job import Limits
+from viz.seam.live_runs import follow, own_run, wish
+from viz.seam.scene import Scene
+from viz.seam.settings import Check, Choice, Range, Settings, Text, read_all
+from viz.seam.view import Event, Measure, Models, Open, Payload, Seen, Steady, Stream, View, Visit
+from viz.server.training_process import LiveRun
+from viz.views.assistant.preferences.view import read_listed
+from viz.views.assistant.reinforcement.pieces import Histories, piece
+from viz.words import Words, translate
+
+_MANY = 200_000  # characters of pairs
+UNTOLD = -1  # what an empty field is read as
+
+TRAINED_REWARD = "trained"  # the reward model that the visitor trained last
+TRAINED = ("reinforce", "ppo", "grpo", "dpo")
+CLIPPED = ("ppo", "grpo")
+
+
+def _blank(name: str, low: float, high: float, step: float = 1, when: Mapping[str, tuple] | None = None) -> Range:
+    """A number to type into; while the field is empty, the method's own default holds."""
+    return Range(name, low, high, step, UNTOLD if step else float(UNTOLD), when or {}, "number", blank=True)
+
+
+SETTINGS = (
+    Choice("method", METHODS, default="ppo"),
+    Choice("preset", (*PRESETS, TRAINED_REWARD)),
+    Text("rules", max_length=2000, lines=2, when={"preset": tuple(PRESETS)}),
+    Text("prompts", max_length=2000, lines=2),
+    _blank("coefficient", 0.0, 10.0, 0, {"method": TRAINED}),
+    _blank("learning_rate", *RATES, 0, {"method": TRAINED}),
+    _blank("steps", 1, MOST_STEPS),
+    Text("pairs", max_length=_MANY, lines=3, when={"method": ("dpo",)}),
+    Check("more"),
+    _blank("texts", 2, MOST_TEXTS, when={"more": (True,)}),
+    _blank("group", 2, MOST_TEXTS, when={"more": (True,)}),
+    _blank("new_tokens", 1, MOST_NEW, when={"more": (True,)}),
+    _blank("epochs", 1, 8, when={"more": (True,), "method": CLIPPED}),
+    _blank("clip", 0.01, 10.0, 0, {"more": (True,), "method": CLIPPED}),
+    _blank("target", 0.0, 1000.0, 0, {"more": (True,), "method": ("ppo",)}),
+    _blank("lam", 0.0, 1.0, 0, {"more": (True,), "method": ("ppo",)}),
+    _blank("seed", 0, MOST_SEED, when={"more": (True,)}),
+)
+NUMBERS = tuple(each.name for each in SETTINGS if isinstance(each, Range))
+
+
+def measure_limits(scene: Scene, settings: Settings) -> Limits:
+    """The limits of this server's trainings."""
+    return scene.playground.workshop.limits
+
+
+def live(seen: Seen) -> Payload:
+    """The words of the part that shows the run; or that this server trains nothing."""
+    if seen.result.minutes > 0:
+        return first(seen.words)
+    closed = ("Training is switched off on this server.", "Run the app on your own machine.")
+    text, hint = (translate(sentence, seen.facts.language) for sentence in closed)
+    return {"empty": {"text": text, "hint": hint}}
+
+
+def first(here: Words) -> Payload:
+    """The words alone."""
+    return {"words": here.within("live").plain()}
+
+
+# --- events ---
+
+
+def job_of(visit: Visit, sent: object = None) -> Practice:
+    """The run that the form asks for, with the page's own pairs where it names none.
+
+    Raises InputError for rules, pairs or numbers that cannot be used, and where there is no reward model.
+    """
+    chosen = read_all(SETTINGS, visit.values.get("reinforcement_form"), None)
+    changes = {name: chosen[name] for name in NUMBERS if chosen[name] != UNTOLD}
+    pairs: tuple[Pair, ...] = ()
+    if chosen.method == "dpo":
+        pairs = read_pairs(chosen.pairs) if chosen.pairs.strip() else read_listed(sent)
+    learned = chosen.preset == TRAINED_REWARD
+    rules = "" if learned else chosen.rules.strip() or PRESETS[chosen.preset].rules
+    course = course_of(chosen.method, "" if learned else chosen.preset, changes)
+    base, minutes = visit.playground.weights_of(visit.model_id), visit.playground.workshop.limits.minutes
+    made = practice(base, course, rules, chosen.prompts, pairs, minutes)
+    return replace(made, reward=_reward_model(visit)) if learned else made
+
+
+def _reward_model(visit: Visit) -> Path:
+    """The folder of the visitor's newest reward model of the loaded model; raises InputError where there is none."""
+    kept = [each for each in visit.playground.rewards.of(visit.session) if each.base == visit.model_id]
+    if not kept:
+        hint = "Train one in the view Reward model, on the model that is loaded."
+        raise InputError("There is no reward model of this model yet.", "", hint)
+    return kept[-1].folder
+
+
+def start(visit: Visit, sent: object) -> Iterator[Payload | Models]:
+    """Start a run and yield its state as it goes on. Closing the iterator stops the run."""
+
+    def told(run: LiveRun, language: str, have: tuple[int, int]) -> Payload:
+        return piece(run, language, have, visit.state, visit.session)
+
+    yield from follow(visit, job_of(visit, sent), told)
+
+
+def open_model(visit: Visit, sent: object) -> Iterator[Open]:
+    """Load the trained model and go where two runs are compared: its reference is what it was trained from."""
+    run = own_run(visit, sent, Practice)
+    if run is None or run.tokenizer is None or not run.left_a_model:
+        raise InputError("This model is no longer here.", "", "Train it again.")
+    yield Open(run.model_id, run.tokenizer.decode(run.started.probe), "compare")
+
+
+def forget(histories: Histories, session: str) -> None:
+    """A visitor left."""
+    histories.leave(session)
+
+
+PRACTICE = Stream(
+    "practice",
+    "practice",
+    {
+        "start": Event(start, concurrency=8, models=True),
+        "pause": wish("pause", Practice),
+        "resume": wish("resume", Practice),
+        "stop": wish("stop", Practice),
+        "open": Event(open_model, concurrency=4, page=True),
+    },
+    Histories,
+    forget,
+)
+VIEW = View(
+    "reinforcement",
+    settings=SETTINGS,
+    layout=("form", "live"),
+    parts={"live": Steady("reinforcement", live, "limits", first)},
+    measures=(Measure("limits", measure_limits, depends=(), locks=False),),
+    streams=(PRACTICE,),
+)
