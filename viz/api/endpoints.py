@@ -35,7 +35,6 @@ WITHOUT = {
     "start": "Its numbers are those of distribution, pattern, lens_at and logit_parts.",
     "training.training": "A run takes minutes and belongs to the visitor who started it: only its page watches it.",
     "assistant.reward_model": "A reward model belongs to the visitor who trained it: only its page reads it.",
-    "assistant.fine_tune": "A run takes minutes and belongs to the visitor who started it: only its page watches it.",
 }
 
 
