@@ -55,7 +55,7 @@ def stories() -> list[Example]:
 
 
 def opposites() -> list[Example]:
-    """The opposite of a word. Nothing tells the opposite of a word that is held out: such a set is learned by heart."""
+    """The opposite of a word. Little tells the opposite of a held-out word: such a set is mostly learned by heart."""
     pairs = [pair.split() for pair in _OPPOSITES.split(", ")]
     rows = [Example("Say the opposite.", a, b) for one, other in pairs for a, b in ((one, other), (other, one))]
     random.Random(3).shuffle(rows)

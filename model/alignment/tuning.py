@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from model.alignment import instructions, lora
+from model.alignment.example_sets import SETS
 from model.alignment.instructions import TEMPLATE, Example
 from model.alignment.lora import Lora, learned, merged
 from model.api import open_resolved
@@ -53,7 +54,7 @@ class TuneJob:
     """A model and the examples it learns from. `lora` is None where all weights are trained."""
 
     source: Resolved
-    name: str = "examples"  # of the examples, for the picker
+    name: str = "own"  # of the examples: a key of SETS, or "own"
     examples: tuple[Example, ...] = ()
     template: str = TEMPLATE
     lora: Lora | None = None
@@ -108,7 +109,7 @@ def check(job: TuneJob, limits: Limits) -> None:
 
 def name_of(job: TuneJob) -> str:
     """The base, and what it was tuned on."""
-    return f"{job.source.label} + {job.name}"
+    return f"{job.source.label} + {job.name}" if job.name in SETS else f"{job.source.label} + own examples"
 
 
 # --- the run ---------------------------------------------------------------------------------------
@@ -197,37 +198,39 @@ def _different(examples: Sequence[Example]) -> list[Example]:
 def lesson(tuning: Tuning) -> Iterator[Report | TuneSnapshot | Finished]:
     """Train to the end of the recipe: a report per step, and about SNAPSHOTS snapshots, the first before any step.
 
-    Where the loss runs away, the weights of the last snapshot come back and the run is over.
+    Where the loss runs away, the weights of the snapshot with the lowest held-out loss come back and the run is over.
     """
     run, recipe = tuning.run, tuning.recipe
     every = max(1, round(recipe.steps / SNAPSHOTS))
     moments = {*range(every, recipe.steps + 1, every), recipe.steps}
-    first = snapshot(tuning)
-    yield first
-    good = _copy(run.model)
+    best = snapshot(tuning)
+    yield best
+    good, worst = _copy(run.model), most_loss(run.model.config.vocab_size, max(best.loss, best.train_loss))
     for report in loop.steps(run, recipe, instructions.demonstrations(tuning.train, tuning.end)):
-        if ran_away(report, run.model.config.vocab_size, first.train_loss):
+        yield report
+        gone = ran_away(report, worst)
+        if not gone and report.step in moments:
+            found = snapshot(tuning)
+            gone = not found.loss <= worst  # neither is a loss that is no number
+            if not gone:
+                yield found
+                if found.loss <= best.loss:
+                    best, good = found, _copy(run.model)
+        if gone:
             _restore(run.model, good)
-            yield report
             yield snapshot(tuning)
             yield Finished(DIVERGED)
             return
-        yield report
-        if report.step in moments:
-            found = snapshot(tuning)
-            if not math.isfinite(found.loss):
-                _restore(run.model, good)
-                yield snapshot(tuning)
-                yield Finished(DIVERGED)
-                return
-            yield found
-            good = _copy(run.model)
 
 
-def ran_away(report: Report, vocab_size: int, first: float) -> bool:
-    """Whether a step's loss or gradient is no number, or the loss is WORST times that of guessing and the first one."""
-    finite = math.isfinite(report.loss) and math.isfinite(report.gradient_norm)
-    return not finite or report.loss > WORST * max(math.log(vocab_size), first)
+def most_loss(vocab_size: int, first: float) -> float:
+    """The loss beyond which a run has run away, of a model whose loss was `first` before any step."""
+    return WORST * max(math.log(vocab_size), first)
+
+
+def ran_away(report: Report, worst: float) -> bool:
+    """Whether a step's loss or gradient is no number, or the loss is beyond the worst."""
+    return not (math.isfinite(report.loss) and math.isfinite(report.gradient_norm)) or report.loss > worst
 
 
 def _copy(model: Transformer) -> list[Tensor]:

@@ -37,6 +37,7 @@ def from_metadata(metadata: dict) -> dict[str, str]:
         ],
         "normalizer": {"type": "NFC"} if vocabulary.nfc else None,
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": _splitting(vocabulary)},
+        "post_processor": _begin(vocabulary, tokens) if vocabulary.add_bos else None,
         "decoder": {"type": "ByteLevel"},
         "model": {
             "type": "BPE",
@@ -50,6 +51,19 @@ def from_metadata(metadata: dict) -> dict[str, str]:
     return {
         "tokenizer.json": json.dumps(content, ensure_ascii=False),
         "tokenizer_config.json": json.dumps(config, ensure_ascii=False, indent=2),
+    }
+
+
+def _begin(vocabulary: Vocabulary, tokens: list[str]) -> dict:
+    """The step that puts the beginning of the text in front."""
+    number = vocabulary.bos_id
+    text = tokens[number]
+    begin, whole = {"SpecialToken": {"id": text, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}
+    return {
+        "type": "TemplateProcessing",
+        "single": [begin, whole],
+        "pair": [begin, whole, begin, {"Sequence": {"id": "B", "type_id": 1}}],
+        "special_tokens": {text: {"id": text, "ids": [number], "tokens": [text]}},
     }
 
 

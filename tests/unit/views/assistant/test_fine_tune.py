@@ -123,7 +123,8 @@ def test_a_run_that_ran_away_says_so_and_what_was_kept(playground):
     run.state = "diverged"
     for language, said in (("en", "learning rate is too high"), ("zh", "学习率太高")):
         assert said in piece_payload(run, language, (0, 0))["error"]["text"]
-    assert "step 1" in piece_payload(run, "en", (0, 0))["error"]["hint"]
+    best = min(reversed(run.snapshots[:-1]), key=lambda each: each.loss).step
+    assert f"step {best}, the best" in piece_payload(run, "en", (0, 0))["error"]["hint"]
     assert isinstance(run.snapshots[-1], TuneSnapshot)
 
 

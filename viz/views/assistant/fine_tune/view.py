@@ -175,7 +175,7 @@ def job_of(visit: Visit) -> TuneJob:
     rate = settings.rate or RATE[adapted]
     return TuneJob(
         source=visit.playground.weights_of(visit.model_id),
-        name=words("en")[f"fine_tune.settings.set_{settings.set}"].lower(),
+        name=settings.set,
         examples=examples_of(settings),
         template=settings.template,
         lora=Lora(int(settings.rank), float(settings.alpha), settings.matrices) if adapted else None,
@@ -193,11 +193,12 @@ def job_of(visit: Visit) -> TuneJob:
 
 def piece_payload(run: LiveRun, language: str, have: tuple[int, int]) -> Payload:
     """The new parts of a run for a page that has so many reports and snapshots."""
-    here = Words(words(language), "fine_tune").within("lab")
+    view = Words(words(language), "fine_tune")
+    here, learned = view.within("lab"), view[f"settings.set_{run.job.name}"]
     reports, snapshots = run.reports[have[0] :], run.snapshots[have[1] :]
     method = here["full"] if run.job.lora is None else here["lora"].format(rank=run.job.lora.rank)
     piece = about(run, have) | {
-        "label": f"{run.job.source.label} · {run.job.name} · {method} · {run.job.recipe.steps}",
+        "label": f"{run.job.source.label} · {learned} · {method} · {run.job.recipe.steps}",
         "reports": [[r.step, r.loss, r.learning_rate, r.gradient_norm, r.tokens, r.seconds] for r in reports],
         "snapshots": [snapshot_payload(snapshot) for snapshot in snapshots],
     }
@@ -205,7 +206,7 @@ def piece_payload(run: LiveRun, language: str, have: tuple[int, int]) -> Payload
         piece["error"] = failure(run, language)
     if run.state == "diverged":
         step = run.snapshots[-1].step if run.snapshots else 0
-        kept = max((s.step for s in run.snapshots[:-1]), default=0)
+        kept = min(reversed(run.snapshots[:-1]), key=lambda each: each.loss).step  # as model/alignment/tuning.py does
         piece["error"] = {"text": here["diverged"].format(step=step), "hint": here["diverged_hint"].format(step=kept)}
     if run.started and run.tokenizer:
         started = run.started
