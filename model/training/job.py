@@ -162,7 +162,7 @@ def _mixer(name: str, layers: int, limits: Limits) -> str | tuple[str, ...]:
         raise InputError("There is no mixer of that name.", name[:40], known)
     if name != HYBRID:
         return name
-    _check_bounds("layers", layers, 1, limits.layers)  # before a name is written down for each
+    check_bounds("layers", layers, 1, limits.layers)  # before a name is written down for each
     return tuple(("mamba", "softmax")[layer % 2] for layer in range(layers))
 
 
