@@ -121,7 +121,7 @@ def test_a_loss_runs_away_where_it_is_no_number_or_much_worse_than_guessing(loss
 
 
 def test_a_learning_rate_far_too_high_ends_with_a_model_no_worse_than_the_first(source):
-    _, messages = run(job_of(source, None, steps=40, learning_rate=10.0))
+    _, messages = run(job_of(source, None, steps=8, learning_rate=10.0))
     assert isinstance(messages[-1], Finished) and messages[-1].reason == DIVERGED
     first, last = messages[0], messages[-2]
     assert isinstance(last, TuneSnapshot) and last.loss <= first.loss
