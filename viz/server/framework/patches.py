@@ -8,9 +8,9 @@ import functools
 import inspect
 import json
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from typing import Any
 
 import gradio as gr
-from fastapi.dependencies.models import Dependant
 
 VERSION = "6.31.0"  # the one whose source these functions were written and tested against
 
@@ -56,8 +56,8 @@ def _in_place(look: Callable[[object], None]) -> Callable[[object], Awaitable[No
     return looked
 
 
-def _needs(routes: Iterable[object]) -> Iterator[Dependant]:
-    """What the routes, and those of the routers among them, ask for before they answer."""
+def _needs(routes: Iterable[object]) -> Iterator[Any]:
+    """What the routes, and those of the routers among them, ask for before they answer: FastAPI's Dependants."""
     for route in routes:
         if hasattr(route, "effective_candidates"):  # a router that was included: it answers by routes of its own
             yield from _needs(route.effective_candidates())
