@@ -66,6 +66,7 @@ const makers = {
   },
   number(control, value, change) {
     const box = el("input", "", "", { type: "number", min: control.min, max: control.max, step: control.step ?? 1 });
+    box.placeholder = control.placeholder ?? "";
     box.value = value;
     box.oninput = () => {
       if (box.value !== "" && box.validity.valid) change(+box.value, PAUSE);

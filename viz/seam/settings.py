@@ -60,8 +60,8 @@ class Choice:
 class Range:
     """A number on a slider, kept on its steps. Words: `<name>`, optionally `<name>_help`.
 
-    A `blank` field starts empty, which stands for the default: what that is can then depend on the scene while the
-    form does not.
+    A `blank` field starts empty, which stands for the default and says so: what that is can then depend on the scene
+    while the form does not.
     """
 
     name: str
@@ -97,7 +97,8 @@ class Range:
         low, high, default = setting.bounds(scene)
         label = {"label": self.label(words, scene)} if self.label else {}
         shown = {"value": default, "min": low, "max": high, "step": self.step or "any"}
-        return _control(self, self.kind, words) | label | shown
+        told = {"placeholder": words["blank"]} if self.blank else {}
+        return _control(self, self.kind, words) | label | shown | told
 
 
 def Number(
