@@ -61,7 +61,8 @@ def test_from_pairs_chosen_by_keyboard_to_a_model_that_was_rewarded_and_back(ope
     expect(rewarded).not_to_have_value(re.compile("TinyGPT$"), timeout=SOON)
     page.get_by_role("tab", name="Another model").click()
     expect(page.locator("#pg-run_b [data-name=model] select")).to_contain_text("TinyGPT", timeout=SOON)
-    page.go_back()  # undone: the model as it was, and the pairs are still there
+    page.evaluate("location.hash = '#tab=assistant'")  # undone: the model as it was, and the pairs are still there
+    page.wait_for_function("() => playground.page.shown.model === 'tinygpt'", timeout=SOON)
     expect(page.locator(".pg-nav [data-tab=assistant]")).to_have_attribute("aria-current", "page", timeout=SOON)
     page.get_by_role("tab", name="Preferences", exact=True).click()
     expect(page.locator(".pg-pairs-table tbody tr")).to_have_count(10)
