@@ -172,9 +172,11 @@ def main(arguments: list[str] | None = None) -> None:
     import torch
 
     from model.errors import PlaygroundError
+    from viz.server.framework.stubs import leave_out
 
     if options.threads > 0:
         torch.set_num_threads(options.threads)
+    leave_out()
     try:
         from viz.server.serve import launch, prepare
 

@@ -26,6 +26,11 @@ def visible(text: str) -> str:
     return "·" * lead + shown[lead:]
 
 
+def visible_lines(text: str) -> str:
+    """A text of several lines with everything drawn as visible signs but its spaces, tabs and line breaks."""
+    return "".join(c if c in _NAMED else _sign(c) for c in text)
+
+
 def _sign(c: str) -> str:
     if c in _NAMED:
         return _NAMED[c]

@@ -97,9 +97,10 @@ def profile(tmp_path_factory):
         chromium.close()
 
 
-def blank_page(profile, viewport: dict = DESKTOP, color_scheme: str = "light", locale: str = "en-US"):
-    """An empty page of a size, for a reader who likes it light or dark, in a language."""
-    page = profile.new_page()
+def blank_page(profile, viewport: dict = DESKTOP, color_scheme: str = "light", locale: str = "en-US", page=None):
+    """An empty page of a size, for a reader who likes it light or dark, in a language; `page`: one to use again."""
+    page = page or profile.new_page()
+    page.bring_to_front()
     page.set_viewport_size(viewport)
     page.emulate_media(color_scheme=color_scheme)
     if locale != "en-US":
@@ -110,24 +111,67 @@ def blank_page(profile, viewport: dict = DESKTOP, color_scheme: str = "light", l
 
 
 @dataclass(frozen=True)
+class Shelf:
+    """Pages to use again: opening the app in one that showed it before takes half of what a fresh one does."""
+
+    profile: Any
+    free: list[Any] = field(default_factory=list)
+
+    def take(self, options: dict):
+        """An empty page; in a language of its own always a fresh one, which `give` closes."""
+        page = self.free.pop() if self.free and "locale" not in options else None
+        return blank_page(self.profile, page=page, **options)
+
+    def give(self, page, options: dict) -> None:
+        """Take a page back as a new visitor would find it."""
+        if page.is_closed():
+            return
+        if "locale" in options or len(self.free) == 2:
+            page.close()
+            return
+        page.evaluate("try { sessionStorage.clear(); } catch {}")
+        page.goto("about:blank")
+        page.mouse.move(0, 0)
+        self.free.append(page)
+
+
+@pytest.fixture(scope="session")
+def shelf(profile):
+    return Shelf(profile)
+
+
+@dataclass(frozen=True)
 class Watch:
     """What went wrong on the pages of a test: errors of scripts, and addresses beyond the app."""
 
     errors: list[str] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)
+    over_pages: list[tuple[Any, dict]] = field(default_factory=list)
 
     def over(self, page, url: str) -> None:
         """Look at a page from now on."""
         errors, elsewhere = self.errors, self.elsewhere
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-        page.on("dialog", lambda dialog: (errors.append(f"dialog: {dialog.message}"), dialog.dismiss()))
 
         def look(request):
-            if not request.url.startswith((url, "data:", "blob:")):
+            if not request.url.startswith((url, "data:", "blob:", "about:")):
                 elsewhere.append(request.url)
 
-        page.on("request", look)
+        heard = {
+            "pageerror": lambda error: errors.append(str(error)),
+            "console": lambda message: errors.append(message.text) if message.type == "error" else None,
+            "dialog": lambda dialog: (errors.append(f"dialog: {dialog.message}"), dialog.dismiss()),
+            "request": look,
+        }
+        for event, hear in heard.items():
+            page.on(event, hear)
+        self.over_pages.append((page, heard))
+
+    def end(self) -> None:
+        """Look no more."""
+        while self.over_pages:
+            page, heard = self.over_pages.pop()
+            for event, hear in heard.items():
+                page.remove_listener(event, hear)
 
     def reload(self, page) -> None:
         """Load a page again; that what it was answered ended there is no fault of it."""
@@ -155,42 +199,45 @@ def load(page, watch: Watch, url: str, query: str, ready: str) -> None:
 
 
 @pytest.fixture
-def open_page(profile, app_url):
+def open_page(shelf, app_url):
     """Open the page at a size; at the end no script may have failed and no other host been asked for anything."""
     pages, watch = [], Watch()
 
     def open_at(query: str = "", *, url: str = app_url, ready: str = READY, **options):
-        pages.append(blank_page(profile, **options))
-        load(pages[-1], watch, url, query, ready)
-        return pages[-1]
+        page = shelf.take(options)
+        pages.append((page, options))
+        load(page, watch, url, query, ready)
+        return page
 
     open_at.reload = watch.reload
     yield open_at
+    watch.end()
+    for page, options in pages:
+        shelf.give(page, options)
     watch.check()
-    for page in pages:
-        page.close()
 
 
 @dataclass(frozen=True)
 class Kept:
     """The pages that a file's tests hand on to one another, by how they were opened."""
 
-    pages: dict[str, Any] = field(default_factory=dict)
+    pages: dict[str, tuple[Any, dict]] = field(default_factory=dict)
     watch: Watch = field(default_factory=Watch)
 
 
 @pytest.fixture(scope="module")
-def kept():
+def kept(shelf):
     """What `same_page` keeps until the file's last test."""
     kept = Kept()
     yield kept
-    for page in kept.pages.values():
-        page.close()
+    kept.watch.end()
+    for page, options in kept.pages.values():
+        shelf.give(page, options)
     kept.watch.check()  # what was told after the last test had ended
 
 
 @pytest.fixture
-def same_page(request, profile, app_url, kept):
+def same_page(request, shelf, app_url, kept):
     """Like open_page, but a page that an earlier test of the file opened in the same way is handed on as it is.
 
     For tests that first put into place all they rely on. After a test that failed its pages are closed.
@@ -199,17 +246,18 @@ def same_page(request, profile, app_url, kept):
     def open_at(query: str = "", *, url: str = app_url, ready: str = READY, **options):
         key = repr((url, query, sorted(options.items())))
         if key not in kept.pages:
-            kept.pages[key] = blank_page(profile, **options)
-            load(kept.pages[key], kept.watch, url, query, ready)
-        page = kept.pages[key]
+            kept.pages[key] = shelf.take(options), options
+            load(kept.pages[key][0], kept.watch, url, query, ready)
+        page, _ = kept.pages[key]
         page.bring_to_front()
         page.mouse.move(0, 0)
         return page
 
     yield open_at
     if not request.node.stash.get(PASSED, False):
+        kept.watch.end()
         while kept.pages:
-            kept.pages.popitem()[1].close()
+            kept.pages.popitem()[1][0].close()
     kept.watch.check()
 
 

@@ -13,6 +13,7 @@ define("preferences", (root) => {
     current = null, // { prompt, texts, scores }
     wanted = null, // { tag, event } of the question that is under way
     next = [], // questions after it
+    questions = 0, // so far
     at = 0, // number of the next pair of texts
     from = "", // the settings that the numbers count for
     rows = SHOWN,
@@ -40,7 +41,7 @@ define("preferences", (root) => {
       next = [...next.filter((each) => each.event !== event), { event, more }];
       return;
     }
-    wanted = { event, tag: `${event} ${Date.now()} ${Math.random()}` };
+    wanted = { event, tag: `${event} ${++questions}` };
     desk.send(event, { tag: wanted.tag, at, ...(event === "judge" ? { pairs: listed() } : {}), ...more });
     paint();
   };
@@ -61,7 +62,9 @@ define("preferences", (root) => {
       return over();
     }
     said = "";
-    if (answer.texts) {
+    if (answer.texts && next.some((each) => each.event === "write")) {
+      over(); // the settings were changed meanwhile
+    } else if (answer.texts) {
       current = answer;
       at += 1;
       over();

@@ -78,7 +78,8 @@ FAULTS = """async ([levels, whole]) => {
     return [part, inner];
   });
   const asked = { runOnly: levels, resultTypes: ["violations"], preload: false };
-  const found = await axe.run(whole ? document : open, asked);
+  const where = { include: [open], exclude: [["tbody tr:nth-child(n+9)"]] }; // of rows that are alike, the first
+  const found = await axe.run(whole ? document : where, asked);
   for (const [part, inner] of kept) part.append(inner);
   return found.violations.filter(({ impact }) => impact === "serious" || impact === "critical")
     .flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`));

@@ -5,7 +5,7 @@ import unicodedata
 
 import pytest
 
-from viz.labels import MAX_LABEL, axis_name, plotly_text, shorten, tick_text, visible
+from viz.labels import MAX_LABEL, axis_name, plotly_text, shorten, tick_text, visible, visible_lines
 
 HOSTILE = [
     "<img src=x onerror=alert(1)>",
@@ -76,6 +76,11 @@ HOSTILE = [
 )
 def test_visible_by_hand(text: str, shown: str):
     assert visible(text) == shown
+
+
+def test_lines_of_a_text_stay_lines():
+    assert visible_lines("a b\n\tc\u200bd\u202e \x1b") == "a b\n\tc<U+200B>d<U+202E> <0x1B>"
+    assert visible_lines("") == ""
 
 
 def test_control_characters_become_something_to_see():

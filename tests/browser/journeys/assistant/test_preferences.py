@@ -1,20 +1,21 @@
 """A whole way: the better of two texts by keyboard, a reward model from the pairs, PPO on it, a look, and back."""
 
+import json
 import re
+from urllib.parse import quote
 
 import pytest
 
-from tests.support.visitor import SOON, expect, open_tab
+from tests.support.visitor import SOON, expect
 
 pytestmark = pytest.mark.browser
 
 
 def test_from_pairs_chosen_by_keyboard_to_a_model_that_was_rewarded_and_back(open_page):
-    page = open_page("", viewport={"width": 1280, "height": 900})
-    open_tab(page, "Assistant")
-    page.get_by_role("tab", name="Preferences", exact=True).click()
+    short = quote(json.dumps({"assistant_view": {"view": "preferences"}, "preferences_form": {"tokens": 8}}))
+    page = open_page(f"#tab=assistant&values={short}", ready="#pg-preferences_desk [data-part][data-drawn]")
     desk, cards = page.locator("#pg-preferences_desk [data-part]"), page.locator(".pg-pairs-card")
-    page.get_by_label("Tokens of a text").fill("8")
+    expect(page.get_by_label("Tokens of a text")).to_have_value("8")
     page.get_by_role("button", name="Write two texts").click()
     for done in range(1, 11):
         expect(cards.first).to_be_enabled(timeout=SOON)

@@ -10,7 +10,7 @@ from model.generation.requests import DRAFTS, MOST_DRAFTED
 from viz.api.arguments import OneOf, Within
 from viz.api.endpoint import Endpoint
 from viz.api.reading import measured, named
-from viz.labels import visible
+from viz.labels import visible, visible_lines
 from viz.numbers import NONE, factor, milliseconds, number, percent
 from viz.seam.python_lines import script
 from viz.seam.scene import Scene
@@ -111,7 +111,7 @@ def text(seen: Seen) -> Payload:
         "cut": len(facts.pieces) > _TAIL,
         "rounds": records(compared.rounds, facts.piece),
         "same": same(words, compared),
-        "plain": None if compared.tokens == compared.plain_tokens else result.plain_text,
+        "plain": None if compared.tokens == compared.plain_tokens else visible_lines(result.plain_text),
         "words": words.plain() | section(seen.all_words, "plot"),
         **_shared(seen, _python(seen, result.request, "[one.tokens for one in found.rounds]")),
     }

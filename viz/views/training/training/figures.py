@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from model.records import Snapshot, Tokens
 from viz.charts.heatmap import Panel, PatternWords, Window, pattern_figure
-from viz.labels import visible
+from viz.labels import visible, visible_lines
 from viz.numbers import plain
 
 _SCORES = ("previous_token", "induction", "induction_baseline")
@@ -30,7 +30,7 @@ def snapshot_payload(snapshot: Snapshot, piece: Callable[[int], str], decode: Ca
             [[shown[int(i)], plain(logit), plain(share)] for i, logit, share in zip(*row, strict=True)] for row in top
         ],
         "next": [plain(share) for share in snapshot.next_share],
-        "sample": {"given": decode(ids[:prompt]), "written": decode(ids[prompt:])},
+        "sample": {"given": visible_lines(decode(ids[:prompt])), "written": visible_lines(decode(ids[prompt:]))},
     } | {name: _numbers(getattr(snapshot, name)) for name in _SCORES}
 
 
