@@ -132,6 +132,7 @@ define("wrotemap", (root, props, trigger) => {
       new Option("", ""),
       ...Array.from({ length: payload.layers }, (_, layer) => new Option(fill(words.inside_mlp, { layer }), layer)),
     );
+    const held = lists.contains(document.activeElement) ? document.activeElement.dataset.row : null; // by the keyboard
     lists.replaceChildren(
       ...["up", "down"].map((name) => {
         const group = el("div", "pg-effect-list", "", { role: "group", "aria-label": words[name] });
@@ -148,6 +149,7 @@ define("wrotemap", (root, props, trigger) => {
     lists.querySelectorAll("button.pg-wrote-item").forEach((button, index) => {
       button.dataset.index = index;
       button.tabIndex = index ? -1 : 0;
+      if (held && button.dataset.row === held) button.focus({ preventScroll: true });
     });
     paint();
   };

@@ -59,11 +59,11 @@ def test_the_parts_add_up_and_open(open_page, lm):
     expect(shown).to_have_attribute("title", re.compile(rf"\({best.ids[0]}\)$"))
     head = lists.locator("button").filter(has_text="head").last
     name = head.locator(".pg-wrote-name").text_content()
-    head.focus()
-    page.keyboard.press("Enter")
+    head.press("Enter")
     expect(title(page, "sources")).to_contain_text(f"{name.replace('head', 'Head')}, by the token", timeout=SOON)
     expect(title(page, "tokens")).to_contain_text(name)
     expect(page.locator("#pg-logit_parts_map select")).to_have_value("")
+    expect(head).to_be_focused()  # the list was drawn again
 
     # An MLP from the map's strip, a head from the map.
     still(page, "#pg-logit_parts_map .pg-chart")
