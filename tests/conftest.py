@@ -41,13 +41,12 @@ def _place(nodeid: str) -> str:
 
 
 def _turn(nodeid: str) -> int:
-    """When it is begun. Browsers slow each other down: one process begins with the smoke tests, the others take half
-    of the rest first and then a group of journeys each; who is ready goes on with what is left. The scripts' modules
-    come before all: they have a browser of their own, and a process drives one at a time."""
+    """When it is begun. Tests in browsers wait as often as they work: first all processes have one to drive (one begins
+    with the scripts' modules, which have a browser of their own), then they share what is left, the short files last."""
     place = "js" if "/js/" in nodeid else _place(nodeid)
     late = "/unit/views/" in place or "/unit/server/" in place
-    turns = {"js": 0, "browser smoke": 1, "browser": 3, "browser middle": 4, "browser late": 5}
-    return turns.get(place, 6 if late else 2)
+    turns = {"js": 0, "browser smoke": 1, "browser": 2, "browser middle": 3, "browser late": 4}
+    return turns.get(place, 6 if late else 5)
 
 
 # Ways to wire a block, of tests.support.helpers.VARIANTS, beyond the two that are always tried: gpt2 and llama.
