@@ -52,10 +52,10 @@ def attention(given: Mapping[str, Step], options: Options) -> tuple[Step, ...]:
         result = steps[-1]
     if "W_O" in given:
         if given["W_O"].shape[0] != result.shape[1]:
-            what = say(
+            misfit = say(
                 "W_O has {} rows, but what the heads pass on is {} wide.", given["W_O"].shape[0], result.shape[1]
             )
-            raise InputError(what, "", "Give W_O a row for each column of V.")
+            raise InputError(misfit, "", "Give W_O a row for each column of V.")
         steps.append(matmul(result, given["W_O"], "Y", "Y", "output"))
     return tuple(steps)
 

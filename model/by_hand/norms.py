@@ -25,7 +25,8 @@ def norm(given: Mapping[str, Step], kind: str) -> tuple[Step, ...]:
     steps: list[Step] = []
 
     def add(name: str, symbol: str, formula: str, latex: str, line: str, numbers: list[list[Number]]) -> Step:
-        said = Said(f"{name}_{kind}", f"{symbol}^{mark}", f"{name}_{kind}", formula, latex, f"{name}_{kind} = {line}")
+        about = f"{name}_{kind}" if name in ("mean", "variance", "spread", "result") else name
+        said = Said(f"{name}_{kind}", f"{symbol}^{mark}", about, formula, latex, f"{name}_{kind} = {line}")
         own = len(numbers) == T and (not across or len(numbers[0]) == D)
         steps.append(step(said, numbers, x.rows if own else ()))
         return steps[-1]

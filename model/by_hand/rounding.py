@@ -31,7 +31,7 @@ def rounding(given: Mapping[str, Step], scheme: str) -> tuple[Step, ...]:
         top = add(
             "a",
             "a",
-            "peak",
+            "widest",
             "a = max |x|",
             r"a = \max_i |x_i|",
             "np.abs(x).max(keepdims=True)",

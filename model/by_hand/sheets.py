@@ -204,7 +204,7 @@ ROUNDING = Sheet(
         "outlier": Example({"x": "0.1 -0.2 0.3 60", "bits": "4"}),
     },
     lambda given, options: rounding(given, options["scheme"]),
-    {"scheme": "affine"},
+    {"scheme": "symmetric"},
 )
 CACHE = Sheet(
     {

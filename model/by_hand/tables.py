@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from model.by_hand.steps import Step, given
-from model.errors import InputError, Message, say
+from model.errors import InputError, say
 
 MOST = 8  # rows and columns of a table
 LARGEST = 10**12  # of a number, by size
@@ -78,17 +78,18 @@ def checked(text: str, table: Table) -> Fraction:
     """The number of a cell of that table; raises InputError where it is none, or out of the table's bounds."""
     value = read_number(text)
     below = table.low is not None and (value < table.low or (table.above and value == table.low))
-    if below or value > table.high or (table.whole and value.denominator != 1):
-        raise InputError("This number is not possible here.", text, _range(table))
-    return value
-
-
-def _range(table: Table) -> Message:
-    if table.whole:
-        return say("Type a whole number from {} to {}.", table.low, table.high)
-    if table.high < LARGEST:
-        return say("Type a number above {}, at most {}.", table.low, table.high)
-    return say("Type a number above {}.", table.low) if table.above else say("Type a number from {}.", table.low)
+    if not below and value <= table.high and (not table.whole or value.denominator == 1):
+        return value
+    hint = (
+        say("Type a whole number from {} to {}.", table.low, table.high)
+        if table.whole
+        else say("Type a number above {}, at most {}.", table.low, table.high)
+        if table.high < LARGEST
+        else say("Type a number above {}.", table.low)
+        if table.above
+        else say("Type a number from {}.", table.low)
+    )
+    raise InputError("This number is not possible here.", text, hint)
 
 
 def problems(typed: Typed, tables: Mapping[str, Table]) -> list[Problem]:
@@ -97,8 +98,10 @@ def problems(typed: Typed, tables: Mapping[str, Table]) -> list[Problem]:
     sizes: dict[str, int] = {}
     for name, rows in typed.tables:
         table = tables[name]
-        if wrong := _shape_problem(rows, table, sizes):
-            found.append(Problem(name, 0, 0, *wrong))
+        try:
+            _check_shape(rows, table, sizes)
+        except InputError as error:
+            found.append(Problem(name, 0, 0, error.what, error.hint))
             continue
         for r, row in enumerate(rows):
             for c, text in enumerate(row):
@@ -109,18 +112,16 @@ def problems(typed: Typed, tables: Mapping[str, Table]) -> list[Problem]:
     return found
 
 
-def _shape_problem(rows: tuple[tuple[str, ...], ...], table: Table, sizes: dict[str, int]) -> tuple[str, str] | None:
-    """What is wrong with the shape, given the sizes of dimensions that came before, which are added to."""
+def _check_shape(rows: tuple[tuple[str, ...], ...], table: Table, sizes: dict[str, int]) -> None:
+    """Raise InputError for a shape that is none, or that does not fit the sizes before it, which are added to."""
     widths = {len(row) for row in rows}
     if len(widths) != 1 or not 1 <= len(rows) <= MOST or not 1 <= min(widths) <= MOST:
         what = say("{} is no table of 1 to {} rows and columns.", table.symbol, MOST)
-        return what, "Every row needs the same number of cells."
+        raise InputError(what, "", "Every row needs the same number of cells.")
     for dimension, n in ((table.rows, len(rows)), (table.columns, min(widths))):
-        wanted = sizes.setdefault(dimension, 1 if dimension == "1" else n)
-        if n != wanted:
-            what = say("{} is {} × {} and does not fit the other tables.", table.symbol, len(rows), min(widths))
-            return what, "Change the sizes with the buttons above the tables."
-    return None
+        if n != sizes.setdefault(dimension, 1 if dimension == "1" else n):
+            misfit = say("{} is {} × {} and does not fit the other tables.", table.symbol, len(rows), min(widths))
+            raise InputError(misfit, "", "Change the sizes with the buttons above the tables.")
 
 
 def steps_of(typed: Typed, tables: Mapping[str, Table], named: str = "") -> dict[str, Step]:

@@ -110,6 +110,7 @@ def test_numbers_as_people_type_them(text, value):
         "nan",
         "inf",
         "1e400",
+        "1e-400",
         "1e999999999",
         "1/0",
         "0,5",
