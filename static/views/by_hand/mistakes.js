@@ -1,7 +1,7 @@
 // Find the mistake: a table in which a number is wrong, picked by mouse or keyboard; the server says what is right.
 //
 // payload: { exercise, exercises [[key, label]], task, rows [{ symbol, label, about, texts }], picked [line, column] or null,
-//   answer { found, text, why, formula } or null, words, title, source }
+//   answer { found, text, why, formula } or null, words, title }
 // value: { exercise, cell: [line, column] or none }
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
@@ -13,9 +13,8 @@ define("handmistake", (root, props, trigger) => {
   const head = el("div", "pg-hand-head"),
     task = el("p", "pg-about"),
     scroll = el("div", "pg-hand-scroll"),
-    told = el("div", "pg-hand-verdict", "", { role: "status" }),
-    foot = el("p", "pg-muted");
-  root.append(head, task, scroll, told, foot);
+    told = el("div", "pg-hand-verdict", "", { role: "status" });
+  root.append(head, task, scroll, told);
   const ask = (value) => {
     props.value = value;
     trigger("select", { index: 0, value: JSON.stringify(value) });
@@ -95,7 +94,6 @@ define("handmistake", (root, props, trigger) => {
       told.append(el("strong", "", `${answer.found ? "✓" : "✗"} ${answer.text}`), el("span", "", answer.why));
       if (answer.formula) told.append(el("code", "", answer.formula));
     }
-    foot.textContent = payload.source;
     if (at && !other) buttonAt(...at.split(" "))?.focus();
     else if (other && !first && (held || document.activeElement === document.body)) buttonAt(0, 0)?.focus();
     root.dataset.run = `${exercise} ${payload.picked ?? ""}`;

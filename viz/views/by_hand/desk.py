@@ -5,11 +5,10 @@ A view names a sheet of model.by_hand.sheets and the settings that its calculati
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from model.by_hand.numbers import Constant, Piece, Ref, Value, decimal_of
+from model.by_hand.numbers import Constant, Piece, Ref, Value
 from model.by_hand.sheets import SHEETS, Sheet, example, worked
 from model.by_hand.steps import Step
 from model.by_hand.tables import LONGEST, LONGEST_NAME, MOST, Table, Typed, problems
@@ -151,8 +150,8 @@ def steps(seen: Seen) -> Payload:
 
 def in_full(value: Value) -> str:
     """A number with thirty digits; a fraction that does not end within them as what it is."""
-    exact = isinstance(value, Fraction) and decimal_of(value) != decimal_of(value).quantize(Decimal(1).scaleb(-20))
-    return written(value, _ALL, exact)
+    endless = isinstance(value, Fraction) and 10**_ALL % value.denominator != 0
+    return written(value, _ALL, endless)
 
 
 def desk_view(sheet_name: str, settings: tuple[Setting, ...], endpoint: Endpoint) -> View:

@@ -53,7 +53,6 @@ def draw(seen: Seen) -> Payload:
         "answer": None,
         "words": words.within("exercise").plain(),
         "title": names[name],
-        "source": shared["source"],
     }
     if cell:
         told = checked(made, *cell)
