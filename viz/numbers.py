@@ -195,13 +195,15 @@ def typed(value: Fraction | Decimal, digits: int, fraction: bool = False) -> str
     written = f"{value.numerator}/{value.denominator}" if isinstance(value, Fraction) else ""
     if fraction and written[-2:] != "/1" and 0 < len(written) <= 15:
         return _minus(written)
+    if value == 0:
+        return "0"
     whole = decimal.Context(prec=60)
     exact = whole.divide(value.numerator, value.denominator) if isinstance(value, Fraction) else value
-    size = exact.adjusted() if exact else 0
+    size = exact.adjusted()
     rounded = decimal.Context(prec=max(digits, size + 1 if size < 15 else digits)).plus(exact)
     if isinstance(value, Fraction) and rounded == exact:
         rounded = rounded.normalize()  # all its digits: 0.5, not 0.5000
-    if rounded and not -5 <= rounded.adjusted() < 15:
+    if not -5 <= rounded.adjusted() < 15:
         mantissa, exponent = f"{rounded:e}".split("e")
         return f"{_minus(mantissa)} × 10{str(int(exponent)).translate(_RAISED)}"
     return _minus(f"{rounded:f}")

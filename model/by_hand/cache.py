@@ -1,6 +1,7 @@
 """What generation keeps: keys and values step by step, and softmax that never sees a whole row."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from model.by_hand.attention import Options, attention
 from model.by_hand.numbers import Number, constant, dot, exp, largest, number, sqrt, total
@@ -58,7 +59,8 @@ def cached(given: Mapping[str, Step]) -> tuple[Step, ...]:
             f"o_{n} = a_{n} @ V_{n}",
         )
         steps.append(step(said, [[dot(weights.row(0), values.column(c)) for c in range(v.shape[1])]], own))
-    return (*steps, *attention(given, Options()))
+    at_once = (replace(each, about=f"once_{each.about}") for each in attention(given, Options()))
+    return (*steps, *at_once)
 
 
 def online(given: Mapping[str, Step]) -> tuple[Step, ...]:
@@ -85,7 +87,7 @@ def online(given: Mapping[str, Step]) -> tuple[Step, ...]:
                 f"m_{b}",
                 f"m^{b}",
                 "block_peak",
-                "m = max of the block",
+                "m^(1) = max_j s_j",
                 r"m^{(1)} = \max_j s_j",
                 f"s{span}.max(keepdims=True)",
                 [largest(scores)],
@@ -95,7 +97,7 @@ def online(given: Mapping[str, Step]) -> tuple[Step, ...]:
                 f"m_{b}",
                 f"m^{b}",
                 "block_peak",
-                f"m^({b}) = max(m^({b - 1}), block)",
+                f"m^({b}) = max(m^({b - 1}), s_j)",
                 rf"m^{{({b})}} = \max(m^{{({b - 1})}}, \max_j s_j)",
                 f"np.maximum(m_{b - 1}, s{span}.max(keepdims=True))",
                 [largest([last[0].at(0, 0), *scores])],

@@ -59,7 +59,7 @@ def norm(given: Mapping[str, Step], kind: str) -> tuple[Step, ...]:
     squares = add(
         "squares",
         "D²" if kind != "rms" else "x²",
-        "squares of every number",
+        "D²_ij = D_ij²" if kind != "rms" else "x²_ij = x_ij²",
         r"D_{ij}^2" if kind != "rms" else r"x_{ij}^2",
         f"{centred.name}**2",
         [[square(each) for each in row] for row in centred.all_rows()],

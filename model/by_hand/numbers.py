@@ -230,7 +230,7 @@ def power(base: Number, exponent: Number) -> Number:
 
 def sine(x: Number) -> Number:
     """sin x, x in radians; exactly 0 for 0."""
-    return _call("sin", x.value if x.value == 0 else _turn(decimal_of(x.value))[1], x)
+    return _call("sin", Fraction(0) if x.value == 0 else _turn(decimal_of(x.value))[1], x)
 
 
 def cosine(x: Number) -> Number:

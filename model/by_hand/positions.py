@@ -75,7 +75,7 @@ def sinusoids(given: Mapping[str, Step]) -> tuple[Step, ...]:
         "A",
         "A",
         "shift_map",
-        "A turns pair i by k ω_i",
+        "A_i = [cos kω_i, sin kω_i; −sin kω_i, cos kω_i]",
         r"A_i = \begin{bmatrix}\cos k\omega_i & \sin k\omega_i\\-\sin k\omega_i & \cos k\omega_i\end{bmatrix}",
         line_a,
     )
@@ -137,7 +137,7 @@ def rotary(given: Mapping[str, Step]) -> tuple[Step, ...]:
     )
     permuted = step(said, [[x.at(0, n) for n in order]])
     formula, tex = (
-        f"pairs (x_i, x_(i+{half})) of x_h",
+        f"(y_i, y_i+{half}) = (x_i c_i − x_i+{half} s_i, x_i s_i + x_i+{half} c_i)",
         rf"(y_i, y_{{i+{half}}}) = (x_i c_i - x_{{i+{half}}} s_i,\ x_i s_i + x_{{i+{half}}} c_i)",
     )
     first, second = f"x_h[:, :{half}]", f"x_h[:, {half}:]"
@@ -146,7 +146,5 @@ def rotary(given: Mapping[str, Step]) -> tuple[Step, ...]:
         Said("y_h", "y_h", "half_split", formula, tex, line), [turned(permuted, [(i, i + half) for i in range(half)])]
     )
     back = [order.index(n) for n in range(width)]
-    said = Said(
-        "y_b", "y_b", "put_back", "y_b = y_h in the first order = y", r"y_b = P^{-1} y_h = y", f"y_b = y_h[:, {back}]"
-    )
+    said = Said("y_b", "y_b", "put_back", "y_b = P⁻¹ y_h = y", r"y_b = P^{-1} y_h = y", f"y_b = y_h[:, {back}]")
     return (rate, angle, cos, sin, y, permuted, y_half, step(said, [[y_half.at(0, n) for n in back]]))

@@ -114,7 +114,7 @@ def rounding(given: Mapping[str, Step], scheme: str) -> tuple[Step, ...]:
         "w",
         "w",
         "worst",
-        "w = max |e|,  at most s / 2",
+        "w = max |e| ≤ s / 2",
         r"w = \max_i |e_i| \le s / 2",
         "np.abs(e).max(keepdims=True)",
         [largest([size(each) for each in error.row(0)])],

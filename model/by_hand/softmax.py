@@ -61,13 +61,14 @@ def softmax(scores: Step, how: Softmax, mark: str = "", out: tuple[str, str] = (
         [[held(total(row))] for row in powers.all_rows()],
     )
     name, symbol = out
+    about = "probabilities" if symbol == "P" else "weights"
     add(
         Said(
             f"{name}{s}",
             f"{symbol}{up}",
-            "weights",
-            "A_ij = E_ij / Z_i",
-            r"A_{ij} = E_{ij} / Z_i",
+            about,
+            f"{symbol}_ij = E_ij / Z_i",
+            rf"{symbol}_{{ij}} = E_{{ij}} / Z_i",
             f"{name}{s} = E{s} / Z{s}",
         ),
         [[held(x / sums.at(i, 0)) for x in powers.row(i)] for i in range(powers.shape[0])],

@@ -115,8 +115,13 @@ define("handdesk", (root, props, trigger) => {
         "data-column": column,
         "aria-label": fill(w.cell, { table: table.symbol, row: row + 1, column: column + 1 }),
       });
+    const wide = () => {
+      box.style.width = `max(62px, ${box.value.length + 2}ch)`;
+    };
     box.value = text;
+    wide();
     box.oninput = () => {
+      wide();
       const now = cells.get(table.name).map((line) => [...line]);
       now[row][column] = box.value;
       cells.set(table.name, now);

@@ -17,7 +17,8 @@ export function symbol(text, ...indices) {
 export function formula(text, node = el("div", "pg-hand-formula")) {
   for (const part of text.split(/(_[\p{L}\d]+|\^\([^()]*\)|\^[A-Z\d])/u)) {
     if (/^_./.test(part)) node.append(el("sub", "", part.slice(1)));
-    else if (/^\^./.test(part)) node.append(formula(part.slice(1).replace(/^\(|\)$/g, ""), el("sup")));
+    else if (/^\^./.test(part))
+      node.append(formula(/^\^\(\d+\)$/.test(part) ? part.slice(1) : part.slice(1).replace(/^\(|\)$/g, ""), el("sup")));
     else node.append(part);
   }
   return node;

@@ -81,7 +81,7 @@ def desk(seen: Seen, sheet: Sheet, key: str) -> Payload:
             {
                 "name": name,
                 "symbol": sheet.tables[name].symbol,
-                "about": words[f"tables.{name}"],
+                "about": words.get(f"tables.{key}_{name}") or words[f"tables.{name}"],
                 "rows": sheet.tables[name].rows,
                 "columns": sheet.tables[name].columns,
                 "usual": [list(row) for row in rows],

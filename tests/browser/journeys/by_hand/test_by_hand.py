@@ -1,4 +1,4 @@
-"""Numbers of one's own: a changed cell with its marks and its formula, a pasted block, and a mistake found by keyboard."""
+"""Numbers of one's own: a changed cell with its marks and formula, a pasted block, a mistake found by keyboard."""
 
 import pytest
 

@@ -326,3 +326,13 @@ def test_layouts_agree_after_the_permutation_and_keep_the_length(x, m):
     by_name = {step.name: array(step) for step in steps}
     assert np.allclose(by_name["y_b"], by_name["y"], atol=1e-14)
     assert np.isclose(np.linalg.norm(by_name["y"]), np.linalg.norm(x))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(small, min_size=1, max_size=8).filter(any), st.integers(2, 8), st.sampled_from(["affine", "symmetric"]))
+def test_rounding_is_at_most_half_a_step_off(x, bits, scheme):
+    _, steps = worked(SHEETS["rounding"], typed({"x": [x], "bits": [[bits]]}), {"scheme": scheme})
+    by_name = {step.name: step.cells[0] for step in steps}
+    assert by_name["w"][0].value <= by_name["s"][0].value / 2  # fractions: no tolerance
+    low, high = (0, 2**bits - 1) if scheme == "affine" else (1 - 2 ** (bits - 1), 2 ** (bits - 1) - 1)
+    assert all(low <= cell.value <= high and cell.value.denominator == 1 for cell in by_name["q"])
