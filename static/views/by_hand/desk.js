@@ -6,21 +6,10 @@
 // value: { example, tables: { name: [[text]] }, names: [text] }; without tables and names those of the example
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
+import { block } from "./block.js";
 import { symbol } from "./symbols.js";
 
-const PAUSE = 250; // milliseconds between two questions while someone types
-
-// A block of a spreadsheet or a text as rows of cells, or null for a single number.
-export function block(text) {
-  const rows = text
-    .replace(/\r\n?/g, "\n")
-    .replace(/\n+$/, "")
-    .split("\n")
-    .map((line) => line.replace(/^\s*\[+|\]+\s*[,;]?\s*$/g, ""));
-  const between = rows.some((row) => row.includes("\t")) ? "\t" : rows.some((row) => /[,;]/.test(row)) ? /[,;]/ : /\s+/;
-  const cells = rows.map((row) => (between === "\t" ? row : row.trim()).split(between).map((cell) => cell.trim()));
-  return cells.length === 1 && cells[0].length === 1 ? null : cells;
-}
+const PAUSE = 150; // milliseconds between two questions while someone types
 
 define("handdesk", (root, props, trigger) => {
   let payload = null,
