@@ -33,6 +33,7 @@ define("handsteps", (root) => {
   root.append(title, changes, list, madeOf, foot);
   let payload = null,
     before = null, // the steps before the last change
+    typedIn = "", // the cell whose typing made the last change: all that is typed into it is one change
     current = null; // [step, row, column] of the cell that is explained
 
   const cellAt = (step, row, column) => list.querySelector(`[data-at="${step} ${row} ${column}"]`);
@@ -178,7 +179,16 @@ define("handsteps", (root) => {
     const exact = (of) =>
       JSON.stringify(of?.steps.map(({ name, cells }) => [name, cells.map((row) => row.map((cell) => cell[1]))]));
     if (payload && payload.example !== next.example) before = current = null;
-    else if (payload && exact(payload) !== exact(next)) before = payload.steps;
+    else if (payload && exact(payload) !== exact(next)) {
+      const { table, row, column } = document.activeElement?.dataset ?? {},
+        here = table ? `${table} ${row} ${column}` : "";
+      if (!here || here !== typedIn) before = payload.steps;
+      if (here && here !== typedIn)
+        document.activeElement.addEventListener("blur", () => {
+          typedIn = "";
+        });
+      typedIn = here;
+    }
     const held = list.contains(document.activeElement);
     payload = next;
     const { words: w } = payload;

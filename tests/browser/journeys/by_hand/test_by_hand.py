@@ -25,6 +25,13 @@ def test_a_changed_number_marks_what_it_changes_and_a_mistake_is_found_by_keyboa
     expect(made).to_contain_text("was 0.62, is 0.545")
     expect(desk.locator("input.pg-hand-from")).to_have_count(8)
     assert page.evaluate("playground.state().values.hand_attention_desk.tables.K[0][0]") == "0.4"
+    # What is typed into one cell, key by key, is one change.
+    cell = desk.locator("[data-table=K][data-row='0'][data-column='0']")
+    cell.select_text()
+    page.keyboard.type("12", delay=700)
+    expect(scores.first).to_have_text("5.14", timeout=SOON)
+    scores.first.focus()
+    expect(made).to_contain_text("was 0.5, is 5.14")
     # A cell that is no number says so, keeps what was typed, and is mended.
     cell = desk.locator("[data-table=K][data-row='0'][data-column='1']")
     cell.fill("1e400")
