@@ -23,11 +23,12 @@ def read(sent: object, scene: Scene) -> tuple[str, tuple[int, int] | None]:
     values = sent if isinstance(sent, Mapping) else {}
     name, cell = values.get("exercise"), values.get("cell")
     name = name if isinstance(name, str) and name in MISTAKES else next(iter(MISTAKES))
-    made = exercise(name)
-    fits = isinstance(cell, list) and len(cell) == 2 and all(type(n) is int for n in cell)
-    if not fits or not (0 <= cell[0] < len(made.rows) and 0 <= cell[1] < len(made.rows[cell[0]].texts)):
+    if not isinstance(cell, list) or len(cell) != 2 or not all(type(n) is int for n in cell):
         return name, None
-    return name, (cell[0], cell[1])
+    line, column = cell
+    rows = exercise(name).rows
+    there = 0 <= line < len(rows) and 0 <= column < len(rows[line].texts)
+    return name, (line, column) if there else None
 
 
 def draw(seen: Seen) -> Payload:
