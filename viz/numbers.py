@@ -5,8 +5,11 @@ where there is no number. Hover texts use `exact`, exports and payloads `plain`,
 reading.
 """
 
+import decimal
 import math
 from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
 from typing import TypeGuard
 
 NONE = "–"
@@ -180,6 +183,30 @@ def money(amount: float, currency: str) -> str:
 def interval(middle: float, low: float, high: float, places: int = 3) -> str:
     """An estimate with its interval: 0.076 (0.071–0.081)."""
     return f"{decimals(middle, places)} ({decimals(low, places)}–{decimals(high, places)})"
+
+
+def typed(value: Fraction | Decimal, digits: int, fraction: bool = False) -> str:
+    """An exact number of a worked example in `digits` significant digits, a whole part in full: 0.5, 22026, −∞.
+
+    `fraction`: one that is no short decimal is written as a fraction, where that is short: 1/3.
+    """
+    if isinstance(value, Decimal) and not value.is_finite():
+        return "NaN" if value.is_nan() else "∞" if value > 0 else "−∞"
+    written = f"{value.numerator}/{value.denominator}" if isinstance(value, Fraction) else ""
+    if fraction and written[-2:] != "/1" and 0 < len(written) <= 15:
+        return _minus(written)
+    if value == 0:
+        return "0"
+    whole = decimal.Context(prec=60)
+    exact = whole.divide(value.numerator, value.denominator) if isinstance(value, Fraction) else value
+    size = exact.adjusted()
+    rounded = decimal.Context(prec=max(digits, size + 1 if size < 15 else digits)).plus(exact)
+    if isinstance(value, Fraction) and rounded == exact:
+        rounded = rounded.normalize()  # all its digits: 0.5, not 0.5000
+    if not -5 <= rounded.adjusted() < 15:
+        mantissa, exponent = f"{rounded:e}".split("e")
+        return f"{_minus(mantissa)} × 10{str(int(exponent)).translate(_RAISED)}"
+    return _minus(f"{rounded:f}")
 
 
 def plain(value: float | None, digits: int = 6) -> float | None:

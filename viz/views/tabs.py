@@ -6,6 +6,7 @@ from viz.views.activations import tab as activations
 from viz.views.anatomy import tab as anatomy
 from viz.views.assistant import tab as assistant
 from viz.views.attention import tab as attention
+from viz.views.by_hand import tab as by_hand
 from viz.views.cheaper import tab as cheaper
 from viz.views.checks import tab as checks
 from viz.views.compare import tab as compare
@@ -25,7 +26,7 @@ _GROUPS: tuple[tuple[str, tuple[Tab, ...]], ...] = (
     ("write", (sampling.TAB,)),
     ("prove", (heads.TAB, effects.TAB, compare.TAB, checks.TAB)),
     ("build", (anatomy.TAB, design.TAB, cheaper.TAB, quantization.TAB)),
-    ("learn", (training.TAB, assistant.TAB)),
+    ("learn", (by_hand.TAB, training.TAB, assistant.TAB)),
 )
 _OUTSIDE = outside.tabs(tuple(tab for _, tabs in _GROUPS for tab in tabs))
 GROUPS = (*_GROUPS, *((("own", _OUTSIDE),) if _OUTSIDE else ()))

@@ -3,6 +3,8 @@
 import dataclasses
 import multiprocessing
 import pickle
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -51,7 +53,7 @@ def same(a: object, b: object) -> bool:
 
 
 def values_only(value: object) -> bool:
-    """Whether a result is made of arrays, frames and plain values."""
+    """Whether a result is made of arrays, frames and plain values; exact numbers are such, too."""
     if dataclasses.is_dataclass(value):
         frozen = type(value).__dataclass_params__.frozen
         return frozen and all(values_only(getattr(value, each.name)) for each in dataclasses.fields(value))
@@ -59,7 +61,20 @@ def values_only(value: object) -> bool:
         return all(map(values_only, value.keys())) and all(map(values_only, value.values()))
     if isinstance(value, list | tuple | set | frozenset):
         return all(map(values_only, value))
-    plain = (type(None), bool, int, float, str, bytes, np.ndarray, np.generic, pd.DataFrame, pd.Series)
+    plain = (
+        type(None),
+        bool,
+        int,
+        float,
+        str,
+        bytes,
+        np.ndarray,
+        np.generic,
+        pd.DataFrame,
+        pd.Series,
+        Fraction,
+        Decimal,
+    )
     return isinstance(value, plain)
 
 

@@ -1,0 +1,151 @@
+"""From logits to a token: temperature, softmax, top-k, top-p, cross-entropy; and the probability of a whole text."""
+
+from collections.abc import Mapping
+
+from model.by_hand.numbers import Number, holds, ln, number, product, total
+from model.by_hand.numbers import exp as power_of_e
+from model.by_hand.softmax import Softmax, softmax
+from model.by_hand.steps import Said, Step, step
+from model.errors import InputError, say
+
+
+def logits(given: Mapping[str, Step], how: Softmax) -> tuple[Step, ...]:
+    """Every step from logits z [1 × V] to what is drawn from and to the loss; or of a text, see `chain`.
+
+    Given: z, temperature T, k, p and the number of the right token, target, counted from 1 [1 × 1 each]. Top-k keeps
+    the k likeliest tokens (Fan et al. 2018), of those top-p the fewest that together reach p (Holtzman et al. 2020).
+    Raises InputError for a target that is no token.
+    """
+    if "P" in given:
+        return chain(given["P"])
+    z, temperature, names = given["z"], given["T"].at(0, 0), given["z"].columns
+    target = int(given["target"].cells[0][0].value)
+    if target > z.shape[1]:
+        raise InputError("There is no token of this number.", str(target), say("Tokens run from 1 to {}.", z.shape[1]))
+    said = Said("S", "S", "tempered", "S_i = z_i / T", "S_i = z_i / T", "S = z / T")
+    steps = [step(said, [[each / temperature for each in z.row(0)]], (), names)]
+    steps += softmax(steps[0], how, "", ("P", "P"))
+    shares = steps[-1].row(0)
+
+    def add(name: str, symbol: str, about: str, formula: str, latex: str, line: str, numbers: list[Number]) -> Step:
+        wide = names if len(numbers) == len(names) else ()
+        steps.append(step(Said(name, symbol, about, formula, latex, f"{name} = {line}"), [numbers], (), wide))
+        return steps[-1]
+
+    rank = add(
+        "r",
+        "r",
+        "rank",
+        "r_i = 1 + Σ_j [P_j > P_i]",
+        r"r_i = 1 + \sum_j [P_j > P_i]",
+        "1 + ((P.T > P) | ((P.T == P) & (np.arange(P.size)[:, None] < np.arange(P.size)))).sum(0, keepdims=True)",
+        _ranks(shares),
+    )
+    kept = add(
+        "K",
+        "K",
+        "top_k",
+        "K_i = P_i [r_i ≤ k]",
+        r"K_i = P_i\,[r_i \le k]",
+        "P * (r <= k)",
+        [x * holds(r, "≤", given["k"].at(0, 0)) for x, r in zip(shares, rank.row(0), strict=True)],
+    )
+    again = add(
+        "R",
+        "R",
+        "top_k_again",
+        "R_i = K_i / Σ K",
+        r"R_i = K_i / \sum_j K_j",
+        "K / K.sum()",
+        [x / total(kept.row(0)) for x in kept.row(0)],
+    )
+    before = add(
+        "B",
+        "B",
+        "before",
+        "B_i = Σ_j R_j [r_j < r_i]",
+        r"B_i = \sum_j R_j\,[r_j < r_i]",
+        "(R.T * (r.T < r)).sum(0, keepdims=True)",
+        [total(again.at(0, j) for j in _larger(rank, i)) for i in range(len(shares))],
+    )
+    nucleus = add(
+        "N",
+        "N",
+        "top_p",
+        "N_i = R_i [p > B_i]",
+        r"N_i = R_i\,[p > B_i]",
+        "R * (p > B)",
+        [x * holds(given["p"].at(0, 0), ">", b) for x, b in zip(again.row(0), before.row(0), strict=True)],
+    )
+    add(
+        "D",
+        "D",
+        "drawn",
+        "D_i = N_i / Σ N",
+        r"D_i = N_i / \sum_j N_j",
+        "N / N.sum()",
+        [x / total(nucleus.row(0)) for x in nucleus.row(0)],
+    )
+    loss = add(
+        "L",
+        "L",
+        "loss",
+        f"L = −ln P_{target}",
+        rf"L = -\ln P_{{{target}}}",
+        f"-np.log(P[:, [{target - 1}]])",
+        [-ln(shares[target - 1])],
+    )
+    add("PPL", "PPL", "perplexity", "PPL = e^L", r"\mathrm{PPL} = e^{L}", "np.exp(L)", [power_of_e(loss.at(0, 0))])
+    return tuple(steps)
+
+
+def _ranks(shares: list[Number]) -> list[Number]:
+    """1 for the largest; of equals the first one is counted as the larger."""
+    result = []
+    for i, x in enumerate(shares):
+        larger = [holds(y, ">", x) for j, y in enumerate(shares) if j > i]
+        larger = [_not_below(y, x) for y in shares[:i]] + larger
+        result.append(number(1) + total(larger) if larger else number(1))
+    return result
+
+
+def _not_below(y: Number, x: Number) -> Number:
+    """[x ≤ y]"""
+    return holds(x, "≤", y)
+
+
+def _larger(rank: Step, i: int) -> list[int]:
+    """The tokens that come before token i."""
+    own = rank.cells[0]
+    return [j for j in range(len(own)) if own[j].value < own[i].value]
+
+
+def chain(given: Step) -> tuple[Step, ...]:
+    """The probability of a text from those of its tokens P [1 × n], each after all before it: their product.
+
+    P(x_1 … x_n) = Π_t P(x_t | x_<t); its logarithm is a sum, so that a long text does not vanish below the smallest
+    float. The loss is the mean of −ln P, perplexity e^loss (Jelinek et al. 1977).
+    """
+    shares, n = given.row(0), given.shape[1]
+    names = given.columns
+    running = [product(shares[: t + 1]) for t in range(n)]
+    steps = [
+        step(
+            Said("W", "W", "so_far", "W_t = P_1 × … × P_t", r"W_t = \prod_{s \le t} P_s", "W = P.cumprod(1)"),
+            [running],
+            (),
+            names,
+        )
+    ]
+    logs = step(
+        Said("l", "l", "logs", "l_t = −ln P_t", r"l_t = -\ln P_t", "l = -np.log(P)"),
+        [[-ln(each) for each in shares]],
+        (),
+        names,
+    )
+    said = Said("s", "s", "log_total", "s = Σ l_t = −ln W_n", r"s = \sum_t l_t", "s = l.sum(keepdims=True)")
+    summed = step(said, [[total(logs.row(0))]])
+    said = Said("L", "L", "mean_loss", "L = s / n", "L = s / n", f"L = s / {n}")
+    mean = step(said, [[summed.at(0, 0) / number(n)]])
+    said = Said("PPL", "PPL", "perplexity", "PPL = e^L", r"\mathrm{PPL} = e^{L}", "PPL = np.exp(L)")
+    return (*steps, logs, summed, mean, step(said, [[power_of_e(mean.at(0, 0))]]))

@@ -1,0 +1,133 @@
+"""Find the mistake: worked examples in which a number is wrong, as it was seen in a tutorial, and how one knows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import ROUND_HALF_EVEN, Decimal
+from typing import Any
+
+from model.by_hand.numbers import Value, decimal_of
+from model.by_hand.sheets import SHEETS, example, rows_of, worked
+from model.by_hand.steps import Step
+from model.by_hand.tables import Typed
+from model.errors import InputError, say
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """An example of a sheet with some rows shown, and what stands there in place of the right numbers.
+
+    `rows`: steps of which every row is shown; `wrong`: (step, row, column) -> what stands there.
+    """
+
+    sheet: str
+    example: str
+    rows: tuple[str, ...]
+    wrong: Mapping[tuple[str, int, int], str]
+    decimals: int = 2
+    options: Mapping[str, Any] = field(default_factory=dict)
+    changes: Mapping[str, str] = field(default_factory=dict)  # tables that differ from the example's
+
+
+def _row(step: str, *texts: str) -> dict[tuple[str, int, int], str]:
+    return {(step, 0, column): text for column, text in enumerate(texts)}
+
+
+MISTAKES: dict[str, Mistake] = {
+    "layer_spread": Mistake(
+        "norms", "six_numbers", ("X", "mean_layer", "spread_layer", "scaled_layer"), {("spread_layer", 0, 0): "78.23"}
+    ),
+    "scores": Mistake("attention", "cat_sat_on", ("Q", "K", "S"), {("S", 0, 0): "1.32"}, options={"scaled": False}),
+    "tempered": Mistake("logits", "one_to_five", ("z", "S", "P"), {("P", 0, 0): "0.105"}, 3),
+    "sums_to_more": Mistake("logits", "one_to_five", ("z", "P"), {("P", 0, 4): "0.643"}, 3, changes={"T": "1"}),
+    "min_max": Mistake(
+        "norms",
+        "one_to_four",
+        ("X", "centred_layer", "scaled_layer"),
+        _row("scaled_layer", "0.00", "0.33", "0.67", "1.00"),
+    ),
+    "one_less": Mistake(
+        "norms",
+        "one_to_four",
+        ("X", "mean_layer", "squares_layer", "variance_layer"),
+        {("variance_layer", 0, 0): "1.67"},
+    ),
+    "warm": Mistake("logits", "three_candidates", ("z", "S", "P"), {("P", 0, 0): "0.52"}, changes={"T": "2"}),
+    "cold": Mistake("logits", "two_one_zero", ("z", "S", "P"), {("P", 0, 2): "0.04"}),
+    "thousand": Mistake("logits", "thousand", ("z", "P"), _row("P", "0.090", "0.245", "0.665"), 3),
+    "four_scores": Mistake("logits", "four_scores", ("z", "P"), {("P", 0, 0): "0.42"}),
+}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A row of an exercise as it stands on the page: the step, its row, and the texts of its cells."""
+
+    step: str
+    row: int
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """A mistake with all that it takes to check an answer."""
+
+    rows: tuple[Shown, ...]
+    given: tuple[Step, ...]
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was clicked: whether it is wrong there, what stands there, and the right number."""
+
+    step: str
+    row: int
+    column: int
+    wrong: bool
+    shown: str
+    right: Value
+
+
+def exercise(name: str) -> Exercise:
+    """The rows with the mistake in them, and the right steps. Raises InputError for an unknown name."""
+    if name not in MISTAKES:
+        raise InputError("There is no such exercise.", name, say("Choose one of: {}.", ", ".join(MISTAKES)))
+    mistake = MISTAKES[name]
+    sheet = SHEETS[mistake.sheet]
+    usual = example(sheet, mistake.example)
+    tables = tuple(
+        (key, rows_of(mistake.changes[key]) if key in mistake.changes else rows) for key, rows in usual.tables
+    )
+    given, steps = worked(sheet, Typed(usual.example, tables, usual.names), mistake.options)
+    by_name = given | {each.name: each for each in steps}
+    rows = []
+    for key in mistake.rows:
+        for r, row in enumerate(by_name[key].cells):
+            right = [typed_text(cell.value) if key in given else _text(cell.value, mistake.decimals) for cell in row]
+            texts = tuple(mistake.wrong.get((key, r, c)) or text for c, text in enumerate(right))
+            rows.append(Shown(key, r, texts))
+    return Exercise(tuple(rows), tuple(given.values()), steps)
+
+
+def answer(of: Exercise, line: int, column: int) -> Answer:
+    """Whether the number in that line and column is wrong: further from the right one than rounding explains.
+
+    Raises InputError where there is no such cell.
+    """
+    if not (0 <= line < len(of.rows) and 0 <= column < len(of.rows[line].texts)):
+        raise InputError("There is no such cell.", f"{line}, {column}", "Choose a number of the table.")
+    shown = of.rows[line]
+    step = next(each for each in (*of.given, *of.steps) if each.name == shown.step)
+    right, stands = step.cells[shown.row][column].value, Decimal(shown.texts[column])
+    unit = Decimal(1).scaleb(int(stands.as_tuple().exponent))
+    wrong = abs(decimal_of(right) - stands) > unit * Decimal("0.501")
+    return Answer(shown.step, shown.row, column, wrong, shown.texts[column], right)
+
+
+def typed_text(value: Value) -> str:
+    """A given number as somebody types it: 98.5."""
+    return f"{decimal_of(value).normalize():f}"
+
+
+def _text(value: Value, decimals: int) -> str:
+    return f"{decimal_of(value).quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_EVEN):f}"

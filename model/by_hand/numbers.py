@@ -1,0 +1,303 @@
+"""Numbers that remember how they were made.
+
+A value is a fraction for as long as the operations are rational, else a decimal of 50 digits. Beside its value a number
+carries what it was made of, so that "0.53 = (1 × 0.4 + 0 × 0.2) / √2" is the calculation itself and no second text
+that could differ from it.
+"""
+
+import decimal
+import functools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+
+Value = Fraction | Decimal
+DIGITS = 50  # of a value that is no fraction
+# Nothing raises: what is too large becomes infinite, what has no value NaN, and the page shows just that.
+_CONTEXT = decimal.Context(prec=DIGITS, traps=[])
+_FLOATS: dict[str, type[np.floating]] = {"float16": np.float16, "float32": np.float32, "float64": np.float64}
+FLOATS = tuple(_FLOATS)
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A cell of an earlier step: its name, and row and column counted from 0."""
+
+    name: str
+    row: int
+    column: int
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A number with a sign of its own, as √d."""
+
+    symbol: str
+    value: Value
+
+
+Piece = str | Ref | Constant  # of a formula: an operator or a literal, a cell, a constant
+_SUM, _PRODUCT, _ATOM = 1, 2, 3  # how tightly a formula holds together
+
+
+@dataclass(frozen=True, order=False)
+class Number:
+    """A value and the formula that gave it."""
+
+    value: Value
+    made: tuple[Piece, ...]
+    binds: int = _ATOM
+
+    def __add__(self, other: "Number | int") -> "Number":
+        other = number(other)
+        return Number(_rational(self, other, "add"), (*self.made, " + ", *_inside(other, _SUM)), _SUM)
+
+    def __sub__(self, other: "Number | int") -> "Number":
+        other = number(other)
+        return Number(_rational(self, other, "subtract"), (*self.made, " − ", *_inside(other, _PRODUCT)), _SUM)
+
+    def __mul__(self, other: "Number | int") -> "Number":
+        other = number(other)
+        made = (*_inside(self, _PRODUCT), " × ", *_inside(other, _PRODUCT))
+        return Number(_rational(self, other, "multiply"), made, _PRODUCT)
+
+    def __truediv__(self, other: "Number | int") -> "Number":
+        other = number(other)
+        made = (*_inside(self, _PRODUCT), " / ", *_inside(other, _ATOM))
+        return Number(_rational(self, other, "divide"), made, _PRODUCT)
+
+    def __neg__(self) -> "Number":
+        return Number(-self.value, ("−", *_inside(self, _ATOM)), _SUM)
+
+    def __lt__(self, other: "Number") -> bool:
+        return bool(decimal_of(self.value) < decimal_of(other.value))
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+
+def number(value: "Number | int | Value") -> Number:
+    """A whole number as a formula writes it, or any value as a literal; a Number is itself."""
+    if isinstance(value, Number):
+        return value
+    exact = value if isinstance(value, Decimal) else Fraction(value)
+    return Number(exact, (Constant("", exact),))
+
+
+def constant(symbol: str, value: Number) -> Number:
+    """A number that formulas name by a sign."""
+    return Number(value.value, (Constant(symbol, value.value),))
+
+
+def at(ref: Ref, value: Value) -> Number:
+    """The number in a cell."""
+    return Number(value, (ref,))
+
+
+def decimal_of(value: Value) -> Decimal:
+    """The value with 50 digits."""
+    return value if isinstance(value, Decimal) else _CONTEXT.divide(Decimal(value.numerator), value.denominator)
+
+
+_FRACTIONS = {
+    "add": lambda a, b: a + b,
+    "subtract": lambda a, b: a - b,
+    "multiply": lambda a, b: a * b,
+    "divide": lambda a, b: a / b,
+}
+
+
+def _rational(a: Number, b: Number, operation: str) -> Value:
+    """One of the four operations: exact for fractions."""
+    if isinstance(a.value, Fraction) and isinstance(b.value, Fraction) and (operation != "divide" or b.value):
+        return _FRACTIONS[operation](a.value, b.value)
+    return getattr(_CONTEXT, operation)(decimal_of(a.value), decimal_of(b.value))
+
+
+def _inside(each: Number, binds: int) -> tuple[Piece, ...]:
+    """The formula as a part of another one, in brackets where it would fall apart."""
+    negative = (
+        len(each.made) == 1 and isinstance(each.made[0], Constant) and each.made[0].symbol == "" and each.value < 0
+    )
+    return ("(", *each.made, ")") if each.binds < binds or negative else each.made
+
+
+def _call(name: str, value: Value, *arguments: Number) -> Number:
+    """The value of a function: name(a, b)."""
+    made: list[Piece] = [f"{name}("]
+    for n, each in enumerate(arguments):
+        made += [", ", *each.made] if n else each.made
+    return Number(value, (*made, ")"))
+
+
+# --- sums and choices: rational ---
+
+
+def total(numbers: Iterable[Number]) -> Number:
+    """The sum; 0 of none."""
+    listed = list(numbers)
+    return functools.reduce(lambda a, b: a + b, listed) if listed else number(0)
+
+
+def product(numbers: Iterable[Number]) -> Number:
+    """The product; 1 of none."""
+    listed = list(numbers)
+    return functools.reduce(lambda a, b: a * b, listed) if listed else number(1)
+
+
+def dot(a: Sequence[Number], b: Sequence[Number]) -> Number:
+    """Σ_i a_i b_i."""
+    return total(x * y for x, y in zip(a, b, strict=True))
+
+
+def square(x: Number) -> Number:
+    """x²."""
+    return Number(_rational(x, x, "multiply"), (*_inside(x, _ATOM), "²"))
+
+
+def largest(numbers: Sequence[Number]) -> Number:
+    """The maximum, the first of equals."""
+    return _call("max", functools.reduce(lambda a, b: b if a < b else a, numbers).value, *numbers)
+
+
+def smallest(numbers: Sequence[Number]) -> Number:
+    """The minimum."""
+    return _call("min", functools.reduce(lambda a, b: b if b < a else a, numbers).value, *numbers)
+
+
+def size(x: Number) -> Number:
+    """|x|."""
+    return _call("abs", -x.value if x.value < 0 else x.value, x)
+
+
+def whole(x: Number) -> Number:
+    """The nearest whole number, of two equally near ones the even one, as NumPy and PyTorch round (IEEE 754)."""
+    near: Value = Fraction(round(x.value)) if decimal_of(x.value).is_finite() else x.value
+    return _call("round", near, x)
+
+
+def holds(a: Number, sign: str, b: Number) -> Number:
+    """1 where a > b or a ≤ b, else 0: [a > b], Iverson's bracket."""
+    true = (b < a) if sign == ">" else not (b < a)
+    return Number(Fraction(int(true)), ("[", *a.made, f" {sign} ", *b.made, "]"))
+
+
+# --- functions that leave the fractions ---
+
+
+def sqrt(x: Number) -> Number:
+    """√x; a fraction where that is one."""
+    if isinstance(x.value, Fraction) and x.value >= 0:
+        root = Fraction(_root(x.value.numerator), _root(x.value.denominator))
+        if root * root == x.value:
+            return _call("√", root, x)
+    return _call("√", _CONTEXT.sqrt(decimal_of(x.value)), x)
+
+
+def _root(n: int) -> int:
+    return int(decimal.Context(prec=2 * DIGITS + 40).sqrt(Decimal(n)).to_integral_value()) or 1
+
+
+def exp(x: Number) -> Number:
+    """e^x; exactly 1 for 0 and 0 for −∞."""
+    if x.value == 0:
+        return _call("exp", Fraction(1), x)
+    if x.value == Decimal("-Infinity"):
+        return _call("exp", Fraction(0), x)
+    return _call("exp", _exp(decimal_of(x.value)), x)
+
+
+def _exp(x: Decimal) -> Decimal:
+    return _CONTEXT.exp(x)
+
+
+def ln(x: Number) -> Number:
+    """The natural logarithm; exactly 0 for 1."""
+    return _call("ln", Fraction(0) if x.value == 1 else _CONTEXT.ln(decimal_of(x.value)), x)
+
+
+def power(base: Number, exponent: Number) -> Number:
+    """base^exponent for a positive base; a fraction for whole exponents."""
+    if isinstance(base.value, Fraction) and isinstance(exponent.value, Fraction) and exponent.value.denominator == 1:
+        value: Value = base.value ** int(exponent.value)
+    else:
+        value = _CONTEXT.power(decimal_of(base.value), decimal_of(exponent.value))
+    return Number(value, (*_inside(base, _ATOM), "^(", *exponent.made, ")"))
+
+
+def sine(x: Number) -> Number:
+    """sin x, x in radians; exactly 0 for 0."""
+    return _call("sin", Fraction(0) if x.value == 0 else _turn(decimal_of(x.value))[1], x)
+
+
+def cosine(x: Number) -> Number:
+    """cos x, x in radians; exactly 1 for 0."""
+    return _call("cos", Fraction(1) if x.value == 0 else _turn(decimal_of(x.value))[0], x)
+
+
+def _turn(x: Decimal) -> tuple[Decimal, Decimal]:
+    """cos and sin by their Taylor series, |x| brought below π first (decimal's documentation, Recipes)."""
+    with decimal.localcontext(decimal.Context(prec=DIGITS + 20, traps=[])):
+        x = x % (2 * pi())
+        power, n, sums = Decimal(1), 0, [Decimal(0), Decimal(0)]
+        while n < 8 or abs(power) > Decimal(10) ** -(DIGITS + 10):
+            sums[n % 2] += power * (-1 if n % 4 > 1 else 1)
+            n += 1
+            power *= x / n
+        cos, sin = sums
+    return _CONTEXT.plus(cos), _CONTEXT.plus(sin)
+
+
+@functools.cache
+def pi() -> Decimal:
+    """π by Machin's formula: 16 arctan(1/5) − 4 arctan(1/239) (Machin 1706)."""
+
+    def arctan_of_one_over(n: int) -> Decimal:
+        term, k, result = Decimal(1) / n, 1, Decimal(0)
+        while abs(term) > Decimal(10) ** -(DIGITS + 25):
+            result += term / k * (1 if k % 4 == 1 else -1)
+            term, k = term / (n * n), k + 2
+        return result
+
+    with decimal.localcontext(decimal.Context(prec=DIGITS + 30)):
+        return 16 * arctan_of_one_over(5) - 4 * arctan_of_one_over(239)
+
+
+def tanh(x: Number) -> Number:
+    """(e^2x − 1) / (e^2x + 1); exactly 0 for 0."""
+    if x.value == 0:
+        return _call("tanh", Fraction(0), x)
+    twice = _exp(_CONTEXT.multiply(2, decimal_of(x.value)))
+    value = Decimal(1) if twice.is_infinite() else _CONTEXT.divide(_CONTEXT.subtract(twice, 1), _CONTEXT.add(twice, 1))
+    return _call("tanh", value, x)
+
+
+def normal_below(x: Number) -> Number:
+    """Φ(x), the share of a standard normal distribution below x: (1 + erf(x / √2)) / 2; exactly 1/2 for 0."""
+    if x.value == 0:
+        return _call("Φ", Fraction(1, 2), x)
+    with decimal.localcontext(decimal.Context(prec=DIGITS + 20, traps=[])):
+        z = decimal_of(x.value)
+        if abs(z) > 20:  # below 10⁻⁸⁸
+            value = Decimal(1 if z > 0 else 0)
+        else:  # ½ + φ(x) Σ x^(2n+1) / (2n+1)!!: every term has the same sign (Abramowitz & Stegun 1964, 26.2.11)
+            term, n, series = z, 1, Decimal(0)
+            while abs(term) > Decimal(10) ** -(DIGITS + 20) or n < 3:
+                series += term
+                n += 2
+                term *= z * z / n
+            value = Decimal("0.5") + (-z * z / 2).exp() / (2 * pi()).sqrt() * series
+    return _call("Φ", _CONTEXT.plus(value), x)
+
+
+def stored(x: Number, kind: str) -> Number:
+    """x as a float type holds it: rounded, and infinite beyond its largest number. `kind`: one of FLOATS."""
+    with np.errstate(over="ignore", under="ignore"):
+        held = float(_FLOATS[kind](float(decimal_of(x.value))))
+    return _call(kind, Fraction(held) if np.isfinite(held) else Decimal(repr(held)), x)
+
+
+MINUS_INFINITY = Number(Decimal("-Infinity"), ("−∞",))

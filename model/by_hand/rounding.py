@@ -1,0 +1,127 @@
+"""Quantization of a few numbers to whole ones: scale, zero point, and what is lost (Jacob et al. 2018, section 2.1)."""
+
+from collections.abc import Mapping
+
+from model.by_hand.numbers import Number, largest, number, size, smallest, whole
+from model.by_hand.steps import Said, Step, step
+from model.errors import InputError
+
+SCHEMES = ("symmetric", "affine")
+
+
+def rounding(given: Mapping[str, Step], scheme: str) -> tuple[Step, ...]:
+    """The steps from x [1 × n] to whole numbers of `bits` bits and back; all of them fractions.
+
+    symmetric: s = max |x| / (2^(b−1) − 1), zero stays 0. affine: s = (high − low) / (2^b − 1) of a range that holds 0,
+    and a zero point z = round(−low / s), so that 0 is kept without an error. q = clamp(round(x / s) + z), and back it
+    is s (q − z). An error is at most s / 2. Raises InputError where every number is 0.
+    """
+    x, bits = given["x"], int(given["bits"].cells[0][0].value)
+    numbers = x.row(0)
+    if all(each.value == 0 for each in numbers):
+        raise InputError("Every number is 0: there is nothing to scale.", "", "Type a number other than 0.")
+    steps: list[Step] = []
+
+    def add(name: str, symbol: str, about: str, formula: str, latex: str, line: str, cells: list[Number]) -> Step:
+        steps.append(step(Said(name, symbol, about, formula, latex, f"{name} = {line}"), [cells]))
+        return steps[-1]
+
+    if scheme == "symmetric":
+        low, high = 1 - 2 ** (bits - 1), 2 ** (bits - 1) - 1
+        top = add(
+            "a",
+            "a",
+            "widest",
+            "a = max |x|",
+            r"a = \max_i |x_i|",
+            "np.abs(x).max(keepdims=True)",
+            [largest([size(each) for each in numbers])],
+        )
+        scale = add(
+            "s", "s", "scale", f"s = a / {high}", f"s = a / {high}", f"a / {high}", [top.at(0, 0) / number(high)]
+        )
+        zero = number(0)
+        line = f"np.clip(np.round(x / s), {low}, {high})"
+        formula, tex = f"q_i = clamp(round(x_i / s), {low}, {high})", r"q_i = \mathrm{clamp}(\mathrm{round}(x_i / s))"
+        levels = [whole(each / scale.at(0, 0)) for each in numbers]
+    else:
+        low, high = 0, 2**bits - 1
+        bottom = add(
+            "lo",
+            "lo",
+            "low",
+            "lo = min(x, 0)",
+            r"lo = \min(0, \min_i x_i)",
+            "np.minimum(x.min(keepdims=True), 0)",
+            [smallest([*numbers, number(0)])],
+        )
+        top = add(
+            "hi",
+            "hi",
+            "high",
+            "hi = max(x, 0)",
+            r"hi = \max(0, \max_i x_i)",
+            "np.maximum(x.max(keepdims=True), 0)",
+            [largest([*numbers, number(0)])],
+        )
+        scale = add(
+            "s",
+            "s",
+            "scale",
+            f"s = (hi − lo) / {high}",
+            rf"s = (hi - lo) / {high}",
+            f"(hi - lo) / {high}",
+            [(top.at(0, 0) - bottom.at(0, 0)) / number(high)],
+        )
+        point = add(
+            "z",
+            "z",
+            "zero_point",
+            "z = round(−lo / s)",
+            r"z = \mathrm{round}(-lo / s)",
+            "np.round(-lo / s)",
+            [whole(-bottom.at(0, 0) / scale.at(0, 0))],
+        )
+        zero = point.at(0, 0)
+        line = f"np.clip(np.round(x / s) + z, {low}, {high})"
+        formula, tex = (
+            f"q_i = clamp(round(x_i / s) + z, {low}, {high})",
+            r"q_i = \mathrm{clamp}(\mathrm{round}(x_i / s) + z)",
+        )
+        levels = [whole(each / scale.at(0, 0)) + zero for each in numbers]
+    q = add("q", "q", "levels", formula, tex, line, [_clamp(each, low, high) for each in levels])
+    restored = [scale.at(0, 0) * (each - zero) if scheme == "affine" else scale.at(0, 0) * each for each in q.row(0)]
+    minus = " − z" if scheme == "affine" else ""
+    back = add(
+        "x_q",
+        "x_q",
+        "restored",
+        f"x_q = s · (q{minus})",
+        f"x_q = s (q{minus.replace('−', '-')})",
+        "s * (q - z)" if minus else "s * q",
+        restored,
+    )
+    error = add(
+        "e",
+        "e",
+        "error",
+        "e = x_q − x",
+        "e = x_q - x",
+        "x_q - x",
+        [b - a for a, b in zip(numbers, back.row(0), strict=True)],
+    )
+    add(
+        "w",
+        "w",
+        "worst",
+        "w = max |e| ≤ s / 2",
+        r"w = \max_i |e_i| \le s / 2",
+        "np.abs(e).max(keepdims=True)",
+        [largest([size(each) for each in error.row(0)])],
+    )
+    return tuple(steps)
+
+
+def _clamp(x: Number, low: int, high: int) -> Number:
+    """x, or the nearer bound."""
+    return largest([smallest([x, number(high)]), number(low)])

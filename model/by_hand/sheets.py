@@ -1,0 +1,262 @@
+"""The sheets of the desk: which tables each has, how it is computed, and examples to begin with."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from model.by_hand.attention import Options, attention
+from model.by_hand.cache import cache
+from model.by_hand.logits import logits
+from model.by_hand.mlp import mlp
+from model.by_hand.norms import KINDS, norm
+from model.by_hand.positions import positions
+from model.by_hand.rounding import rounding
+from model.by_hand.softmax import Softmax
+from model.by_hand.steps import Step
+from model.by_hand.tables import MOST, Table, Typed, steps_of
+from model.errors import InputError, say
+
+ANIMALS = "cat, sat, on"
+
+
+@dataclass(frozen=True)
+class Example:
+    """Tables by name, a row a part between semicolons; and the names of the tokens."""
+
+    tables: Mapping[str, str]
+    names: str = ""
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """One kind of calculation on typed tables.
+
+    `compute(given, options)` makes its steps; `options` has what `defaults` lists. `named` is the dimension whose
+    entries have names.
+    """
+
+    tables: Mapping[str, Table]
+    examples: Mapping[str, Example]
+    compute: Callable[[Mapping[str, Step], Mapping[str, Any]], tuple[Step, ...]]
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    named: str = ""
+
+
+def _softmax(options: Mapping[str, Any]) -> Softmax:
+    return Softmax(options["stable"], options["kind"])
+
+
+def _attention(given: Mapping[str, Step], options: Mapping[str, Any]) -> tuple[Step, ...]:
+    return attention(given, Options(int(options["heads"]), options["causal"], options["scaled"], _softmax(options)))
+
+
+def _norms(given: Mapping[str, Step], options: Mapping[str, Any]) -> tuple[Step, ...]:
+    kinds = KINDS if options["norm"] == "all" else (options["norm"],)
+    return tuple(each for kind in kinds for each in norm(given, kind))
+
+
+_ATTENTION = {
+    "X": Table("X", "T", "D"),
+    "W_Q": Table("W_Q", "D", "E"),
+    "W_K": Table("W_K", "D", "E"),
+    "W_V": Table("W_V", "D", "F"),
+    "Q": Table("Q", "T", "E"),
+    "K": Table("K", "T", "E"),
+    "V": Table("V", "T", "F"),
+    "W_O": Table("W_O", "F", "G"),
+}
+_CAT_SAT_ON = {
+    "Q": "0.8 0.6 0.4 0.2; 0.3 0.9 0.5 0.3; 0.4 0.3 0.8 0.6",
+    "K": "0.9 0.7 0.5 0.3; 0.4 0.8 0.6 0.2; 0.5 0.4 0.9 0.7",
+    "V": "1.2 0.8 0.6 0.4; 0.5 1.3 0.7 0.3; 0.6 0.5 1.4 0.9",
+}
+_IDENTITY = "1 0; 0 1"
+ATTENTION = Sheet(
+    _ATTENTION,
+    {
+        "cat_sat_on": Example(_CAT_SAT_ON, ANIMALS),
+        "projected": Example(
+            {"X": "1 0; 0 1; 1 1", "W_Q": "1 0; 1 1", "W_K": "1 1; 0 1", "W_V": "2 0; 0 3"}, "I, love, AI"
+        ),
+        "two_heads": Example(
+            {
+                "X": "1 0.5 0.3 0.2; 0.2 1 0.4 0.1; 0.3 0.2 1 0.5",
+                "W_Q": "1 0 0 0; 0 1 0 0; 0 0 1 0; 0 0 0 1",
+                "W_K": "1 0 0 0; 0 1 0 0; 0 0 1 0; 0 0 0 1",
+                "W_V": "1 0 0 0; 0 1 0 0; 0 0 1 0; 0 0 0 1",
+                "W_O": "1 0 1 0; 0 1 0 1; 1 0 -1 0; 0 1 0 -1",
+            },
+            ANIMALS,
+        ),
+        "overflow": Example({"Q": "30 0; 0 30; 30 30", "K": "30 0; 0 30; 30 30", "V": "1 0; 0 1; 1 1"}, "a, b, c"),
+        "dictionary": Example({"Q": "100 0; 0 100; 100 0", "K": "1 0; 0 1; -1 0", "V": "1; 2; 3"}, "one, two, three"),
+    },
+    _attention,
+    {"heads": 1, "causal": True, "scaled": True, "stable": True, "kind": "exact"},
+    "T",
+)
+NORMS = Sheet(
+    {
+        "X": Table("X", "T", "D"),
+        "gamma": Table("γ", "1", "D"),
+        "beta": Table("β", "1", "D"),
+        "eps": Table("ε", "1", "1", low=0),
+    },
+    {
+        "six_numbers": Example(
+            {"X": "0.1 0.3 98.5 123.7 0.2 201.3", "gamma": "1 1 1 1 1 1", "beta": "0 0 0 0 0 0", "eps": "0.00001"}
+        ),
+        "one_to_four": Example({"X": "1 2 3 4", "gamma": "1 1 1 1", "beta": "0 0 0 0", "eps": "0"}),
+        "three_tokens": Example(
+            {"X": "1 2 3 4; 2 4 6 8; 10 10 11 11", "gamma": "1 1 1 1", "beta": "0 0 0 0", "eps": "0.00001"}
+        ),
+        "undone": Example({"X": "1 1 5 5", "gamma": "2 2 2 2", "beta": "3 3 3 3", "eps": "0"}),
+    },
+    _norms,
+    {"norm": "layer"},
+    "T",
+)
+MLP = Sheet(
+    {
+        "x": Table("x", "T", "D"),
+        "W": Table("W", "D", "M"),
+        "b": Table("b", "1", "M"),
+        "W_G": Table("W_G", "D", "M"),
+        "W_1": Table("W_1", "D", "M"),
+        "b_1": Table("b_1", "1", "M"),
+        "W_2": Table("W_2", "M", "D"),
+        "b_2": Table("b_2", "1", "D"),
+    },
+    {
+        "linear": Example({"x": "1 2 3 4", "W": "1 0 2; 0 1 1; 1 1 0; 2 0 1", "b": "0.5 0 -1"}),
+        "mlp": Example(
+            {
+                "x": "0.5 0.3",
+                "W_1": "0.7 0.2 0.9 0.1; 0.5 -0.8 0.3 -0.6",
+                "b_1": "0 0 0 0",
+                "W_2": "0.7 0.2; 0.5 0.8; -0.4 0.9; 0.8 0.3",
+                "b_2": "0 0",
+            }
+        ),
+        "swiglu": Example(
+            {
+                "x": "0.5 0.3",
+                "W_G": "1 -1 2; 0.5 1 -2",
+                "W_1": "0.7 0.2 0.9; 0.5 -0.8 0.3",
+                "W_2": "0.7 0.2; 0.5 0.8; -0.4 0.9",
+            }
+        ),
+        "curve": Example({"x": "1", "W_1": "-2 -1 0 1 2", "b_1": "0 0 0 0 0", "W_2": "1; 1; 1; 1; 1", "b_2": "0"}),
+    },
+    lambda given, options: mlp(given, options["activation"], options["residual"]),
+    {"activation": "gelu", "residual": True},
+)
+_CUTS = {"T": "1", "k": "8", "p": "1", "target": "1"}
+LOGITS = Sheet(
+    {
+        "z": Table("z", "1", "V"),
+        "T": Table("T", "1", "1", low=0, above=True),
+        "k": Table("k", "1", "1", low=1, high=MOST, whole=True),
+        "p": Table("p", "1", "1", low=0, high=1, above=True),
+        "target": Table("t", "1", "1", low=1, high=MOST, whole=True),
+        "P": Table("P", "1", "V", low=0, high=1, above=True),
+    },
+    {
+        "one_to_five": Example({"z": "1 2 3 4 5", **_CUTS, "T": "2"}, "a, b, c, d, e"),
+        "three_candidates": Example({"z": "2 1 0.5", **_CUTS, "T": "0.5"}, "mat, floor, roof"),
+        "two_one_zero": Example({"z": "2 1 0", **_CUTS, "T": "0.5"}, "a, b, c"),
+        "four_scores": Example({"z": "2.1 -0.5 1.3 0.8", **_CUTS}, "a, b, c, d"),
+        "thousand": Example({"z": "1000 1000.1 1000.2", **_CUTS}, "a, b, c"),
+        "cuts": Example(
+            {"z": "3 2.4 1.9 1.3 0.8 -0.8 -0.9", "T": "0.8", "k": "5", "p": "0.8", "target": "1"},
+            "the, mat, floor, carpet, ground, roof, sky",
+        ),
+        "text": Example({"P": "0.2 0.1 0.5 0.8"}, "The, cat, sat, down"),
+    },
+    lambda given, options: logits(given, _softmax(options)),
+    {"stable": True, "kind": "exact"},
+    "V",
+)
+POSITIONS = Sheet(
+    {
+        "N": Table("N", "1", "1", low=1, high=MOST, whole=True),
+        "d": Table("d", "1", "1", low=2, high=MOST, whole=True),
+        "base": Table("base", "1", "1", low=1),
+        "p": Table("p", "1", "1", low=0, high=4096, whole=True),
+        "k": Table("k", "1", "1", low=0, high=4096, whole=True),
+        "x": Table("x", "1", "D"),
+        "m": Table("m", "1", "1", low=0, high=4096, whole=True),
+    },
+    {
+        "sinusoids": Example({"N": "4", "d": "4", "base": "10000", "p": "1", "k": "2"}),
+        "eight_wide": Example({"N": "4", "d": "8", "base": "10000", "p": "0", "k": "1"}),
+        "rope": Example({"x": "1 2 3 4", "m": "2", "base": "10000"}),
+        "rope_million": Example({"x": "1 0 1 0 1 0 1 0", "m": "5", "base": "1000000"}),
+    },
+    lambda given, options: positions(given),
+)
+ROUNDING = Sheet(
+    {"x": Table("x", "1", "D"), "bits": Table("b", "1", "1", low=2, high=16, whole=True)},
+    {
+        "int8": Example({"x": "-1.5 -0.2 0 0.31 0.9 2.54", "bits": "8"}),
+        "int4": Example({"x": "-0.7 0.1 0.24 0.36", "bits": "4"}),
+        "one_number": Example({"x": "0.123456789", "bits": "8"}),
+        "outlier": Example({"x": "0.1 -0.2 0.3 60", "bits": "4"}),
+    },
+    lambda given, options: rounding(given, options["scheme"]),
+    {"scheme": "symmetric"},
+)
+CACHE = Sheet(
+    {
+        **{name: _ATTENTION[name] for name in "QKV"},
+        "s": Table("s", "1", "N"),
+        "v": Table("v", "1", "N"),
+        "block": Table("B", "1", "1", low=1, high=MOST, whole=True),
+    },
+    {
+        "cat_sat_on": Example(_CAT_SAT_ON, ANIMALS),
+        "online": Example({"s": "1 3 2 5 0 4", "v": "1 2 3 4 5 6", "block": "2"}),
+    },
+    lambda given, options: cache(given),
+    {},
+    "T",
+)
+SHEETS: dict[str, Sheet] = {
+    "attention": ATTENTION,
+    "norms": NORMS,
+    "mlp": MLP,
+    "logits": LOGITS,
+    "positions": POSITIONS,
+    "rounding": ROUNDING,
+    "cache": CACHE,
+}
+
+
+def example(sheet: Sheet, name: str) -> Typed:
+    """An example as if somebody had typed it."""
+    chosen = sheet.examples[name]
+    tables = tuple((key, rows_of(text)) for key, text in chosen.tables.items())
+    return Typed(name, tables, tuple(chosen.names.split(", ")) if chosen.names else ())
+
+
+def rows_of(text: str) -> tuple[tuple[str, ...], ...]:
+    """The cells of a table that is written in a line."""
+    return tuple(tuple(row.split()) for row in text.split(";"))
+
+
+def worked(
+    sheet: Sheet, typed: Typed, options: Mapping[str, Any] | None = None
+) -> tuple[dict[str, Step], tuple[Step, ...]]:
+    """What was given and every step of the calculation, under these options and the defaults of the others.
+
+    Raises InputError for cells that are no numbers, and for numbers that cannot be computed with.
+    """
+    given = steps_of(typed, sheet.tables, sheet.named)
+    return given, sheet.compute(given, {**sheet.defaults, **(options or {})})
+
+
+def sheet_of(name: str) -> Sheet:
+    """The sheet of that name; raises InputError for an unknown one."""
+    if name not in SHEETS:
+        raise InputError("There is no such sheet.", name, say("Choose one of: {}.", ", ".join(SHEETS)))
+    return SHEETS[name]

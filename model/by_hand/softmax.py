@@ -1,0 +1,81 @@
+"""Softmax in steps: of whole rows, with the maximum taken off or without, in exact numbers or in a float type."""
+
+from dataclasses import dataclass
+
+from model.by_hand.numbers import FLOATS, Number, exp, largest, stored, total
+from model.by_hand.steps import Said, Step, each, step
+
+KINDS = ("exact", *FLOATS)
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """How softmax is computed."""
+
+    stable: bool = True  # the largest score of a row is taken off first
+    kind: str = "exact"  # or the float type that holds every step
+
+
+def softmax(scores: Step, how: Softmax, mark: str = "", out: tuple[str, str] = ("A", "A")) -> tuple[Step, ...]:
+    """The steps from scores to weights, row by row; the last one is the weights, whose name and symbol are `out`.
+
+    A_ij = e^(S_ij − m_i) / Σ_k e^(S_ik − m_i), the same for every m_i; with m_i the row's maximum no exponential is
+    above 1 (Goodfellow et al. 2016, section 4.1). `mark` tells the steps of several heads apart.
+    """
+    steps: list[Step] = []
+    rows, columns = scores.rows, scores.columns
+    held = _held(how.kind)
+    s, up = f"_{mark}" if mark else "", f"^{mark}" if mark else ""
+
+    def add(said: Said, numbers: list[list[Number]], columns: tuple[str, ...] = ()) -> Step:
+        steps.append(step(said, numbers, rows, columns))
+        return steps[-1]
+
+    base = scores
+    if how.kind != "exact":
+        cast = f"F{s} = {scores.name}.astype(np.{how.kind})"
+        said = Said(f"F{s}", f"F{up}", "stored", f"F = {how.kind}(S)", rf"F = \text{{{how.kind}}}(S)", cast)
+        base = add(said, each(held, scores), columns)
+    shown = base.name
+    if how.stable:
+        top = add(
+            Said(
+                f"m{s}",
+                f"m{up}",
+                "peak",
+                "m_i = max_j S_ij",
+                r"m_i = \max_j S_{ij}",
+                f"m{s} = {shown}.max(1, keepdims=True)",
+            ),
+            [[largest(row)] for row in base.all_rows()],
+        )
+        exponentials = [[held(exp(x - top.at(i, 0))) for x in base.row(i)] for i in range(base.shape[0])]
+        formula, latex = "E_ij = e^(S_ij − m_i)", r"E_{ij} = e^{S_{ij} - m_i}"
+        line = f"E{s} = np.exp({shown} - m{s})"
+    else:
+        exponentials = each(lambda x: held(exp(x)), base)
+        formula, latex, line = "E_ij = e^(S_ij)", r"E_{ij} = e^{S_{ij}}", f"E{s} = np.exp({shown})"
+    powers = add(Said(f"E{s}", f"E{up}", "exponentials", formula, latex, line), exponentials, columns)
+    sums = add(
+        Said(f"Z{s}", f"Z{up}", "sums", "Z_i = Σ_j E_ij", r"Z_i = \sum_j E_{ij}", f"Z{s} = E{s}.sum(1, keepdims=True)"),
+        [[held(total(row))] for row in powers.all_rows()],
+    )
+    name, symbol = out
+    about = "probabilities" if symbol == "P" else "weights"
+    add(
+        Said(
+            f"{name}{s}",
+            f"{symbol}{up}",
+            about,
+            f"{symbol}_ij = E_ij / Z_i",
+            rf"{symbol}_{{ij}} = E_{{ij}} / Z_i",
+            f"{name}{s} = E{s} / Z{s}",
+        ),
+        [[held(x / sums.at(i, 0)) for x in powers.row(i)] for i in range(powers.shape[0])],
+        columns,
+    )
+    return tuple(steps)
+
+
+def _held(kind: str):
+    return (lambda x: x) if kind == "exact" else (lambda x: stored(x, kind))

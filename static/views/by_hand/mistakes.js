@@ -1,0 +1,103 @@
+// Find the mistake: a table in which a number is wrong, picked by mouse or keyboard; the server says what is right.
+//
+// payload: { exercise, exercises [[key, label]], task, rows [{ symbol, label, about, texts }], picked [line, column] or null,
+//   answer { found, text, why, formula } or null, words, title }
+// value: { exercise, cell: [line, column] or none }
+import { el, fill } from "../../page/dom.js";
+import { define } from "../../page/mount.js";
+import { symbol } from "./symbols.js";
+
+define("handmistake", (root, props, trigger) => {
+  const found = new Set();
+  let payload = null;
+  const head = el("div", "pg-hand-head"),
+    task = el("p", "pg-about"),
+    scroll = el("div", "pg-hand-scroll"),
+    told = el("div", "pg-hand-verdict", "", { role: "status" });
+  root.append(head, task, scroll, told);
+  const ask = (value) => {
+    props.value = value;
+    trigger("select", { index: 0, value: JSON.stringify(value) });
+  };
+  const pick = (line, column) => ask({ exercise: payload.exercise, cell: [line, column] });
+  const buttonAt = (line, column) => scroll.querySelector(`[data-cell="${line} ${column}"]`);
+  const table = () => {
+    const grid = el("table", "pg-hand-grid pg-hand-choose"),
+      { picked, answer, words: w } = payload;
+    payload.rows.forEach(({ symbol: sign, label, about, texts }, line) => {
+      const row = el("tr"),
+        name = el("th", "", "", { scope: "row" });
+      name.append(symbol(sign), ` ${[about, label].filter(Boolean).join(" · ")}`);
+      row.append(name);
+      texts.forEach((text, column) => {
+        const td = el("td"),
+          shown = text.replace("-", "−"),
+          here = picked?.[0] === line && picked[1] === column;
+        const button = el("button", "", shown, {
+          type: "button",
+          "data-cell": `${line} ${column}`,
+          "aria-label": fill(w.cell, { name: `${sign} ${label}`.trim(), n: column + 1, text: shown }),
+          "aria-pressed": here,
+        });
+        if (here) button.classList.add(answer.found ? "pg-hand-found" : "pg-hand-fine");
+        button.tabIndex = (picked ? here : !line && !column) ? 0 : -1;
+        button.onclick = () => pick(line, column);
+        button.onkeydown = (event) => {
+          const [down, right] = { ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1] }[
+            event.key
+          ] ?? [0, 0];
+          if (!down && !right) return;
+          const near = payload.rows[line + down]?.texts.length;
+          const next = near && buttonAt(line + down, right ? column + right : Math.min(column, near - 1));
+          if (!next) return;
+          event.preventDefault();
+          button.tabIndex = -1;
+          next.tabIndex = 0;
+          next.focus();
+        };
+        td.append(button);
+        row.append(td);
+      });
+      grid.append(row);
+    });
+    return grid;
+  };
+  const draw = (next) => {
+    const at = document.activeElement?.dataset?.cell,
+      other = payload?.exercise !== next.exercise,
+      first = !payload;
+    payload = next;
+    const { words: w, answer, exercises, exercise } = payload;
+    if (answer?.found) found.add(exercise);
+    const field = el("label", "pg-control"),
+      list = el("select", "", "", { "data-name": "exercise" });
+    exercises.forEach(([key, text], n) => {
+      list.append(new Option(`${found.has(key) ? "✓ " : ""}${n + 1}. ${text}`, key, false, key === exercise));
+    });
+    list.onchange = () => ask({ exercise: list.value });
+    field.append(el("span", "pg-control-label", w.exercise), list);
+    const last = exercises.findIndex(([key]) => key === exercise),
+      button = el("button", "pg-button", w.next, { type: "button" });
+    button.onclick = () => ask({ exercise: exercises[(last + 1) % exercises.length][0] });
+    head.replaceChildren(
+      field,
+      button,
+      el("span", "pg-muted", fill(w.found, { n: found.size, all: exercises.length })),
+    );
+    task.textContent = payload.task;
+    const held = root.contains(document.activeElement);
+    scroll.replaceChildren(table());
+    told.replaceChildren();
+    told.className = "pg-hand-verdict";
+    if (answer) {
+      told.classList.add(answer.found ? "pg-hand-yes" : "pg-hand-no");
+      told.append(el("strong", "", `${answer.found ? "✓" : "✗"} ${answer.text}`), el("span", "", answer.why));
+      if (answer.formula) told.append(el("code", "", answer.formula));
+    }
+    if (at && !other) buttonAt(...at.split(" "))?.focus();
+    else if (other && !first && (held || document.activeElement === document.body)) buttonAt(0, 0)?.focus();
+    root.dataset.run = `${exercise} ${payload.picked ?? ""}`;
+  };
+  draw.stateOf = (sent) => (payload && !sent.cell && sent.exercise === payload.exercises[0][0] ? {} : sent);
+  return draw;
+});

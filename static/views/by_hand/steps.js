@@ -1,0 +1,205 @@
+// A calculation step by step: every step a small table, every cell with what it was made of, and what the last change
+// changed.
+//
+// payload: { title, steps [{ name, symbol, title, formula, rows, columns, fresh, cells [[[text, exact, made]]] }], example,
+//   words, source, file, python, latex, run }; made: texts, [step, row, column] and { sign, number }, see viz/views/by_hand/desk.py
+import { exporting } from "../../export/menu.js";
+import { el, fill } from "../../page/dom.js";
+import { define } from "../../page/mount.js";
+import { formula, formulaOf, symbol } from "./symbols.js";
+
+const copyTo = async (text, status, words) => {
+  try {
+    await navigator.clipboard.writeText(text);
+    status.textContent = words.copied;
+  } catch {
+    status.textContent = words.not_copied; // no https, or not allowed
+  }
+};
+// What a spreadsheet takes: every step with its symbol above.
+const asTable = ({ steps }) =>
+  steps
+    .map(({ symbol: sign, cells }) =>
+      [sign, ...cells.map((row) => row.map(([text]) => text.replaceAll("−", "-")).join("\t"))].join("\n"),
+    )
+    .join("\n\n");
+
+define("handsteps", (root) => {
+  const title = el("h2"),
+    changes = el("p", "pg-hand-changes pg-muted", "", { role: "status" }),
+    list = el("ol", "pg-hand-steps"),
+    madeOf = el("div", "pg-hand-made", "", { "aria-live": "polite" }),
+    foot = el("div");
+  root.append(title, changes, list, madeOf, foot);
+  let payload = null,
+    before = null, // the steps before the last change
+    typedIn = "", // the cell whose typing made the last change: all that is typed into it is one change
+    current = null; // [step, row, column] of the cell that is explained
+
+  const cellAt = (step, row, column) => list.querySelector(`[data-at="${step} ${row} ${column}"]`);
+  const was = (step, row, column) => {
+    const old = before?.find(({ name }) => name === step.name)?.cells[row]?.[column];
+    return old && old[1] !== step.cells[row][column][1] ? old : null;
+  };
+  const typedAt = (name, row, column) =>
+    root
+      .closest("[data-screen]")
+      ?.querySelector(`[data-table="${CSS.escape(name)}"][data-row="${row}"][data-column="${column}"]`);
+  const explain = (at, row, column) => {
+    const { steps, words: w } = payload,
+      step = steps[at],
+      [text, exact, made] = step.cells[row][column],
+      old = was(step, row, column);
+    for (const each of document.querySelectorAll(".pg-hand-from")) each.classList.remove("pg-hand-from");
+    const [high, wide] = [step.cells.length, step.cells[0].length];
+    const name = symbol(step.symbol, ...(high > 1 ? [row + 1] : []), ...(wide > 1 ? [column + 1] : []));
+    const lines = [el("div"), el("div")];
+    if (made.length) {
+      const { signs, numbers, sources } = formulaOf(made, steps);
+      lines[0].append(name, " = ", ...signs);
+      lines[1].append("= ", ...numbers, " = ", el("b", "", text));
+      for (const from of sources)
+        (cellAt(from.at, from.row, from.column) ?? typedAt(steps[from.at].name, from.row, from.column))?.classList.add(
+          "pg-hand-from",
+        );
+    } else lines[0].append(name, " = ", el("b", "", text), ` ${w.given}`);
+    if (exact !== text) lines.push(el("div", "pg-muted", `${w.exactly} ${exact}`));
+    if (old) lines.push(el("div", "pg-hand-was", fill(w.was, { old: old[0], text })));
+    madeOf.replaceChildren(...lines);
+  };
+  const choose = (at, row, column, focus) => {
+    const node = cellAt(at, row, column);
+    if (!node) return;
+    const card = node.closest("li");
+    for (const each of list.querySelectorAll('[aria-selected="true"]')) each.setAttribute("aria-selected", "false");
+    for (const each of card.querySelectorAll('td[tabindex="0"]')) each.tabIndex = -1;
+    node.tabIndex = 0;
+    node.setAttribute("aria-selected", "true");
+    current = [at, row, column];
+    explain(at, row, column);
+    if (focus) node.focus();
+  };
+  const move = (event, at, row, column) => {
+    const { cells } = payload.steps[at];
+    const to = {
+      ArrowRight: [row, column + 1],
+      ArrowLeft: [row, column - 1],
+      ArrowDown: [row + 1, column],
+      ArrowUp: [row - 1, column],
+      Home: [row, 0],
+      End: [row, cells[0].length - 1],
+    }[event.key];
+    if (!to || cells[to[0]]?.[to[1]] === undefined) return;
+    event.preventDefault();
+    choose(at, ...to, true);
+  };
+  const table = (step, at) => {
+    const { words: w } = payload,
+      grid = el("table", "pg-hand-grid", "", { role: "grid", "aria-label": `${step.symbol} ${step.title}` });
+    if (step.columns.length) {
+      const line = el("tr", "", "", { role: "row" });
+      if (step.rows.length) line.append(el("td"));
+      for (const name of step.columns) line.append(el("th", "", name, { scope: "col" }));
+      grid.append(line);
+    }
+    step.cells.forEach((row, r) => {
+      const fresh = step.fresh.includes(r),
+        line = el("tr", fresh ? "pg-hand-fresh" : "", "", { role: "row" });
+      if (step.rows.length) line.append(el("th", "", step.rows[r], { scope: "row" }));
+      row.forEach(([text], c) => {
+        const old = was(step, r, c),
+          td = el("td", old ? "pg-hand-changed" : "", text, {
+            role: "gridcell",
+            tabindex: r || c ? -1 : 0,
+            "data-at": `${at} ${r} ${c}`,
+            "aria-selected": "false",
+          });
+        if (old) {
+          td.title = fill(w.was, { old: old[0], text });
+          td.setAttribute("aria-description", td.title);
+        }
+        td.onclick = () => choose(at, r, c, true);
+        td.onfocus = () => current?.join(" ") !== `${at} ${r} ${c}` && choose(at, r, c, false);
+        td.onkeydown = (event) => move(event, at, r, c);
+        line.append(td);
+      });
+      if (fresh) line.append(el("td", "pg-hand-new", w.fresh));
+      grid.append(line);
+    });
+    return grid;
+  };
+  const card = (step, at) => {
+    const item = el("li", "", "", { "data-step": step.name }),
+      top = el("h3"),
+      scroll = el("div", "pg-hand-scroll"),
+      [high, wide] = [step.cells.length, step.cells[0].length];
+    top.append(symbol(step.symbol), ` ${step.title}`, el("small", "pg-muted", `${high} × ${wide}`));
+    scroll.append(table(step, at));
+    item.append(top, formula(step.formula), scroll);
+    return item;
+  };
+  const footer = () => {
+    const { words: w, file, source, python, steps, latex } = payload,
+      status = el("span", "pg-muted", "", { role: "status" });
+    const copying = [
+      ["latex", () => latex],
+      ["numpy", () => python],
+      ["tsv", () => asTable(payload)],
+    ].map(([name, text]) => {
+      const node = el("button", "pg-button pg-quiet", w[name], { type: "button", "data-copy": name });
+      node.onclick = () => copyTo(text(), status, w);
+      return node;
+    });
+    foot.replaceChildren(
+      exporting(root, {
+        file,
+        source,
+        python,
+        title: payload.title,
+        note: payload.title,
+        names: [w.step, w.row, w.column, w.number, w.exact],
+        lines: () =>
+          steps.flatMap(({ name, cells }) =>
+            cells.flatMap((row, r) =>
+              row.map(([text, exact], c) => [
+                name,
+                r + 1,
+                c + 1,
+                text.replaceAll("−", "-"),
+                exact.replaceAll("−", "-"),
+              ]),
+            ),
+          ),
+        extra: [...copying, status],
+      }),
+    );
+  };
+  return (next) => {
+    // Other digits show the same numbers: what was changed before stays marked.
+    const exact = (of) =>
+      JSON.stringify(of?.steps.map(({ name, cells }) => [name, cells.map((row) => row.map((cell) => cell[1]))]));
+    if (payload && payload.example !== next.example) before = current = null;
+    else if (payload && exact(payload) !== exact(next)) {
+      const { table, row, column } = document.activeElement?.dataset ?? {},
+        here = table ? `${table} ${row} ${column}` : "";
+      if (!here || here !== typedIn) before = payload.steps;
+      if (here && here !== typedIn)
+        document.activeElement.addEventListener("blur", () => {
+          typedIn = "";
+        });
+      typedIn = here;
+    }
+    const held = list.contains(document.activeElement);
+    payload = next;
+    const { words: w } = payload;
+    title.textContent = payload.title;
+    const shown = payload.steps.map((step, at) => [step, at]).filter(([step]) => step.formula);
+    list.replaceChildren(...shown.map(([step, at]) => card(step, at)));
+    const n = list.querySelectorAll(".pg-hand-changed").length;
+    changes.textContent = before ? fill(w.changed, { n, all: list.querySelectorAll("td[data-at]").length }) : w.hint;
+    if (current && cellAt(...current)) choose(...current, held);
+    else if (shown.length) choose(shown[0][1], 0, 0, false);
+    footer();
+    root.dataset.run = payload.run;
+  };
+});

@@ -1,0 +1,44 @@
+"""Attention by hand: projections, heads, scores, mask, softmax, and the weighted values of typed vectors."""
+
+from typing import Annotated
+
+from viz.api.arguments import OneOf, Within
+from viz.api.endpoint import Endpoint
+from viz.seam.playground import Playground
+from viz.seam.settings import Check, Choice
+from viz.views.by_hand.desk import KIND, STABLE, answer, desk_view
+
+
+def by_hand_attention(
+    playground: Playground,
+    tables: list[dict] = (),
+    example: str = "",
+    heads: Annotated[int, Within(1, 4)] = 1,
+    causal: bool = True,
+    scaled: bool = True,
+    stable: bool = True,
+    kind: Annotated[str, OneOf(KIND.options)] = "exact",
+) -> dict:
+    """Attention on typed numbers, step by step, in exact fractions or fifty digits.
+
+    Args:
+        tables: In place of the example's, each {"name": "Q", "rows": [[1, 0], [0, 1]]}; numbers or texts such as "1/3".
+        example: Which tables there are: Q, K, V, or X with W_Q, W_K, W_V. Empty: the first one.
+        heads: Into how many the columns are split.
+        causal: Whether a token reads only those before it and itself.
+        scaled: Whether scores are divided by √d of a head.
+        stable: Whether the largest score of a row is taken off before the exponential.
+        kind: The float type that holds the softmax.
+
+    Returns:
+        given, steps: every matrix with numbers and exact (as texts); numpy: lines that make the same numbers.
+    """
+    options = {"heads": heads, "causal": causal, "scaled": scaled, "stable": stable, "kind": kind}
+    return answer("attention", example, tables, options)
+
+
+VIEW = desk_view(
+    "attention",
+    (Choice("heads", ("1", "2", "3", "4")), Check("causal", True), Check("scaled", True), STABLE, KIND),
+    Endpoint(by_hand_attention, reads="server", kind="computed"),
+)

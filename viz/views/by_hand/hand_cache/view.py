@@ -1,0 +1,21 @@
+"""The cache by hand: keys and values step by step, and softmax block by block."""
+
+from viz.api.endpoint import Endpoint
+from viz.seam.playground import Playground
+from viz.views.by_hand.desk import answer, desk_view
+
+
+def by_hand_cache(playground: Playground, tables: list[dict] = (), example: str = "") -> dict:
+    """Causal attention a token at a time with a cache, beside the whole at once; or online softmax, block by block.
+
+    Args:
+        tables: In place of the example's Q, K, V, or s, v, block, each {"name": "s", "rows": [[1, 3, 2]]}.
+        example: cat_sat_on or online. Empty: cat_sat_on.
+
+    Returns:
+        given, steps: every matrix with numbers and exact (as texts); numpy: lines that make the same numbers.
+    """
+    return answer("cache", example, tables, {})
+
+
+VIEW = desk_view("cache", (), Endpoint(by_hand_cache, reads="server", kind="computed"))

@@ -1,0 +1,32 @@
+"""Logits by hand: temperature, softmax, top-k, top-p, the loss, and the probability of a text as a product."""
+
+from typing import Annotated
+
+from viz.api.arguments import OneOf
+from viz.api.endpoint import Endpoint
+from viz.seam.playground import Playground
+from viz.views.by_hand.desk import KIND, STABLE, answer, desk_view
+
+
+def by_hand_logits(
+    playground: Playground,
+    tables: list[dict] = (),
+    example: str = "",
+    stable: bool = True,
+    kind: Annotated[str, OneOf(KIND.options)] = "exact",
+) -> dict:
+    """From typed logits to probabilities, cuts and loss; or the probability of a text from those of its tokens.
+
+    Args:
+        tables: In place of the example's z, T, k, p, target, or P, each {"name": "z", "rows": [[2, 1, 0.5]]}.
+        example: Which numbers to begin with; text has P. Empty: the first one.
+        stable: Whether the largest logit is taken off before the exponential.
+        kind: The float type that holds the softmax.
+
+    Returns:
+        given, steps: every matrix with numbers and exact (as texts); numpy: lines that make the same numbers.
+    """
+    return answer("logits", example, tables, {"stable": stable, "kind": kind})
+
+
+VIEW = desk_view("logits", (STABLE, KIND), Endpoint(by_hand_logits, reads="server", kind="computed"))

@@ -1,0 +1,38 @@
+"""A linear layer, an MLP and the residual stream by hand."""
+
+from typing import Annotated
+
+from model.by_hand.mlp import ACTIVATIONS
+from viz.api.arguments import OneOf
+from viz.api.endpoint import Endpoint
+from viz.seam.playground import Playground
+from viz.seam.settings import Check, Choice
+from viz.views.by_hand.desk import answer, desk_view
+
+
+def by_hand_mlp(
+    playground: Playground,
+    tables: list[dict] = (),
+    example: str = "",
+    activation: Annotated[str, OneOf(ACTIVATIONS)] = "gelu",
+    residual: bool = True,
+) -> dict:
+    """A linear layer or an MLP on typed numbers, step by step.
+
+    Args:
+        tables: In place of the example's x, W, b, W_1, b_1, W_2, b_2, W_G, each {"name": "x", "rows": [[1, 2]]}.
+        example: Which tables there are: linear, mlp, swiglu (gated, always with SiLU) or curve. Empty: linear.
+        activation: Of an MLP without a gate.
+        residual: Whether x is added to what the MLP gives.
+
+    Returns:
+        given, steps: every matrix with numbers and exact (as texts); numpy: lines that make the same numbers.
+    """
+    return answer("mlp", example, tables, {"activation": activation, "residual": residual})
+
+
+VIEW = desk_view(
+    "mlp",
+    (Choice("activation", ACTIVATIONS), Check("residual", True)),
+    Endpoint(by_hand_mlp, reads="server", kind="computed"),
+)

@@ -1,0 +1,33 @@
+"""Norms by hand: LayerNorm, RMSNorm and BatchNorm of typed vectors."""
+
+from typing import Annotated
+
+from viz.api.arguments import OneOf
+from viz.api.endpoint import Endpoint
+from viz.seam.playground import Playground
+from viz.seam.settings import Choice
+from viz.views.by_hand.desk import answer, desk_view
+
+NORM = Choice("norm", ("layer", "rms", "batch", "all"))
+
+
+def by_hand_norms(
+    playground: Playground,
+    tables: list[dict] = (),
+    example: str = "",
+    norm: Annotated[str, OneOf(NORM.options)] = "layer",
+) -> dict:
+    """LayerNorm, RMSNorm or BatchNorm of typed vectors, step by step, with the population's variance.
+
+    Args:
+        tables: In place of the example's X, gamma, beta, eps, each {"name": "X", "rows": [[1, 2, 3, 4]]}.
+        example: Which numbers to begin with. Empty: the first one.
+        norm: Which norm, or all three.
+
+    Returns:
+        given, steps: every matrix with numbers and exact (as texts); numpy: lines that make the same numbers.
+    """
+    return answer("norms", example, tables, {"norm": norm})
+
+
+VIEW = desk_view("norms", (NORM,), Endpoint(by_hand_norms, reads="server", kind="computed"))

@@ -1,0 +1,34 @@
+"""Quantization by hand: scale, zero point, whole numbers, and what is lost."""
+
+from typing import Annotated
+
+from model.by_hand.rounding import SCHEMES
+from viz.api.arguments import OneOf
+from viz.api.endpoint import Endpoint
+from viz.seam.playground import Playground
+from viz.seam.settings import Choice
+from viz.views.by_hand.desk import answer, desk_view
+
+SCHEME = Choice("scheme", SCHEMES)
+
+
+def by_hand_rounding(
+    playground: Playground,
+    tables: list[dict] = (),
+    example: str = "",
+    scheme: Annotated[str, OneOf(SCHEMES)] = "symmetric",
+) -> dict:
+    """Quantization of typed numbers to whole ones of a few bits and back, as exact fractions.
+
+    Args:
+        tables: In place of the example's x and bits, each {"name": "x", "rows": [[0.1, -0.7]]}.
+        example: Which numbers to begin with. Empty: the first one.
+        scheme: symmetric around 0, or affine with a zero point.
+
+    Returns:
+        given, steps: every matrix with numbers and exact (as texts); numpy: lines that make the same numbers.
+    """
+    return answer("rounding", example, tables, {"scheme": scheme})
+
+
+VIEW = desk_view("rounding", (SCHEME,), Endpoint(by_hand_rounding, reads="server", kind="computed"))

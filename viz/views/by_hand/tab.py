@@ -1,0 +1,25 @@
+"""The tab for numbers of one's own: every operation of a transformer on a few typed numbers, step by step."""
+
+from viz.seam.tab import Tab
+from viz.views.by_hand.hand_attention import view as hand_attention
+from viz.views.by_hand.hand_cache import view as hand_cache
+from viz.views.by_hand.hand_logits import view as hand_logits
+from viz.views.by_hand.hand_mistakes import view as hand_mistakes
+from viz.views.by_hand.hand_mlp import view as hand_mlp
+from viz.views.by_hand.hand_norms import view as hand_norms
+from viz.views.by_hand.hand_positions import view as hand_positions
+from viz.views.by_hand.hand_rounding import view as hand_rounding
+
+TAB = Tab(
+    "by_hand",
+    (
+        hand_attention.VIEW,
+        hand_norms.VIEW,
+        hand_mlp.VIEW,
+        hand_logits.VIEW,
+        hand_positions.VIEW,
+        hand_rounding.VIEW,
+        hand_cache.VIEW,
+        hand_mistakes.VIEW,
+    ),
+)
