@@ -4,6 +4,7 @@ peft multiplies the product B A of a layer by alpha / r, as here. GPT-2 keeps q,
 adapters become one of a rank that is theirs together: the rows of A below one another, the blocks of B on a diagonal.
 """
 
+import dataclasses
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -40,7 +41,7 @@ _LLAMA_SHAPE = {
 def is_gpt2(config: ModelConfig) -> bool:
     """Whether a model is of GPT-2's shape; of Llama's or Qwen's if not. Raises UnsupportedModel for any other."""
     try:
-        gpt2_config(config, 0)
+        gpt2_config(dataclasses.replace(config, tie_embeddings=True), 0)  # or not tied: nothing of it is adapted
     except UnsupportedModel:
         if any(getattr(config, name) != value for name, value in _LLAMA_SHAPE.items()):
             hint = "Use the model with its adapters worked in."
