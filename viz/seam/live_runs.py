@@ -56,7 +56,10 @@ def wish(name: str, kind: type) -> Event:
 def again(kind: type, piece: Piece) -> Event:
     """The parts that a page lacks of a run of its own."""
 
-    return Event(lambda visit, sent: lacking(visit, sent, kind, piece), concurrency=4)
+    def answer(visit: Visit, sent: object) -> Iterator[Payload]:
+        yield from lacking(visit, sent, kind, piece)
+
+    return Event(answer, concurrency=4)
 
 
 def lacking(visit: Visit, sent: object, kind: type, piece: Piece) -> Iterator[Payload]:
