@@ -20,7 +20,8 @@ from tqdm import tqdm
 
 from model.alignment import instructions, lora
 from model.alignment.adapter_files import peft_files
-from model.errors import InputError, PlaygroundError
+from model.command_line import run as run_command
+from model.errors import InputError
 from model.gpt.config import ModelConfig, from_dict, preset, to_dict
 from model.loading.checkpoint import build, load_folder, save_folder
 from model.loading.export import save_gpt2
@@ -309,14 +310,8 @@ def _export(options: argparse.Namespace) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; the exit status is 0 unless the request is invalid."""
-    options = parser().parse_args(arguments)
     keep_freed_memory()
-    try:
-        options.act(options)
-    except (PlaygroundError, ValueError, OSError) as error:
-        print(error, file=sys.stderr)
-        return 2
-    return 0
+    return run_command(parser(), arguments)
 
 
 if __name__ == "__main__":
