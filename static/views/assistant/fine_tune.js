@@ -130,11 +130,11 @@ function moments(words, ramps) {
     const body = el("tbody");
     (shown.questions ?? []).forEach(([prompt, wanted], n) => {
       const line = el("tr"),
-        written = after.answers[n]?.[+way.value] ?? "";
+        [first, written] = [before, after].map(({ answers }) => answers[n]?.[+way.value] ?? "");
       line.append(
         cell("th", prompt),
-        cell("td", before.answers[n]?.[+way.value] ?? "", "pg-soft"),
-        cell("td", written, written === wanted ? "pg-right" : ""),
+        cell("td", first || words.nothing, "pg-soft"),
+        cell("td", written || words.nothing, written === wanted ? "pg-right" : written ? "" : "pg-soft"),
         cell("td", wanted, "pg-soft"),
       );
       body.append(line);

@@ -8,18 +8,9 @@ import { el, fill } from "../../page/dom.js";
 import { define, mountPart } from "../../page/mount.js";
 import { offers, problemLine, runButtons } from "../../parts/run.js";
 import { listed } from "./pairs.js";
+import { joined } from "./pieces.js";
 
 const lab = { run: null, error: null, send: () => {}, told: () => {} };
-
-// Takes a piece in; false where one before it is missing.
-function take(piece) {
-  const { reports: had, snapshots: seen } = lab.run?.id === piece.run ? lab.run : { reports: 0, snapshots: 0 };
-  if (piece.from_report > had || piece.from_snapshot > seen) return false;
-  const reports = Math.max(had, piece.from_report + piece.reports.length),
-    snapshots = Math.max(seen, piece.from_snapshot + piece.snapshots.length);
-  lab.run = { ...piece, id: piece.run, reports, snapshots };
-  return true;
-}
 
 define("practice", (root, props, trigger) => {
   lab.send = (event, value) => {
@@ -29,10 +20,12 @@ define("practice", (root, props, trigger) => {
   return (piece) => {
     if (!piece) return;
     lab.error = piece.error ?? null;
-    if (piece.run && !take(piece)) {
+    const run = piece.run ? joined(lab.run, piece) : lab.run;
+    if (piece.run && !run) {
       lab.send("again", { run: piece.run, reports: 0, snapshots: 0 });
       return;
     }
+    lab.run = run;
     lab.told();
   };
 });
