@@ -55,8 +55,9 @@ def run(method: str, seed: int, rank: int, lm) -> str:
             pass
         spent, waited = time.process_time() - began, time.perf_counter() - wall
         first, last = (held_out(policy, lm.model, work, course) for policy in (lm.model, state.policy))
+    named = f"{method}, LoRA r = {rank}" if rank else method
     return (
-        f"| {method}{f', LoRA r = {rank}' if rank else ''} | {seed} | {first.reward:.2f} | {last.reward:.2f} | {last.kl:.3f} | {last.kl_text:.1f} "
+        f"| {named} | {seed} | {first.reward:.2f} | {last.reward:.2f} | {last.kl:.3f} | {last.kl_text:.1f} "
         f"| {last.entropy:.2f} | {first.perplexity:.1f} | {last.perplexity:.1f} | {last.distinct_2:.2f} "
         f"| {spent:.0f} | {waited:.0f} |"
     )

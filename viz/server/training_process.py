@@ -239,8 +239,7 @@ class LiveRun:
             while not self.over:
                 self._take(self.connection.recv())
         except (EOFError, OSError):
-            kept = say("The model as it was after {} steps is kept.", f"{self.kept:,}")
-            self._take(Failed(CUT_SHORT, "", kept if self.kept else "Nothing of it is kept. Start it again."))
+            self._take(cut_short(self.kept))
         finally:
             self.process.join(60)  # it has a low priority, and may wait long for its turn to end
             if self.process.is_alive():
@@ -363,6 +362,17 @@ class Workshop:
             run.end()
             shutil.rmtree(run.folder, ignore_errors=True)
             del self._runs[run.id]
+
+
+def cut_short(kept: int) -> Failed:
+    """What is told of a process that was killed, whose model was saved last after so many steps; 0 for never."""
+    steps = f"{kept:,}"
+    error = PlaygroundError(
+        CUT_SHORT,
+        "",
+        say("The model as it was after {} steps is kept.", steps) if kept else "Nothing of it is kept. Start it again.",
+    )
+    return Failed(error.what, error.got, error.hint)
 
 
 def label(run: LiveRun) -> str:
