@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from model.alignment.lora import Lora, adapted_beside, learned
-from model.alignment.reinforcement.course import Course
+from model.alignment.reinforcement.course import ADAPTED_RATE, Course
 from model.gpt import linear
 from model.gpt.transformer import Transformer
 from model.loading.checkpoint import build
@@ -59,9 +59,10 @@ def start(reference: Transformer, course: Course, lora: Lora | None = None) -> L
     head = nn.Linear(reference.config.d_model, 1)
     nn.init.zeros_(head.weight)
     nn.init.zeros_(head.bias)
+    whole_rate = course.learning_rate / (1.0 if lora is None else ADAPTED_RATE)  # the head has no adapters
     groups = [
         {"params": learned(policy), "lr": course.learning_rate},
-        {"params": list(head.parameters()), "lr": course.learning_rate * _HEAD_RATE},
+        {"params": list(head.parameters()), "lr": whole_rate * _HEAD_RATE},
     ]
     optimizer = torch.optim.Adam(groups, betas=_BETAS, fused=True)
     return Learner(policy, reference, head, optimizer, course.coefficient)

@@ -211,6 +211,15 @@ def test_of_adapters_only_they_change_and_the_reference_is_the_base(setting, met
     assert_close(whole, found, 1e-9)
 
 
+def test_the_value_head_learns_at_the_same_rate_beside_adapters_and_beside_all_weights(setting):
+    """Adapters take ten times the rate of all weights; the head, which has none, always ten times that of these."""
+    model, _ = setting
+    whole = learning.start(model, course("ppo", learning_rate=1e-3)).optimizer.param_groups
+    adapted = learning.start(model, course("ppo", learning_rate=1e-2), Lora(2)).optimizer.param_groups
+    assert [group["lr"] for group in whole] == pytest.approx([1e-3, 1e-2])
+    assert [group["lr"] for group in adapted] == pytest.approx([1e-2, 1e-2])
+
+
 # --- pairs and choices ---
 
 
