@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from model.alignment import reward_command
 from model.alignment.reinforcement import command as reinforcement
-from model.errors import PlaygroundError
+from model.command_line import run
 
 COMMANDS = (reward_command, reinforcement)  # each adds its own and sets `act`
 
@@ -17,13 +17,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     for each in COMMANDS:
         each.add(commands)
-    options = parser.parse_args(arguments)
-    try:
-        options.act(options)
-    except (PlaygroundError, ValueError, OSError) as error:
-        print(error, file=sys.stderr)
-        return 2
-    return 0
+    return run(parser, arguments)
 
 
 if __name__ == "__main__":

@@ -1,22 +1,19 @@
 """LoRA: a frozen matrix plus a small product of two that is learned. Hu et al. 2021."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from model.errors import InputError
 from model.gpt.linear import Linear
 from model.gpt.transformer import Transformer
 from model.loading.checkpoint import build
-from model.training.loop import Recipe, Run
-
-ADAPTERS = "adapters.safetensors"
+from model.training.loop import Recipe, Run, go_on, read_state, reading, write_state
 
 # Which matrices of a block are adapted, by the names of its layers. Hu et al. 2021 adapt q and v (section 4.2).
 MATRICES: dict[str, tuple[str, ...]] = {
@@ -83,15 +80,29 @@ def adapt(model: Transformer, lora: Lora, seed: int = 0) -> int:
                 if isinstance(layer, Linear):
                     setattr(part, name, Adapted(layer, lora, generator))
             part.joint = ()  # joint products would pass the adapters by
-    count = sum(parameter.numel() for parameter in learned(model))
-    if not count:
+    if not learned(model):
         raise InputError("This model has none of the matrices to adapt.", ", ".join(names), "Choose other matrices.")
-    return count
+    return count(learned(model))
+
+
+def adapted_beside(model: Transformer, lora: Lora, seed: int = 0) -> Transformer:
+    """A second model with adapters on the same weights, which are stored once: the first stays as it is.
+
+    Of the two, the first is the second with its adapters off. Raises InputError as `adapt` does.
+    """
+    beside = build(model.config, model.state_dict())
+    adapt(beside, lora, seed)
+    return beside
 
 
 def learned(model: nn.Module) -> list[nn.Parameter]:
     """The parameters that are trained."""
     return [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+
+def count(parameters: Iterable[nn.Parameter]) -> int:
+    """How many numbers these parameters hold."""
+    return sum(parameter.numel() for parameter in parameters)
 
 
 def adapters(model: nn.Module) -> Iterator[tuple[str, Adapted]]:
@@ -113,10 +124,41 @@ def start(model: Transformer, lora: Lora, recipe: Recipe) -> Run:
     return Run(model, torch.optim.AdamW(learned(model), lr=recipe.learning_rate, betas=betas, weight_decay=decay))
 
 
-def save_adapters(path: Path, model: Transformer, lora: Lora) -> None:
-    """The adapters as a safetensors file, with rank, alpha and matrices in its metadata."""
-    metadata = {name: str(value) for name, value in vars(lora).items()}
-    save_file({name: value.contiguous() for name, value in adapter_state(model).items()}, path, metadata=metadata)
+def save_run(path: Path, run: Run, lora: Lora, recipe: Recipe) -> None:
+    """The state of a run of adapters, without the weights that they stand beside."""
+    state = {
+        "lora": vars(lora),
+        "recipe": vars(recipe),
+        "step": run.step,
+        "tokens": run.tokens,
+        "adapters": adapter_state(run.model),
+        "optimizer": run.optimizer.state_dict(),
+    }
+    write_state(path, state)
+
+
+def load_run(path: Path, model: Transformer, lora: Lora, recipe: Recipe) -> Run:
+    """The run that `save_run` saved, on the model that it was begun on, in place, under a recipe.
+
+    Raises CheckpointError for a file that is no such run, InputError where it has other adapters.
+    """
+    with reading(path):
+        state = read_state(path)
+        if state["lora"] != vars(lora):
+            got = ", ".join(f"{name} {value}" for name, value in state["lora"].items())
+            raise InputError("The run has other adapters.", got[:80], "Give the same rank, alpha and matrices.")
+        run = start(model, lora, recipe)
+        model.load_state_dict(model.state_dict() | _fitting(model, state["adapters"]))
+        go_on(run, state)
+    return run
+
+
+def _fitting(model: Transformer, found: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Adapters, of which all are there and of the model's shapes; raises ValueError."""
+    shapes = {name: tensor.shape for name, tensor in adapter_state(model).items()}
+    if {name: tensor.shape for name, tensor in found.items()} != shapes:
+        raise ValueError("the adapters do not fit the model")
+    return found
 
 
 def merged(model: Transformer) -> Transformer:

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from model.alignment import instructions, lora
+from model.alignment.adapter_files import peft_files
 from model.alignment.example_sets import SETS
 from model.alignment.instructions import TEMPLATE, Example
 from model.alignment.lora import Lora, learned, merged
@@ -141,17 +142,17 @@ def open_lesson(job: TuneJob, limits: Limits) -> Lesson:
     began = time.perf_counter()
     model, tokenizer = open_resolved(job.source)
     most = limits.full_parameters if job.lora is None else limits.adapted_parameters
-    count = sum(parameter.numel() for parameter in model.parameters())
-    if count > most:
+    size = lora.count(model.parameters())
+    if size > most:
         hint = "Use LoRA, or a smaller model." if job.lora is None else "Choose a smaller model."
-        raise InputError("This model is too large to be fine-tuned here.", f"{count:,} parameters", hint)
+        raise InputError("This model is too large to be fine-tuned here.", f"{size:,} parameters", hint)
     length = min(limits.length, model.config.n_ctx)
     tuning = begin(model, tokenizer, replace(job, recipe=replace(job.recipe, length=length)))
     check_bounds("tokens a step", tuning.recipe.batch * tuning.recipe.length, 1, limits.batch_tokens)
     ids, prompt = tuning.held_out[0]
     started = TuneStarted(
-        count,
-        sum(parameter.numel() for parameter in learned(tuning.run.model)),
+        size,
+        lora.count(learned(tuning.run.model)),
         len(tuning.train),
         len(tuning.held_out),
         len(job.examples) - len(tuning.train) - len(tuning.held_out),
@@ -167,6 +168,7 @@ def open_lesson(job: TuneJob, limits: Limits) -> Lesson:
         lambda: snapshot(tuning),
         lambda: merged(tuning.run.model) if tuning.adapted else tuning.run.model,
         vocabulary_files(job.source),
+        peft_files(tuning.run.model, job.lora, job.source.label),
     )
 
 

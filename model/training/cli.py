@@ -19,7 +19,9 @@ import torch
 from tqdm import tqdm
 
 from model.alignment import instructions, lora
-from model.errors import InputError, PlaygroundError
+from model.alignment.adapter_files import peft_files
+from model.command_line import run as run_command
+from model.errors import InputError
 from model.gpt.config import ModelConfig, from_dict, preset, to_dict
 from model.loading.checkpoint import build, load_folder, save_folder
 from model.loading.export import save_gpt2
@@ -92,6 +94,15 @@ def _add_recipe(parser: argparse.ArgumentParser) -> None:
             parser.add_argument(name, type=field.type, default=None if required else field.default, required=required)
 
 
+def add_lora(parser: argparse.ArgumentParser) -> None:
+    """The options of adapters."""
+    usual = lora.Lora()
+    add = parser.add_argument
+    add("--lora", type=int, default=0, metavar="RANK", help="train adapters of this rank, merged at the end")
+    add("--lora-alpha", type=float, default=usual.alpha, help="their product is multiplied by alpha / rank")
+    add("--lora-matrices", choices=tuple(lora.MATRICES), default=usual.matrices, help="which matrices get them")
+
+
 def _recipe(options: argparse.Namespace) -> Recipe:
     values = {field.name: getattr(options, field.name) for field in dataclasses.fields(Recipe)}
     return Recipe(**{name: value for name, value in values.items() if value is not None})
@@ -143,9 +154,7 @@ def parser() -> argparse.ArgumentParser:
         "--template", type=Path, help="a text file with {instruction}, {input}, and [[ ]] around what is optional"
     )
     c.add_argument("--held-out", type=float, default=0.0, help="share of the examples that is held out")
-    c.add_argument("--lora", type=int, default=0, metavar="RANK", help="train adapters of this rank, merged at the end")
-    c.add_argument("--lora-alpha", type=float, default=16.0, help="their product is multiplied by alpha / rank")
-    c.add_argument("--lora-matrices", choices=tuple(lora.MATRICES), default="qv", help="which matrices get them")
+    add_lora(c)
     _add_recipe(c)
 
     c = command("evaluate", _evaluate, "loss, perplexity and bits per byte on held-out text")
@@ -200,12 +209,15 @@ def _train(options: argparse.Namespace) -> None:
 
 def _load_or_start(options: argparse.Namespace, recipe: Recipe, begin: Callable[[], Run]) -> Run:
     """The run in --out with --resume, otherwise a new one; an existing run is never overwritten by accident."""
-    path = options.out / CHECKPOINT
     if options.resume:
-        return loop.load_checkpoint(path, recipe)[0]
-    if path.exists():
-        raise InputError("The folder already holds a run.", options.out.name, "Add --resume, or choose another --out.")
+        return loop.load_checkpoint(options.out / CHECKPOINT, recipe)[0]
+    _check_new(options)
     return begin()
+
+
+def _check_new(options: argparse.Namespace) -> None:
+    if (options.out / CHECKPOINT).exists():
+        raise InputError("The folder already holds a run.", options.out.name, "Add --resume, or choose another --out.")
 
 
 def _moved(run: Run, recipe: Recipe, device: str) -> Run:
@@ -225,9 +237,7 @@ def _config(options: argparse.Namespace, dataset: Dataset, recipe: Recipe) -> Mo
 
 
 def _tune(options: argparse.Namespace) -> None:
-    recipe, adapted = _recipe(options), options.lora > 0
-    if adapted and options.resume:
-        raise InputError("A run with adapters cannot be resumed.", options.out.name, "Start it anew.")
+    recipe = _recipe(options)
     tokenizer = from_folder(options.model)
     end = instructions.end_of(tokenizer)
     template = read_text(options.template) if options.template else instructions.TEMPLATE
@@ -242,7 +252,7 @@ def _tune(options: argparse.Namespace) -> None:
         instructions.demonstrations(rows, end),
         {"examples": instructions.every_demonstration(kept, end)},
     )
-    if adapted:
+    if options.lora:
         _tune_adapters(options, recipe, dataset)
         return
     run = _load_or_start(options, recipe, lambda: loop.from_model(build(*load_folder(options.model)), recipe))
@@ -251,17 +261,25 @@ def _tune(options: argparse.Namespace) -> None:
 
 def _tune_adapters(options: argparse.Namespace, recipe: Recipe, dataset: Dataset) -> None:
     """Train adapters; the model with them worked in, and the adapters alone, are written at the end."""
-    if any((options.out / name).exists() for name in (CHECKPOINT, lora.ADAPTERS)):
-        raise InputError("The folder already holds a run.", options.out.name, "Choose another --out.")
-    settings = lora.Lora(options.lora, options.lora_alpha, options.lora_matrices)
-    run = lora.start(build(*load_folder(options.model)), settings, recipe)
-    print(f"{sum(parameter.numel() for parameter in lora.learned(run.model)):,} parameters are trained")
-    show(loop.steps(run, recipe, dataset.train), recipe, run.step)
-    found = loop.evaluate(run.model, dataset.held_out["examples"], dataset.token_bytes, length=recipe.length)
-    print(f"loss {found.loss:.4f} nats a token, {100 * found.accuracy:.1f} % right")
-    save_folder(options.out, lora.merged(run.model))
-    (options.out / TOKENIZER).write_text(dataset.tokenizer_json, encoding="utf-8")
-    lora.save_adapters(options.out / lora.ADAPTERS, run.model, settings)
+    settings, path = lora.Lora(options.lora, options.lora_alpha, options.lora_matrices), options.out / CHECKPOINT
+    model = build(*load_folder(options.model))
+    if options.resume:
+        run = lora.load_run(path, model, settings, recipe)
+    else:
+        _check_new(options)
+        run = lora.start(model, settings, recipe)
+    print(f"{lora.count(lora.learned(run.model)):,} parameters are trained")
+    reports = train(
+        run,
+        recipe,
+        dataset,
+        options.out,
+        save=lambda path: lora.save_run(path, run, settings, recipe),
+        whole=lora.merged,
+    )
+    show(reports, recipe, run.step)
+    if leave := peft_files(run.model, settings, options.model.name):
+        leave(options.out)
 
 
 def _evaluate(options: argparse.Namespace) -> None:
@@ -292,14 +310,8 @@ def _export(options: argparse.Namespace) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; the exit status is 0 unless the request is invalid."""
-    options = parser().parse_args(arguments)
     keep_freed_memory()
-    try:
-        options.act(options)
-    except (PlaygroundError, ValueError, OSError) as error:
-        print(error, file=sys.stderr)
-        return 2
-    return 0
+    return run_command(parser(), arguments)
 
 
 if __name__ == "__main__":

@@ -3,10 +3,11 @@
 import csv
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from model.errors import InputError
+from model.gpt.transformer import Transformer
 from model.loading.checkpoint import save_folder
 from model.progress import Progress
 from model.training import data, loop
@@ -107,14 +108,17 @@ def train(
     evaluate_every: int = 250,
     save_every: int = 250,
     held_out_batches: int = 8,
+    save: Callable[[Path], None] | None = None,
+    whole: Callable[[Transformer], Transformer] = lambda model: model,
 ) -> Iterator[Report]:
     """Train to the end of the recipe, writing log.csv, checkpoint.pt and, at the end, model files to `out`.
 
+    `save` writes another checkpoint than the complete run, `whole` makes of the model what is written at the end.
     Rows of the log that an interrupted run wrote after its last checkpoint are dropped when it is resumed.
     """
     out.mkdir(parents=True, exist_ok=True)
     (out / TOKENIZER).write_text(dataset.tokenizer_json, encoding="utf-8")
-    sizes = dataset.token_bytes
+    sizes, save = dataset.token_bytes, save or (lambda path: loop.save_checkpoint(path, run, recipe))
     with open_log(out / LOG, run.step) as file:
         log = csv.DictWriter(file, COLUMNS)
         for report in loop.steps(run, recipe, dataset.train):
@@ -137,9 +141,9 @@ def train(
                     )
             if last or run.step % save_every == 0:
                 file.flush()
-                loop.save_checkpoint(out / CHECKPOINT, run, recipe)
+                save(out / CHECKPOINT)
             yield report
-    save_folder(out, run.model)
+    save_folder(out, whole(run.model))
 
 
 def open_log(path: Path, step: int):

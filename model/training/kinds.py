@@ -31,6 +31,7 @@ KINDS: dict[type, Kind] = {
         reinforcement.Begun,
         reinforcement.Report,
         Look,
+        lambda job: job.course.steps + 1,  # the first is of the reference
     ),
     TuneJob: Kind(tuning.check, tuning.open_lesson, tuning.name_of, TuneStarted, Report, TuneSnapshot),
 }

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from model.gpt.transformer import Transformer
@@ -25,6 +26,7 @@ class Lesson:
     look: Callable[[], Any]  # a snapshot of the model as it is now
     model: Callable[[], Transformer | None]  # what is saved at the end; None where nothing was trained
     files: dict[str, str] = field(default_factory=dict)  # further files of the model by name: tokenizer.json at least
+    leave: Callable[[Path], None] | None = None  # writes what else is left in the run's folder at its end
 
 
 @dataclass(frozen=True)
@@ -41,3 +43,4 @@ class Kind:
     started: type
     report: type
     snapshot: type
+    steps: Callable[[Any], int] = lambda job: job.recipe.steps  # reports of a run that goes to its end

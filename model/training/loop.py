@@ -3,6 +3,7 @@
 All randomness is a function of (seed, step), so an interrupted run continues as if it had not been interrupted.
 """
 
+import contextlib
 import dataclasses
 import functools
 import math
@@ -18,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.arguments import is_number, is_whole
-from model.errors import CheckpointError
+from model.errors import CheckpointError, InputError
 from model.gpt.config import ModelConfig, from_dict, to_dict
 from model.gpt.experts import balance_loss
 from model.gpt.layers import attention_pattern, fused_attention
@@ -334,7 +335,6 @@ def evaluate(
 
 def save_checkpoint(path: Path, run: Run, recipe: Recipe) -> None:
     """The complete state of a run, written to a temporary file that then replaces the old one."""
-    partial = path.with_suffix(".part")
     state = {
         "config": to_dict(run.model.config),
         "recipe": dataclasses.asdict(recipe),
@@ -343,6 +343,12 @@ def save_checkpoint(path: Path, run: Run, recipe: Recipe) -> None:
         "model": run.model.state_dict(),
         "optimizer": run.optimizer.state_dict(),
     }
+    write_state(path, state)
+
+
+def write_state(path: Path, state: dict) -> None:
+    """Write a checkpoint to a temporary file that then replaces the old one."""
+    partial = path.with_suffix(".part")
     try:
         torch.save(state, partial)
         partial.replace(path)
@@ -352,8 +358,8 @@ def save_checkpoint(path: Path, run: Run, recipe: Recipe) -> None:
 
 def load_checkpoint(path: Path, recipe: Recipe | None = None) -> tuple[Run, Recipe]:
     """A saved run, under its own recipe or a new one. Raises CheckpointError for a file that is not a run."""
-    try:
-        state = torch.load(path, weights_only=True, map_location="cpu")
+    with reading(path):
+        state = read_state(path)
         recipe = recipe or Recipe(**state["recipe"])
         config = from_dict(state["config"])
         shapes = {name: tuple(tensor.shape) for name, tensor in skeleton(config).state_dict().items()}
@@ -361,15 +367,34 @@ def load_checkpoint(path: Path, recipe: Recipe | None = None) -> tuple[Run, Reci
             raise ValueError("the weights do not fit the config")
         run = from_model(Transformer(config), recipe)
         run.model.load_state_dict(state["model"])
-        groups = [{name: group[name] for name in ("betas", "weight_decay")} for group in run.optimizer.param_groups]
-        run.optimizer.load_state_dict(state["optimizer"])
-        for group, options in zip(run.optimizer.param_groups, groups, strict=True):
-            group.update(options)  # from the recipe, not from the file
-        run.step, run.tokens = int(state["step"]), int(state["tokens"])
+        go_on(run, state)
+    return run, recipe
+
+
+def read_state(path: Path) -> dict:
+    """What `write_state` wrote; read it under `reading`, which says what is wrong with the file."""
+    return torch.load(path, weights_only=True, map_location="cpu")
+
+
+def go_on(run: Run, state: dict) -> None:
+    """Give a new run the optimizer's state, the step and the tokens of a checkpoint; options are the recipe's."""
+    groups = [{name: group[name] for name in ("betas", "weight_decay")} for group in run.optimizer.param_groups]
+    run.optimizer.load_state_dict(state["optimizer"])
+    for group, options in zip(run.optimizer.param_groups, groups, strict=True):
+        group.update(options)  # from the recipe, not from the file
+    run.step, run.tokens = int(state["step"]), int(state["tokens"])
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Raises CheckpointError where a file is no checkpoint."""
+    try:
+        yield
+    except InputError:
+        raise
     except FileNotFoundError:
         raise CheckpointError("There is no checkpoint to go on from.", path.name, "Start the run anew.") from None
     except (OSError, RuntimeError, KeyError, TypeError, ValueError, EOFError, AttributeError) as error:
         raise CheckpointError("The checkpoint cannot be read.", str(error)[:80], "Start the run anew.") from error
     except Exception as error:  # torch raises its own exception type for a damaged pickle
         raise CheckpointError("The checkpoint cannot be read.", type(error).__name__, "Start the run anew.") from error
-    return run, recipe

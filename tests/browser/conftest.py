@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from model.api import load_model
+from tests.support.small_models import save_tiny
 from tests.support.visitor import open_tab
 
 ROOT = Path(__file__).parents[2]
@@ -68,6 +69,12 @@ def start_app(tmp_path_factory):
 def app_url(start_app):
     """The address of an app with the bundled model."""
     return start_app("--offline", "--max-tokens", "512")
+
+
+@pytest.fixture(scope="session")
+def tiny_app(start_app, tmp_path_factory):
+    """The address of an app whose first model is tiny: for what trains, where the model only has to be there."""
+    return start_app("--offline", "--model", str(save_tiny(tmp_path_factory.mktemp("tiny")).path))
 
 
 @pytest.fixture(scope="session")

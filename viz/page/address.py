@@ -95,10 +95,11 @@ def id_of(playground: Playground, name: str) -> str:
 
 
 def there(playground: Playground, model_id: str) -> bool:
-    """Whether a link may open the model by itself: it is in memory, or part of this installation."""
+    """Whether a link may open the model by itself: it is in memory, part of this installation, or trained here."""
     local = playground.options.local
     ours = (BUNDLED, playground.options.model, *([local.model_id] if local else []))
-    return model_id in ours or playground.models.peek(model_id) is not None
+    here = playground.models.peek(model_id) is not None or playground.workshop.find(model_id) is not None
+    return model_id in ours or here
 
 
 def answer(playground: Playground, link: Link, present: str, first: tuple[str, str]) -> Answer:

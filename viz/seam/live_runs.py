@@ -57,12 +57,17 @@ def again(kind: type, piece: Piece) -> Event:
     """The parts that a page lacks of a run of its own."""
 
     def answer(visit: Visit, sent: object) -> Iterator[Payload]:
-        run = own_run(visit, sent, kind)
-        if run is not None and isinstance(sent, Mapping):
-            have = [n if isinstance(n := sent.get(key), int) and n >= 0 else 0 for key in ("reports", "snapshots")]
-            yield piece(run, visit.language, (have[0], have[1]))
+        yield from lacking(visit, sent, kind, piece)
 
     return Event(answer, concurrency=4)
+
+
+def lacking(visit: Visit, sent: object, kind: type, piece: Piece) -> Iterator[Payload]:
+    """The parts of a visitor's own run that are more than the page says it has."""
+    run = own_run(visit, sent, kind)
+    if run is not None and isinstance(sent, Mapping):
+        have = [n if isinstance(n := sent.get(key), int) and n >= 0 else 0 for key in ("reports", "snapshots")]
+        yield piece(run, visit.language, (have[0], have[1]))
 
 
 def about(run: LiveRun, have: tuple[int, int]) -> Payload:
@@ -71,10 +76,11 @@ def about(run: LiveRun, have: tuple[int, int]) -> Payload:
         "run": run.id,
         "state": run.state,
         "over": run.over,
-        "steps": run.job.recipe.steps,
+        "steps": run.kind.steps(run.job),
         "pace": run.spent / max(1, len(run.reports)),
-        "model_id": "" if run.state == "failed" else run.model_id,
+        "model_id": run.model_id if run.left_a_model else "",
         "download": f"playground/trained/{run.id}.zip",
+        "adapter": f"playground/trained/{run.id}/adapter.zip" if run.adapter else "",
         "from_report": have[0],
         "from_snapshot": have[1],
     }

@@ -51,6 +51,7 @@ _DEPENDS = {
     "prompt": lambda scene: scene.prompt,
     "chat": lambda scene: bool(scene.prompt.turns),
     "visitor": lambda scene: tuple((run.id, len(run.reports)) for run in scene.playground.workshop.of(scene.visitor)),
+    "trained": lambda scene: tuple(run.id for run in scene.playground.workshop.of(scene.visitor) if run.left_a_model),
     "built_in": lambda scene: available(),
     "loaded": lambda scene: tuple(scene.playground.loaded()),
 }

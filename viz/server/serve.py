@@ -93,15 +93,17 @@ def head(assets: Assets) -> str:
     return identity() + plotly_js + tags(assets)
 
 
-def trained_archive(playground: Playground) -> Callable[[Request], Response]:
-    """The files of a trained model; only who trained it knows its number."""
+def trained_archive(playground: Playground, adapter: bool = False) -> Callable[[Request], Response]:
+    """The files of a trained model, or of its adapters; only who trained it knows its number."""
 
     def answer(request: Request) -> Response:
         run = playground.workshop.finished(request.path_params["number"])
-        if run is None:
+        folder = run and (run.adapter if adapter else run.folder)
+        if not folder:
             return Response("This model is gone.", status_code=404, media_type="text/plain")
-        headers = {"Content-Disposition": 'attachment; filename="trained-gpt.zip"'}
-        return Response(archive(run), media_type="application/zip", headers=headers)
+        name = "adapter" if adapter else "trained-gpt"
+        headers = {"Content-Disposition": f'attachment; filename="{name}.zip"'}
+        return Response(archive(folder), media_type="application/zip", headers=headers)
 
     return answer
 
@@ -135,6 +137,7 @@ def launch_options(static: Path, playground: Playground) -> dict:
         Mount("/playground/plotly", app=StaticFiles(directory=bundled)),
         Route(ROUTE, answer(assets)),
         Route("/playground/trained/{number}.zip", trained_archive(playground)),
+        Route("/playground/trained/{number}/adapter.zip", trained_archive(playground, adapter=True)),
     ]
     return {
         "theme": gr.themes.Default(

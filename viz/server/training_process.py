@@ -4,8 +4,8 @@ It does any kind of job of model/training/kinds.py, where stands how another kin
 fine-tuning and the rest share the rules here. `Workshop.start` checks a job against the server's limits and starts the
 process (`work`). Its lesson sends what happens; "pause", "resume" and "stop" are heard between two messages. `LiveRun`
 is the run as the page sees it. At its end the model lies in the run's folder: the picker finds it there, the download
-takes all that is in the folder. A lesson that diverges ends with the last good model. When the visitor's page is
-closed, what it started ends, and its files go.
+takes all that is in the folder. A lesson that diverges ends with the last good model; of a process that is killed, the
+model stays that it wrote last. When the visitor's page is closed, what it started ends, and its files go.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ import threading
 import time
 import uuid
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -28,7 +28,9 @@ from typing import Any
 
 import torch
 
-from model.errors import InputError, PlaygroundError
+from model.alignment.adapter_files import FOLDER
+from model.errors import InputError, PlaygroundError, say
+from model.gpt.transformer import Transformer
 from model.loading.checkpoint import CONFIG, save_folder
 from model.loading.sources import Resolved
 from model.text.tokenizer import Tokenizer, from_folder
@@ -39,9 +41,13 @@ from model.training.lesson import DIVERGED, Finished
 log = logging.getLogger("playground")
 
 PREFIX = "trained:"
+CUT_SHORT = "The process that trains was ended before its time."
 KEPT = 4  # finished runs kept for each visitor
 NICE = 10
-LEFT_A_MODEL = ("done", "time", "stopped", DIVERGED)  # the ends of a run after which there is a model
+ENDS = ("done", "time", "stopped", DIVERGED, "failed")
+SAVE_EVERY = 5.0  # seconds between two savings of a run under way, at least
+SAVING = 20  # and so many times what the last one took
+PART = ".part"  # the ending of a file that is being written
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,13 @@ class Failed:
     what: str
     got: str = ""
     hint: str = ""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The model was saved as it was after so many steps, while the run goes on."""
+
+    step: int
 
 
 # --- in the process that trains --------------------------------------------------------------------
@@ -82,12 +95,15 @@ def _teach(connection: Connection, job: Any, limits: Limits, folder: Path) -> No
         (folder / name).write_text(text, encoding="utf-8")
     connection.send(lesson.started)
     reason, spent, paused, began = "done", 0.0, 0.0, time.monotonic()
+    saving = Saving(folder, lesson.model)
     message = None
     for message in lesson.messages:
         if isinstance(message, Finished):
             reason = message.reason
             break
         connection.send(message)
+        if isinstance(message, kind.snapshot) and saving.after(message.step):
+            connection.send(Kept(message.step))
         wish = connection.recv() if connection.poll() else None
         if wish == "pause":
             spent += time.monotonic() - began
@@ -105,7 +121,30 @@ def _teach(connection: Connection, job: Any, limits: Limits, folder: Path) -> No
         connection.send(lesson.look())
     if (model := lesson.model()) is not None:
         save_folder(folder, model)
+    if lesson.leave:
+        lesson.leave(folder)
     connection.send(Finished(reason))
+
+
+@dataclass(eq=False)
+class Saving:
+    """Saves the model of a run now and then: where the process is killed, the last good one is there."""
+
+    folder: Path
+    model: Callable[[], Transformer | None]
+    due: float = 0.0  # by the clock
+
+    def after(self, step: int) -> bool:
+        """Save it, where something was learned, it is time and all numbers are sound; whether that was done."""
+        began = time.monotonic()
+        if not step or began < self.due:
+            return False
+        model = self.model()
+        if model is None or not all(bool(torch.isfinite(each).all()) for each in model.parameters()):
+            return False
+        save_folder(self.folder, model)
+        self.due = time.monotonic() + max(SAVE_EVERY, SAVING * (time.monotonic() - began))
+        return True
 
 
 def _paused(connection: Connection, seconds: float) -> str:
@@ -133,6 +172,7 @@ class LiveRun:
     reports: list[Any] = field(default_factory=list)
     snapshots: list[Any] = field(default_factory=list)
     tokenizer: Tokenizer | None = None
+    kept: int = 0  # steps of the model that was saved last while the run went on
     spent: float = 0.0  # seconds of training and looking, pauses left out
     heard: float = field(default_factory=time.monotonic)
     failure: Failed | None = None
@@ -143,12 +183,20 @@ class LiveRun:
     @property
     def over(self) -> bool:
         """Whether no more will come."""
-        return self.state in (*LEFT_A_MODEL, "failed")
+        return self.state in ENDS
 
     @property
     def left_a_model(self) -> bool:
-        """Whether it has ended and there is a model of it: a run that only chose among texts leaves none."""
-        return self.state in LEFT_A_MODEL and (self.folder / CONFIG).is_file()
+        """Whether it has ended and there is a model of it: a run that only chose among texts leaves none.
+
+        One that failed leaves what was saved on the way.
+        """
+        return self.over and (self.folder / CONFIG).is_file()
+
+    @property
+    def adapter(self) -> Path | None:
+        """The folder of its adapters, where it trained some that other programs can read."""
+        return self.folder / FOLDER if self.left_a_model and (self.folder / FOLDER).is_dir() else None
 
     @property
     def kind(self) -> Kind:
@@ -191,7 +239,7 @@ class LiveRun:
             while not self.over:
                 self._take(self.connection.recv())
         except (EOFError, OSError):
-            self._take(Failed("", "the process that trains ended"))
+            self._take(cut_short(self.kept))
         finally:
             self.process.join(60)  # it has a low priority, and may wait long for its turn to end
             if self.process.is_alive():
@@ -209,9 +257,11 @@ class LiveRun:
                 case Finished():
                     self.state = message.reason
                 case Failed():
-                    if not message.what:
-                        log.error("training failed: %s", message.got)
+                    if message.what in ("", CUT_SHORT):
+                        log.error("training failed: %s", message.got or message.what)
                     self.failure, self.state = message, "failed"
+                case Kept():
+                    self.kept = message.step
                 case kind.started():
                     self.tokenizer = from_folder(self.folder)
                     self.started, self.state = message, "running"
@@ -314,16 +364,29 @@ class Workshop:
             del self._runs[run.id]
 
 
+def cut_short(kept: int) -> Failed:
+    """What is told of a process that was killed, whose model was saved last after so many steps; 0 for never."""
+    steps = f"{kept:,}"
+    error = PlaygroundError(
+        CUT_SHORT,
+        "",
+        say("The model as it was after {} steps is kept.", steps) if kept else "Nothing of it is kept. Start it again.",
+    )
+    return Failed(error.what, error.got, error.hint)
+
+
 def label(run: LiveRun) -> str:
     """A short name: what was learned, and the steps made."""
-    done = run.reports[-1].step if run.reports else 0
+    last = run.reports[-1].step if run.reports else 0
+    done = run.kept if run.state == "failed" else last
     return f"{run.kind.name(run.job)}, {done:,} steps"
 
 
-def archive(run: LiveRun) -> bytes:
-    """config.json, model.safetensors, tokenizer.json and what else a run left at its end, as a zip file."""
+def archive(folder: Path) -> bytes:
+    """The files of a run's folder, config.json, model.safetensors, tokenizer.json, or of one in it, as a zip file."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as file:
-        for path in sorted(run.folder.iterdir()):
-            file.write(path, path.name)
+        for path in sorted(folder.iterdir()):
+            if path.is_file() and path.suffix != PART:  # which a process was writing when it was killed
+                file.write(path, path.name)
     return buffer.getvalue()

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
+from model.alignment.lora import Lora, merged
 from model.alignment.preferences import read_pairs
+from model.alignment.reinforcement import job
 from model.alignment.reinforcement import learner as learning
-from model.alignment.reinforcement.course import DEFAULTS, METHODS, Course
+from model.alignment.reinforcement.course import METHODS, Course
 from model.alignment.reinforcement.pairs import PairRows, by_reward, from_texts
 from model.alignment.reinforcement.presets import PRESETS, PROMPTS, by_model, by_rules
 from model.alignment.reinforcement.run import Report, choose_best, steps
@@ -21,7 +23,7 @@ from model.errors import Astray, InputError
 from model.loading.checkpoint import save_folder
 from model.loading.sources import resolve
 from model.loading.vocabulary_export import vocabulary_files
-from model.training.cli import keep_freed_memory
+from model.training.cli import add_lora, keep_freed_memory
 from model.training.folders import read_text
 
 LOG = "reinforcement.csv"
@@ -41,6 +43,7 @@ def add(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--prompts", type=Path, help="a UTF-8 file with a prompt on each line")
     parser.add_argument("--pair-file", type=Path, help="JSON lines with prompt, chosen, rejected, for dpo")
     parser.add_argument("--out", type=Path, help="folder for the trained model and its log")
+    add_lora(parser)
     for field in dataclasses.fields(Course):
         if field.name != "method":
             kind = float if isinstance(field.default, float) else int
@@ -51,6 +54,7 @@ def add(commands: argparse._SubParsersAction) -> None:
 def act(options: argparse.Namespace) -> None:
     """Run it: a line for each step, and the model and its log in --out. Raises InputError for what does not fit."""
     keep_freed_memory()
+    adapters = Lora(options.lora, options.lora_alpha, options.lora_matrices) if options.lora else None
     course, lm = course_of(options), load_model(options.model)
     if options.out and options.out.exists() and any(options.out.iterdir()):
         raise InputError("The folder already holds something.", options.out.name, "Choose another --out.")
@@ -59,10 +63,10 @@ def act(options: argparse.Namespace) -> None:
     if course.method == "best_of_n":
         show(choose_best(lm.model, work, course))
         return
-    state = learning.start(lm.model, course)
+    state = learning.start(lm.model, course, adapters)
     rows = show(steps(state, work, course, pairs_of(options, lm, work, course)), catch=True)
     if options.out:
-        save_folder(options.out, state.policy)
+        save_folder(options.out, merged(state.policy) if adapters else state.policy)
         for name, text in vocabulary_files(resolve(options.model, allow_paths=True)).items():
             (options.out / name).write_text(text, encoding="utf-8")
         with (options.out / LOG).open("w", newline="", encoding="utf-8") as file:
@@ -75,8 +79,7 @@ def course_of(options: argparse.Namespace) -> Course:
     """The defaults of the method under the preset, with the numbers that were given."""
     names = [field.name for field in dataclasses.fields(Course) if field.name != "method"]
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
-    base = PRESETS[options.preset].course(options.method) if options.method in DEFAULTS else Course()
-    return dataclasses.replace(base, **given)
+    return job.course_of(options.method, options.preset, given, adapted=options.lora > 0)
 
 
 def reward_of(options: argparse.Namespace, lm: LanguageModel) -> Callable[[Answers], np.ndarray]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from model.arguments import check_number, check_whole, shown
 from model.errors import InputError, say
 
+ADAPTED_RATE = 10.0  # with LoRA the learning rate is so many times that of all weights
 METHODS = ("reinforce", "ppo", "grpo", "dpo", "best_of_n")
 RATES = (1e-7, 10.0)  # bounds of the learning rate: the upper ones are there to see a training go astray
 MOST_STEPS, MOST_TEXTS, MOST_NEW, MOST_PROMPTS = 500, 256, 128, 32

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
+from model.alignment.adapter_files import peft_files
+from model.alignment.lora import Lora, count, learned, merged
 from model.alignment.preferences import Pair
 from model.alignment.reinforcement import learner as learning
 from model.alignment.reinforcement.before_after import Look, look, probe_of
-from model.alignment.reinforcement.course import DEFAULTS, MOST_PROMPTS, Course
+from model.alignment.reinforcement.course import ADAPTED_RATE, DEFAULTS, MOST_PROMPTS, Course
 from model.alignment.reinforcement.learner import Learner
 from model.alignment.reinforcement.pairs import PairRows, by_reward, from_texts
 from model.alignment.reinforcement.presets import PRESETS, PROMPTS, by_model, by_rules
@@ -19,7 +21,7 @@ from model.alignment.reinforcement.texts import Answers, Reward, Task, task
 from model.alignment.reward_folder import load_reward
 from model.alignment.rewards import Rule, parse_rules
 from model.api import LanguageModel, load_resolved
-from model.errors import Astray, InputError, say
+from model.errors import Astray, CheckpointError, InputError, say
 from model.gpt.transformer import Transformer
 from model.loading.sources import Resolved
 from model.loading.vocabulary_export import vocabulary_files
@@ -28,7 +30,6 @@ from model.training.job import Limits
 from model.training.lesson import DIVERGED, Finished, Lesson
 
 LOOKS = 12  # approximate number of looks of a run
-MOST_PARAMETERS = 40_000_000  # of a model that is trained here: policy, reference, gradients and Adam's two moments
 TOKENS = 64  # of all texts of a step, for each row that a training may have: `Limits.batch`
 
 
@@ -42,6 +43,7 @@ class Practice:
     rules: tuple[Rule, ...] = ()
     pairs: tuple[Pair, ...] = ()  # for DPO; without any, the rules make them
     reward: Path | None = None  # folder of a reward model, in place of rules
+    lora: Lora | None = None  # None: all weights learn
     minutes: float = 20.0
 
 
@@ -50,6 +52,7 @@ class Begun:
     """Facts about a run, known once the model is loaded."""
 
     n_params: int
+    n_learned: int  # parameters that are trained
     n_layer: int
     n_head: int
     probe: tuple[int, ...]
@@ -76,11 +79,13 @@ def check(job: Practice, limits: Limits) -> None:
 
 
 def begin(job: Practice, limits: Limits) -> Lesson:
-    """Load the model twice, as policy and reference. Raises InputError for a model that is too large."""
+    """Load the model, as policy and reference. Raises InputError for a model that is too large."""
     keep_freed_memory()
     lm = load_resolved(job.base)
-    if lm.n_params > MOST_PARAMETERS:
-        hint = say("At most {} parameters.", f"{MOST_PARAMETERS:,}")
+    whole = job.lora is None and job.course.method != "best_of_n"
+    most = limits.full_parameters if whole else limits.adapted_parameters
+    if lm.n_params > most:
+        hint = "Use LoRA, or a smaller model." if whole else "Choose a smaller model."
         raise InputError("This model is too large to be trained here.", f"{lm.n_params:,} parameters", hint)
     work = task(lm.tokenizer, job.prompts, reward_of(job, lm))
     files = vocabulary_files(job.base)
@@ -99,13 +104,13 @@ def _nothing(answers: Answers) -> np.ndarray:
     return np.zeros(len(answers.texts))
 
 
-def _begun(lm: LanguageModel, work: Task, probe: tuple[int, ...], pairs: int) -> Begun:
-    return Begun(lm.n_params, lm.config.n_layer, lm.config.n_head, probe, len(work.prompts[0]), pairs)
+def _begun(lm: LanguageModel, work: Task, probe: tuple[int, ...], learns: int, pairs: int) -> Begun:
+    return Begun(lm.n_params, learns, lm.config.n_layer, lm.config.n_head, probe, len(work.prompts[0]), pairs)
 
 
 def _trained(job: Practice, lm: LanguageModel, work: Task, files: dict[str, str]) -> Lesson:
     course, reference = job.course, lm.model
-    state = learning.start(reference, course)
+    state = learning.start(reference, course, job.lora)
     probe = probe_of(reference, work, course, work.prompts[0])
     pairs = _pairs(job, reference, work) if course.method == "dpo" else None
 
@@ -113,11 +118,12 @@ def _trained(job: Practice, lm: LanguageModel, work: Task, files: dict[str, str]
         return look(state.policy, reference, work, course, probe, min(state.step, course.steps))
 
     return Lesson(
-        _begun(lm, work, probe, len(pairs) if pairs else 0),
+        _begun(lm, work, probe, count(learned(state.policy)), len(pairs) if pairs else 0),
         messages(state, work, course, pairs, looked),
         looked,
-        lambda: state.policy,
+        lambda: state.policy if job.lora is None else merged(state.policy),
         files,
+        peft_files(state.policy, job.lora, job.base.label),
     )
 
 
@@ -132,6 +138,9 @@ def messages(
             yield report
             if report.step == course.steps or (state.step % every == 0 and state.step < course.steps):
                 yield looked()
+    except CheckpointError:  # a model whose numbers are not finite cannot be looked at
+        state.restore()
+        yield Finished(DIVERGED)
     except Astray:
         yield Finished(DIVERGED)
 
@@ -151,7 +160,7 @@ def _chosen(job: Practice, lm: LanguageModel, work: Task, files: dict[str, str])
     def looked() -> Look:
         return look(reference, reference, work, course, probe, 0)
 
-    return Lesson(_begun(lm, work, probe, 0), choose_best(reference, work, course), looked, lambda: None, files)
+    return Lesson(_begun(lm, work, probe, 0, 0), choose_best(reference, work, course), looked, lambda: None, files)
 
 
 def name_of(job: Practice) -> str:
@@ -165,14 +174,16 @@ NAMES = {"reinforce": "REINFORCE", "ppo": "PPO", "grpo": "GRPO", "dpo": "DPO", "
 # --- settings ----------------------------------------------------------------------------------------
 
 
-def course_of(method: str, preset: str, changes: dict[str, float]) -> Course:
+def course_of(method: str, preset: str, changes: dict[str, float], adapted: bool = False) -> Course:
     """The course of a method under a preset, with what a person changed; "" for no preset.
 
-    Raises InputError for what does not fit.
+    `adapted`: with LoRA, whose learning rate is higher. Raises InputError for what does not fit.
     """
     if method not in DEFAULTS or preset not in ("", *PRESETS):
         raise InputError("There is no such method.", f"{method}, {preset}"[:40], "Choose one of the list.")
     base = PRESETS[preset].course(method) if preset else DEFAULTS[method]
+    if adapted:
+        base = dataclasses.replace(base, learning_rate=base.learning_rate * ADAPTED_RATE)
     return dataclasses.replace(base, **changes)
 
 

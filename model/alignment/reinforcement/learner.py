@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from model.alignment.reinforcement.course import Course
+from model.alignment.lora import Lora, adapted_beside, learned
+from model.alignment.reinforcement.course import ADAPTED_RATE, Course
 from model.gpt import linear
 from model.gpt.transformer import Transformer
 from model.loading.checkpoint import build
@@ -26,35 +27,42 @@ class Learner:
     optimizer: torch.optim.Optimizer
     coefficient: float
     step: int = 0  # updates done
-    good: dict[str, Tensor] = field(default_factory=dict)  # weights of the last policy whose numbers were sound
+    good: list[Tensor] = field(default_factory=list)  # what is learned, of the last policy whose numbers were sound
     good_step: int = 0  # updates that it had
 
+    def __post_init__(self) -> None:
+        self.good = self.good or [parameter.detach().clone() for parameter in learned(self.policy)]
+
+    @torch.no_grad()
     def remember(self) -> None:
-        """Keep the weights as they are now."""
-        if not self.good:
-            self.good = {name: tensor.clone() for name, tensor in self.policy.state_dict().items()}
-        for name, tensor in self.policy.state_dict().items():
-            self.good[name].copy_(tensor)
+        """Keep what is learned as it is now."""
+        for kept, parameter in zip(self.good, learned(self.policy), strict=True):
+            kept.copy_(parameter)
         self.good_step = self.step
 
+    @torch.no_grad()
     def restore(self) -> None:
-        """Go back to the weights that were kept; to the reference's where none were."""
-        self.policy.load_state_dict(self.good or self.reference.state_dict())
+        """Go back to what was kept; to the reference where nothing was."""
+        for kept, parameter in zip(self.good, learned(self.policy), strict=True):
+            parameter.copy_(kept)
         self.step = self.good_step
 
 
-def start(reference: Transformer, course: Course) -> Learner:
-    """A policy with the reference's weights, a value head that says 0, and Adam. The reference is left as it is.
+def start(reference: Transformer, course: Course, lora: Lora | None = None) -> Learner:
+    """A policy that begins as the reference, a value head that says 0, and Adam. The reference is left as it is.
 
+    With `lora` the policy is the reference's own weights with adapters, and these alone learn (Hu et al. 2021).
     Without weight decay: the weights are to stay near the reference, not near 0.
     """
-    policy = trainable(reference)
+    policy = trainable(reference) if lora is None else adapted_beside(reference, lora, course.seed)
+    linear.tune(policy)
     head = nn.Linear(reference.config.d_model, 1)
     nn.init.zeros_(head.weight)
     nn.init.zeros_(head.bias)
+    whole_rate = course.learning_rate / (1.0 if lora is None else ADAPTED_RATE)  # the head has no adapters
     groups = [
-        {"params": list(policy.parameters()), "lr": course.learning_rate},
-        {"params": list(head.parameters()), "lr": course.learning_rate * _HEAD_RATE},
+        {"params": learned(policy), "lr": course.learning_rate},
+        {"params": list(head.parameters()), "lr": whole_rate * _HEAD_RATE},
     ]
     optimizer = torch.optim.Adam(groups, betas=_BETAS, fused=True)
     return Learner(policy, reference, head, optimizer, course.coefficient)
@@ -65,7 +73,6 @@ def trainable(model: Transformer) -> Transformer:
     copy = build(model.config, {name: tensor.detach().clone() for name, tensor in model.state_dict().items()})
     for parameter in copy.parameters():
         parameter.requires_grad_(True)
-    linear.tune(copy)
     return copy
 
 

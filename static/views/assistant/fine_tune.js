@@ -2,6 +2,7 @@
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { isDark, onTheme } from "../../page/theme.js";
+import { clock, offers, problemLine, runButtons } from "../../parts/run.js";
 import { keepPage } from "../training/runs.js";
 import { chart, HUES, line, smooth, thin } from "../training/training_charts.js";
 import { paintLosses } from "./losses.js";
@@ -40,11 +41,6 @@ define("tuninglesson", (root, props, trigger) => {
   };
   return take;
 });
-
-const clock = (seconds) => {
-  const whole = Math.max(0, Math.round(seconds));
-  return `${Math.floor(whole / 60)}:${String(whole % 60).padStart(2, "0")}`;
-};
 
 function curves(words) {
   const loss = chart(words, words.loss_title, words.loss_about, "fine-tuning-loss");
@@ -134,11 +130,11 @@ function moments(words, ramps) {
     const body = el("tbody");
     (shown.questions ?? []).forEach(([prompt, wanted], n) => {
       const line = el("tr"),
-        written = after.answers[n]?.[+way.value] ?? "";
+        [first, written] = [before, after].map(({ answers }) => answers[n]?.[+way.value] ?? "");
       line.append(
         cell("th", prompt),
-        cell("td", before.answers[n]?.[+way.value] ?? "", "pg-soft"),
-        cell("td", written, written === wanted ? "pg-right" : ""),
+        cell("td", first || words.nothing, "pg-soft"),
+        cell("td", written || words.nothing, written === wanted ? "pg-right" : written ? "" : "pg-soft"),
         cell("td", wanted, "pg-soft"),
       );
       body.append(line);
@@ -163,30 +159,13 @@ define("tuning", (root) => {
     body = el("div", "pg-tune-body");
   root.append(buttons, status, body);
   let words = null,
-    painted = "",
     parts = [];
   const active = () => [...runs.values()].find((run) => !run.over);
-  const button = (name, enabled, act, primary = false) => {
-    const node = el("button", `pg-button${primary ? " pg-primary" : ""}`, words[name], { type: "button" });
-    node.disabled = !enabled;
-    node.onclick = act;
-    return node;
-  };
-  // Painted anew only where they change: a button that is replaced loses the focus, and a click that is under way.
-  const paintButtons = () => {
-    const going = active(),
-      looks = `${going?.id} ${going?.state}`;
-    if (looks === painted) return;
-    painted = looks;
-    const ask = (event) => () => send(event, { run: going.id });
-    buttons.replaceChildren(
-      button("start", !going, () => send("start", {}), true),
-      going?.state === "paused"
-        ? button("resume", true, ask("resume"))
-        : button("pause", going?.state === "running", ask("pause")),
-      button("stop", Boolean(going) && going.state !== "starting", ask("stop")),
-    );
-  };
+  const paintButtons = runButtons(
+    buttons,
+    () => send("start", {}),
+    (event, value) => send(event, value),
+  );
   const progress = (run) => {
     const done = run.reports.at(-1)?.[0] ?? 0,
       told = [fill(words.step, { step: done, steps: run.steps })];
@@ -197,11 +176,7 @@ define("tuning", (root) => {
   const paintStatus = () => {
     const run = runs.get(current);
     status.replaceChildren();
-    if (problem) {
-      const alert = el("p", "pg-train-error", "", { role: "alert" });
-      alert.append(el("strong", "", problem.text), ` ${problem.hint ?? ""}`);
-      status.append(alert);
-    }
+    if (problem) status.append(problemLine(problem));
     if (!run) {
       status.append(el("p", "pg-empty", words.empty));
       return;
@@ -225,20 +200,13 @@ define("tuning", (root) => {
     );
     status.append(bar, text);
     if (run.facts) status.append(el("p", "pg-about", run.facts));
-    if (run.over && run.model_id) {
-      const row = el("div", "pg-buttons");
-      row.append(
-        button("open", true, () => send("open", { run: run.id })),
-        el("a", "pg-button", words.download, { href: run.download, download: "" }),
-        el("span", "pg-muted", words.picker_note),
-      );
-      status.append(row);
-    }
+    const row = offers(words, run, () => send("open", { run: run.id }));
+    if (row) status.append(row);
   };
   const paint = () => {
     if (!words) return;
     if (!status.contains(document.activeElement) || !document.activeElement.matches("select")) paintStatus();
-    paintButtons();
+    paintButtons(words, active());
     const run = runs.get(current);
     body.hidden = !run?.snapshots.length;
     if (!body.hidden) parts.forEach((part) => part.draw(run));
@@ -256,7 +224,6 @@ define("tuning", (root) => {
     words = next.words;
     parts = [curves(words), moments(words, next.ramps)];
     body.replaceChildren(...parts.map((part) => part.node));
-    painted = "";
     paint();
   };
 });

@@ -210,7 +210,7 @@ define("preferences", (root) => {
       made = el("tr");
     const text = (key) => {
       const cell = el("td"),
-        field = el("textarea", "", "", { rows: 2, "aria-label": words[key], maxlength: payload.longest });
+        field = el("textarea", "", "", { rows: 3, "aria-label": words[key], maxlength: payload.longest });
       field.value = pair[key];
       field.onchange = () => {
         const other = pair[key === "chosen" ? "rejected" : "chosen"];

@@ -1,30 +1,37 @@
 // Reinforcement: the buttons of a run, where it stands, and the pictures that the server draws of it.
 //
 // payload of "reinforcement": { words }
-// payload of the channel "practice": { run, state, over, name, done, steps, line [texts], model_id, download,
-//   error { text, hint }, parts [{ name, kind, payload }] }: the run as it is now; without parts where none changed
+// payload of the channel "practice": { run, state, over, name, done, steps, line [texts], facts, model_id, download,
+//   from_report, reports, from_snapshot, snapshots, error { text, hint }, parts [{ name, kind, payload }] }: the run as
+//   it is now; without parts where none changed. Where one was missed, the whole is requested.
 import { el, fill } from "../../page/dom.js";
 import { define, mountPart } from "../../page/mount.js";
+import { offers, problemLine, runButtons } from "../../parts/run.js";
 import { listed } from "./pairs.js";
+import { joined } from "./pieces.js";
 
 const lab = { run: null, error: null, send: () => {}, told: () => {} };
 
 define("practice", (root, props, trigger) => {
-  lab.send = (event) => {
-    props.value = { run: lab.run?.run ?? "", pairs: event === "start" ? listed() : [] };
+  lab.send = (event, value) => {
+    props.value = value ?? {};
     trigger(event, { index: 0, value: event });
   };
   return (piece) => {
     if (!piece) return;
     lab.error = piece.error ?? null;
-    if (piece.run) lab.run = piece;
+    const run = piece.run ? joined(lab.run, piece) : lab.run;
+    if (piece.run && !run) {
+      lab.send("again", { run: piece.run, reports: 0, snapshots: 0 });
+      return;
+    }
+    lab.run = run;
     lab.told();
   };
 });
 
 define("reinforcement", (root) => {
   let words = null,
-    painted = "",
     asked = false; // started, and not heard of yet
   const buttons = el("div", "pg-buttons"),
     status = el("div", "pg-train-status", "", { "aria-live": "polite" }),
@@ -32,41 +39,17 @@ define("reinforcement", (root) => {
   const parts = new Map(); // by name, what mountPart returns
   root.append(buttons, status, pictures);
 
-  const button = (name, enabled, act, primary = false) => {
-    const node = el("button", `pg-button${primary ? " pg-primary" : ""}`, words[name], { type: "button" });
-    node.disabled = !enabled;
-    node.onclick = act;
-    return node;
+  const begin = () => {
+    asked = true;
+    lab.error = null;
+    lab.send("start", { pairs: listed() });
+    paint();
   };
-  // Painted anew only where they change: a button that is replaced loses the focus.
-  const paintButtons = () => {
-    const going = lab.run && !lab.run.over ? lab.run : null,
-      looks = `${going?.run} ${going?.state} ${asked}`;
-    if (looks === painted) return;
-    painted = looks;
-    const send = (event) => () => lab.send(event);
-    const begin = () => {
-      asked = true;
-      lab.error = null;
-      lab.send("start");
-      paint();
-    };
-    buttons.replaceChildren(
-      button("start", !going && !asked, begin, true),
-      going?.state === "paused"
-        ? button("resume", true, send("resume"))
-        : button("pause", going?.state === "running", send("pause")),
-      button("stop", Boolean(going) && going.state !== "starting", send("stop")),
-    );
-  };
+  const paintButtons = runButtons(buttons, begin, (event, value) => lab.send(event, value));
   const paintStatus = () => {
     const { run } = lab;
     status.replaceChildren();
-    if (lab.error) {
-      const alert = el("p", "pg-train-error", "", { role: "alert" });
-      alert.append(el("strong", "", lab.error.text), ` ${lab.error.hint ?? ""}`);
-      status.append(alert);
-    }
+    if (lab.error) status.append(problemLine(lab.error));
     if (!run) {
       status.append(el("p", "pg-empty", asked ? words.state_starting : words.empty));
       return;
@@ -80,14 +63,9 @@ define("reinforcement", (root) => {
       ...run.line.map((text) => el("span", "", text)),
     );
     status.append(bar, line);
-    if (!run.over || !run.model_id) return;
-    const row = el("div", "pg-buttons");
-    row.append(
-      button("open", true, () => lab.send("open")),
-      el("a", "pg-button", words.download, { href: run.download, download: "" }),
-      el("span", "pg-muted", words.picker_note),
-    );
-    status.append(row);
+    if (run.facts) status.append(el("p", "pg-about", run.facts));
+    const row = offers(words, run, () => lab.send("open", { run: run.id }));
+    if (row) status.append(row);
   };
   const paintParts = (shown) => {
     for (const { name, kind, payload } of shown) {
@@ -111,7 +89,7 @@ define("reinforcement", (root) => {
   const paint = () => {
     if (!words) return;
     paintStatus();
-    paintButtons();
+    paintButtons(words, lab.run && !lab.run.over ? lab.run : null, asked);
   };
   lab.told = () => {
     asked = false;
@@ -120,7 +98,6 @@ define("reinforcement", (root) => {
   };
   return (payload) => {
     words = payload.words;
-    painted = "";
     paint();
   };
 });

@@ -2,6 +2,7 @@
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { pickHead } from "../../page/selection.js";
+import { clock, offers, problemLine, runButtons } from "../../parts/run.js";
 import { changed, choose, lab, runs } from "./runs.js";
 import { trainingCharts } from "./training_charts.js";
 import { trainingReplay } from "./training_replay.js";
@@ -128,11 +129,6 @@ const values = (node) =>
 
 // --- the run -----------------------------------------------------------------------------------------
 
-function clock(seconds) {
-  const whole = Math.max(0, Math.round(seconds));
-  return `${Math.floor(whole / 60)}:${String(whole % 60).padStart(2, "0")}`;
-}
-
 function progress(run, words) {
   const done = run.reports.at(-1)?.[0] ?? 0,
     last = run.snapshots.at(-1);
@@ -151,8 +147,7 @@ function progress(run, words) {
 
 define("training", (root) => {
   let payload = null,
-    settings = null,
-    painted = "";
+    settings = null;
   const side = el("div", "pg-train-side"),
     view = el("div", "pg-train-view");
   const buttons = el("div", "pg-buttons"),
@@ -164,43 +159,15 @@ define("training", (root) => {
   let draw = () => {};
 
   const active = () => [...runs.values()].find((run) => !run.over);
-  const button = (name, enabled, act, primary = false) => {
-    const node = el("button", `pg-button${primary ? " pg-primary" : ""}`, payload.words[name], { type: "button" });
-    node.disabled = !enabled;
-    node.onclick = act;
-    return node;
+  const begin = () => {
+    if (settings.reportValidity()) lab.send("start", values(settings));
   };
-  // Painted anew only where they change: a button that is replaced loses the focus, and a click that is under way.
-  const paintButtons = () => {
-    const going = active(),
-      looks = `${going?.id} ${going?.state}`;
-    if (looks === painted) return;
-    painted = looks;
-    const wait = (event) => () => lab.send(event, { run: going.id });
-    buttons.replaceChildren(
-      button(
-        "start",
-        !going,
-        () => {
-          if (settings.reportValidity()) lab.send("start", values(settings));
-        },
-        true,
-      ),
-      going?.state === "paused"
-        ? button("resume", true, wait("resume"))
-        : button("pause", going?.state === "running", wait("pause")),
-      button("stop", Boolean(going) && going.state !== "starting", wait("stop")),
-    );
-  };
+  const paintButtons = runButtons(buttons, begin, (event, value) => lab.send(event, value));
   const paintStatus = () => {
     const { words } = payload,
       run = runs.get(lab.current);
     status.replaceChildren();
-    if (lab.error) {
-      const alert = el("p", "pg-train-error", "", { role: "alert" });
-      alert.append(el("strong", "", lab.error.text), ` ${lab.error.hint ?? ""}`);
-      status.append(alert);
-    }
+    if (lab.error) status.append(problemLine(lab.error));
     if (!run) {
       status.append(el("p", "pg-empty", words.empty));
       return;
@@ -214,16 +181,8 @@ define("training", (root) => {
       ...progress(run, words).map((part) => el("span", "", part)),
     );
     status.append(picker(), bar, line);
-    if (run.over && run.model_id) {
-      const row = el("div", "pg-buttons");
-      const link = el("a", "pg-button", words.download, { href: run.download, download: "" });
-      row.append(
-        button("open", true, () => open(run)),
-        link,
-        el("span", "pg-muted", words.picker_note),
-      );
-      status.append(row);
-    }
+    const row = offers(words, run, () => open(run));
+    if (row) status.append(row);
   };
   // The trained model in the attention tab, at the head of the replay.
   const open = (run) => {
@@ -252,7 +211,7 @@ define("training", (root) => {
   const paint = (what) => {
     if (!payload) return;
     if (!status.contains(document.activeElement) || what === "choice") paintStatus();
-    paintButtons();
+    paintButtons(payload.words, active());
     draw(what);
   };
   // On a slow machine news are drawn less often, so that the page stays free for twice as long as a drawing takes.
@@ -282,7 +241,6 @@ define("training", (root) => {
     side.replaceChildren(settings, buttons);
     const parts = [trainingCharts(charts, next), trainingReplay(replay, next)];
     draw = (what) => parts.forEach((part) => part(what));
-    painted = "";
     paint("choice");
   };
 });

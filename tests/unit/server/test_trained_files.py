@@ -44,7 +44,7 @@ def assert_model_files(content: bytes, run, folder: Path) -> None:
 
 def test_the_archive_holds_the_model(playground, tmp_path):
     run = finish(playground.workshop)
-    assert_model_files(archive(run), run, tmp_path)
+    assert_model_files(archive(run.folder), run, tmp_path)
 
 
 @pytest.mark.parametrize("mixer", ["sliding_window", "linear", "delta", "hybrid"])
@@ -52,7 +52,7 @@ def test_a_model_of_another_mixer_is_trained_saved_and_opened(playground, tmp_pa
     """A window, the two kinds of matrix state, and Mamba beside softmax: what was replayed is what the file gives."""
     run = finish(playground.workshop, mixer=mixer, layers=2, window=3, task="text", text=TALE, vocabulary=270)
     assert run.state == "done" and run.failure is None
-    assert_model_files(archive(run), run, tmp_path)
+    assert_model_files(archive(run.folder), run, tmp_path)
     opened = playground.opened(run.model_id)
     assert opened.config.mixers == (("mamba", "softmax") if mixer == "hybrid" else (mixer,) * 2)
     trace, last = opened.trace(list(run.started.ids)), run.snapshots[-1]

@@ -18,7 +18,7 @@ from model.training.job import Job, Limits
 from tests.support.helpers import assert_close
 from tests.support.rehearsal import LONG, TALE, finish, in_threads, quick, until
 from viz.server import training_process
-from viz.server.training_process import KEPT, Failed, LiveRun, Workshop, label
+from viz.server.training_process import CUT_SHORT, KEPT, Failed, LiveRun, Workshop, label
 
 # --- one run at a time, in threads ---
 
@@ -232,7 +232,8 @@ def test_a_process_that_is_killed_has_failed_and_one_that_is_left_is_killed(real
     until(lambda: run.reports)
     os.kill(run.process.pid, signal.SIGKILL)
     until(lambda: run.over)
-    assert run.state == "failed" and run.failure.what == "" and real.find(run.model_id) is None
+    assert run.state == "failed" and run.failure.what == CUT_SHORT
+    assert (real.find(run.model_id) is not None) == bool(run.kept)
     run = real.start("other", quick(**LONG))
     until(lambda: run.reports)
     real.leave("other")

@@ -12,7 +12,7 @@ from model.training.lesson import Finished
 from model.training.loop import Report
 from tests.support.rehearsal import LONG, quick, until
 from viz.server import training_process
-from viz.server.training_process import Failed, LiveRun, work
+from viz.server.training_process import Failed, Kept, LiveRun, work
 
 FILES = {"config.json", "model.safetensors", "tokenizer.json"}
 
@@ -38,7 +38,7 @@ class Wire:
 
     @property
     def said(self) -> list[str]:
-        return [f"{type(m).__name__[0]}{getattr(m, 'step', '')}" for m in self.sent]
+        return [f"{type(m).__name__[0]}{getattr(m, 'step', '')}" for m in self.sent if not isinstance(m, Kept)]
 
 
 def teach(folder, answers=lambda message: (), **changes) -> Wire:

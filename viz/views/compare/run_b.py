@@ -12,6 +12,7 @@ from viz.seam.prompt import Prompt, python_of, with_text
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings, choice, number
 from viz.seam.view import Asking, Measure, Payload, Seen
+from viz.server.training_process import PREFIX
 from viz.views.compare.alignment import Alignment, align
 from viz.words import Words
 
@@ -94,13 +95,14 @@ def suggestion(prompt: str) -> str:
 
 
 def models_ready(scene: Scene) -> dict[str, str]:
-    """id -> label of the other models that need no download."""
+    """id -> label of the other models that need no download, and of those that the visitor trained."""
     playground = scene.playground
     local, here = playground.options.local, available()
     return {
         model_id: label
-        for label, model_id in playground.choices()
-        if model_id != scene.model.id and (model_id in here or (local and model_id == local.model_id))
+        for label, model_id in playground.choices(scene.visitor)
+        if model_id != scene.model.id
+        and (model_id in here or model_id.startswith(PREFIX) or (local and model_id == local.model_id))
     }
 
 
@@ -228,7 +230,7 @@ def _other(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Othe
 
 
 MEASURES = (
-    Measure("models", _models, ("model", "built_in"), locks=False, keep=False),
+    Measure("models", _models, ("model", "built_in", "trained"), locks=False, keep=False),
     Measure("vocabulary", _one_vocabulary, ("model",), ("run_b",), locks=False, question=_model_only, owner=_OWNER),
     Measure("other", _other, ("run",), ("run_b",), locks=False, question=whole, uses=("vocabulary",), owner=_OWNER),
 )

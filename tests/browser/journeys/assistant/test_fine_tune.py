@@ -4,11 +4,6 @@ import json
 
 import pytest
 
-from model.gpt.config import ModelConfig
-from model.gpt.transformer import Transformer
-from model.loading.checkpoint import save_folder
-from model.training import data
-from tests.support import visitor
 from tests.support.visitor import expect
 
 pytestmark = pytest.mark.browser
@@ -18,19 +13,13 @@ HOSTILE = "<img src=x onerror=alert(1)> \u202e {input}"
 
 
 @pytest.fixture(scope="module")
-def app_url(start_app, tmp_path_factory):
+def app_url(tiny_app):
     """An app whose first model is tiny."""
-    folder = tmp_path_factory.mktemp("tiny")
-    vocabulary = data.train_vocabulary(["The cat sat on the mat because it was tired."], 270)
-    (folder / "tokenizer.json").write_text(vocabulary, encoding="utf-8")
-    size = data.read_vocabulary(vocabulary).vocab_size
-    save_folder(folder, Transformer(ModelConfig(vocab_size=size, n_ctx=256, n_layer=1, d_model=16, n_head=2)))
-    return start_app("--offline", "--model", str(folder))
+    return tiny_app
 
 
 def test_own_examples_are_learned_and_the_model_joins_the_picker(open_page):
-    page = open_page("")
-    visitor.open_tab(page, "Assistant")
+    page = open_page("#tab=assistant", ready="#pg-fine_tune_form [data-name=set]")
     form, lab = page.locator("#pg-fine_tune_form"), page.locator("#pg-fine_tune_lab")
     expect(page.locator("#pg-fine_tune_masked .pg-loss-masked").first).to_be_visible(timeout=SOON)
     form.locator("[data-name=set] select").select_option("own")
@@ -51,6 +40,8 @@ def test_own_examples_are_learned_and_the_model_joins_the_picker(open_page):
     expect(lab.locator(".pg-tune-moments .pg-loss-scored").first).to_be_visible()
     expect(lab.locator(".pg-tune-curves .main-svg").first).to_be_visible(timeout=SOON)
     expect(lab.get_by_role("link", name="Download the model")).to_be_visible()
+    expect(lab.get_by_role("link", name="Download the adapter")).to_be_visible()
+    expect(lab.get_by_role("button", name="Compare with the model before")).to_be_visible()
     lab.get_by_role("button", name="Open in the attention view").click()
     expect(page.locator("#pg-map_plot [data-run]").first).to_be_visible(timeout=SOON)
     expect(page.locator("[aria-current=page]")).to_have_text("Attention")

@@ -9,10 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from model.gpt.config import ModelConfig
-from model.gpt.transformer import Transformer
-from model.loading.checkpoint import save_folder
-from model.training import data
 from tests.support import visitor
 from tests.support.visitor import expect, too_late
 
@@ -26,14 +22,9 @@ ROUNDING = 2e-5  # 16-bit fixed point and two ways of multiplying float32
 
 
 @pytest.fixture(scope="module")
-def app_url(start_app, tmp_path_factory):
-    """An app whose first model is tiny: here it only stands beside the ones that are trained."""
-    folder = tmp_path_factory.mktemp("tiny")
-    vocabulary = data.train_vocabulary(["The cat sat on the mat because it was tired."], 270)
-    (folder / "tokenizer.json").write_text(vocabulary, encoding="utf-8")
-    size = data.read_vocabulary(vocabulary).vocab_size
-    save_folder(folder, Transformer(ModelConfig(vocab_size=size, n_ctx=256, n_layer=1, d_model=16, n_head=2)))
-    return start_app("--offline", "--model", str(folder))
+def app_url(tiny_app):
+    """An app whose first model is tiny."""
+    return tiny_app
 
 
 def open_tab(page, name="Training"):

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors import safe_open
 
 from model.alignment import instructions
 from model.api import load_model
@@ -356,31 +355,6 @@ def test_tune_teaches_a_trained_model_its_examples(texts, tmp_path):
     assert call(*tuned, "--steps", 31, "--weight-decay", 0.7, "--resume") == 0
     state = torch.load(out / "checkpoint.pt", weights_only=True)
     assert (state["step"], state["optimizer"]["param_groups"][0]["weight_decay"]) == (31, 0.7)
-
-
-def test_tune_with_adapters_writes_a_merged_model_and_the_adapters(texts, tmp_path, capsys):
-    examples = [{"instruction": f"Say {word}.", "output": word} for word in ("fox", "hen", "barn", "tree")]
-    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, examples)))
-    (tmp_path / "t.txt").write_text("Q {instruction}[[ on {input}]] A")
-    base, out = tmp_path / "base", tmp_path / "tuned"
-    more = ["--length", 64, "--learning-rate", 0.01, "--warmup", 0]
-    start = ["--mix", "tales=1", "--out", base, "--steps", 2, "--batch", 4, "--config", TINY, *more]
-    assert call("train", "--data", texts / "data", *start) == 0
-    tuned = ["tune", "--model", base, "--examples", tmp_path / "a.jsonl", "--out", out, "--batch", 4, *more]
-    adapters = ["--lora", 3, "--lora-alpha", 6, "--lora-matrices", "all", "--template", tmp_path / "t.txt"]
-    assert call(*tuned, *adapters, "--steps", 8, "--held-out", 0.25) == 0
-    learned = safe_open(out / "adapters.safetensors", "np")
-    assert learned.metadata() == {"rank": "3", "alpha": "6.0", "matrices": "all"}
-    count = sum(int(np.prod(learned.get_slice(name).get_shape())) for name in learned.keys())  # noqa: SIM118
-    assert f"{count:,} parameters are trained" in capsys.readouterr().out
-    before, after = (load_model(str(folder)).model.state_dict() for folder in (base, out))
-    changed = {name for name, value in before.items() if not torch.equal(value, after[name])}
-    assert changed and all(name.split(".")[-2] in ("q", "k", "v", "o", "up", "down", "gate") for name in changed)
-    a, b = (learned.get_tensor(f"blocks.0.attn.q.{which}") for which in "ab")
-    update = after["blocks.0.attn.q.weight"] - before["blocks.0.attn.q.weight"]
-    np.testing.assert_allclose(update.numpy(), 2 * b @ a, atol=1e-6)
-    assert call(*tuned, *adapters, "--steps", 8) == 2  # the folder holds a run
-    assert call(*tuned, *adapters, "--steps", 8, "--resume") == 2
 
 
 # --- tasks ---

@@ -4,15 +4,13 @@ import dataclasses
 import math
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.errors import InputError
 from model.training import job as training
-from model.training import loop
-from model.training.job import RUN_MIXERS, Job, Limits, begin, check, job_of, snapshot_steps
-from model.training.loop import Recipe, Report
+from model.training.job import RUN_MIXERS, Job, Limits, check, job_of
+from model.training.loop import Recipe
 
 LIMITS = Limits()
 SMALL = {"layers": 1, "heads": 2, "width": 16, "length": 16, "batch": 4, "steps": 2, "warmup": 1}
@@ -396,54 +394,3 @@ def test_whatever_a_page_sends_is_a_job_within_bounds_or_refused(value):
         assert error.what and error.hint and len(error.got) < 200
     else:
         assert shape.n_layer <= 6 and shape.d_model <= 256 and shape.n_ctx <= 256
-
-
-# --- the run ---
-
-
-def test_what_is_known_at_the_start():
-    run, dataset, started, probe = begin(job(layers=2, task="sort", length=12), LIMITS)
-    assert run.step == 0 and dataset.name == "sort"
-    c = run.model.config
-    assert (c.n_layer, c.n_head, c.d_model, c.n_ctx, c.vocab_size) == (2, 2, 16, 12, 28)
-    found = (started.vocab_size, started.n_layer, started.n_head, started.length, started.ids)
-    assert found == (28, 2, 2, 12, tuple(probe.tolist()))
-    block = 4 * (16 * 16 + 16) + (16 * 64 + 64) + (64 * 16 + 16) + 2 * 32  # attention, MLP, norms
-    assert started.n_params == 28 * 16 + 12 * 16 + 2 * block + 32
-    assert started.seconds > 0
-    again = begin(job(layers=2, task="sort", length=12), LIMITS)[0]
-    assert all(torch.equal(a, b) for a, b in zip(run.model.parameters(), again.model.parameters(), strict=True))
-
-
-def test_begin_looks_at_the_bounds():
-    with pytest.raises(InputError, match="layers: 7"):
-        begin(job(layers=7), LIMITS)
-
-
-def kinds(asked: Job) -> list[str]:
-    run, dataset, _, probe = begin(asked, LIMITS)
-    return [f"{type(m).__name__[0]}{m.step}" for m in training.lesson(run, dataset, asked, probe)]
-
-
-def test_messages_come_in_order(monkeypatch):
-    assert kinds(job(steps=3)) == ["S0", "R1", "S1", "R2", "S2", "R3", "S3"]
-    monkeypatch.setattr(training, "SNAPSHOTS", 2)
-    assert kinds(job(steps=5)) == ["S0", "R1", "R2", "S2", "R3", "R4", "S4", "R5", "S5"]
-
-
-@pytest.mark.parametrize(
-    ("steps", "every"), [(1, 1), (60, 1), (89, 1), (90, 2), (131, 2), (600, 10), (601, 10), (20_000, 333)]
-)
-def test_snapshots_are_evenly_spread_and_the_last_step_has_one(steps, every):
-    assert snapshot_steps(steps) == {*range(every, steps + 1, every), steps}
-    assert len(snapshot_steps(steps)) <= 90
-
-
-def test_looking_changes_nothing_of_the_training():
-    asked = job(steps=4, layers=2)
-    watched, dataset, _, probe = begin(asked, LIMITS)
-    reports = [m for m in training.lesson(watched, dataset, asked, probe) if isinstance(m, Report)]
-    alone, dataset, _, _ = begin(asked, LIMITS)
-    plain = [*loop.steps(alone, asked.recipe, dataset.train)]
-    assert [r.loss for r in reports] == [r.loss for r in plain]
-    assert all(torch.equal(a, b) for a, b in zip(watched.model.parameters(), alone.model.parameters(), strict=True))

@@ -1,11 +1,17 @@
 """The view Reinforce without a browser: its form as a run, the pictures of a run, and what a visitor may do with it."""
 
+import io
 import math
+import zipfile
 
 import numpy as np
 import pytest
 import torch
+from starlette.applications import Starlette
+from starlette.routing import Route
+from starlette.testclient import TestClient
 
+from model.alignment.lora import Lora
 from model.alignment.reinforcement.course import DEFAULTS, METHODS
 from model.alignment.reinforcement.job import reward_of
 from model.alignment.reinforcement.texts import Answers
@@ -18,6 +24,7 @@ from viz.seam import live_runs
 from viz.seam.playground import Options, Playground
 from viz.seam.prompt import Prompt
 from viz.seam.view import Models, Open, Visit
+from viz.server.serve import trained_archive
 from viz.views.assistant.reinforcement.figures import Path, curves_figure, tokens_figure, tradeoff_figure
 from viz.views.assistant.reinforcement.pieces import KEPT, Histories, piece
 from viz.views.assistant.reinforcement.view import PRACTICE, job_of
@@ -93,6 +100,13 @@ def test_a_run_is_followed_from_its_start_to_its_model(playground):
     shown = {part["name"]: part for each in pieces for part in each.get("parts", ())}
     assert set(shown) == {"curves", "watched", "tradeoff", "heads", "tokens", "texts"}
     (run,) = playground.workshop.of("me")
+    assert last["before"] == {"model": "tinygpt", "prompt": run.tokenizer.decode(run.started.probe)}
+    again = PRACTICE.events["again"].handle
+    (lacking,) = again(visit(playground, state=state), {"run": run.id, "reports": 2, "snapshots": 1})
+    assert (lacking["reports"], lacking["from_report"], lacking["snapshots"]) == ([2], 2, [1, 2])
+    (entire,) = again(visit(playground, state=state), {"run": run.id, "reports": 0, "snapshots": 0})
+    assert entire["reports"] == [0, 1, 2] and len(entire["parts"]) == 6
+    assert list(again(visit(playground, owner="you"), {"run": run.id})) == []
     whole = {part["name"]: part["payload"] for part in piece(run, "en", (0, 0), state, "me")["parts"]}
     assert list(whole) == ["curves", "watched", "tradeoff", "heads", "tokens", "texts"]
     reward = whole["curves"]["figure"].data[-1]  # of the last panel
@@ -105,9 +119,27 @@ def test_a_run_is_followed_from_its_start_to_its_model(playground):
     assert np.array(heads).shape == (8, 8) and np.array(heads).max() > 0
     assert run.model_id in [model_id for _, model_id in playground.choices("me")]
     (opened,) = PRACTICE.events["open"].handle(visit(playground), {"run": run.id})
-    assert isinstance(opened, Open) and opened.tab == "compare" and opened.prompt.startswith("Once upon a time")
+    assert isinstance(opened, Open) and opened.tab == "attention" and opened.prompt.startswith("Once upon a time")
     with pytest.raises(InputError):
         next(PRACTICE.events["open"].handle(visit(playground, owner="you"), {"run": run.id}))
+
+
+def test_adapters_are_chosen_in_the_form_and_can_be_fetched(playground):
+    """Their learning rate is ten times that of all weights; the name says that it is LoRA."""
+    job = job_of(visit(playground, {"weights": "lora", "rank": "4", "matrices": "all"}))
+    assert job.lora == Lora(4, 16.0, "all")
+    assert job.course.learning_rate == pytest.approx(10 * DEFAULTS["ppo"].learning_rate)
+    assert job_of(visit(playground, {"weights": "lora", "learning_rate": 0.5})).course.learning_rate == 0.5
+    told = [*PRACTICE.events["start"].handle(visit(playground, SMALL | {"weights": "lora", "rank": "1"}), {})]
+    last = told[-2]
+    assert last["state"] == "done" and last["name"].endswith("rate 0.002, LoRA r = 1")
+    assert "8,192 of 8,546,816 parameters learn" in last["facts"]
+    (run,) = playground.workshop.of("me")
+    assert last["adapter"] == f"playground/trained/{run.id}/adapter.zip"
+    client = TestClient(Starlette(routes=[Route("/{number}", trained_archive(playground, adapter=True))]))
+    with zipfile.ZipFile(io.BytesIO(client.get(f"/{run.id}").content)) as file:
+        assert sorted(file.namelist()) == ["adapter_config.json", "adapter_model.safetensors"]
+    assert client.get("/none").status_code == 404
 
 
 def test_best_of_n_leaves_nothing_in_the_picker(playground):

@@ -1,11 +1,14 @@
 """The events of the training tab without a browser: watching a run, whose run it is, opening its model, the tabs."""
 
+from types import SimpleNamespace
+
 import gradio as gr
 import pytest
 
 from model.training.job import Job
 from tests.support.rehearsal import LONG, SMALL, TALE, finish, in_threads, quick, until
 from tests.support.streams import ask, trigger, wired
+from viz.page.address import there
 from viz.page.parts import unpacked
 from viz.page.pipeline import PageRequest, payloads
 from viz.page.streams import answers
@@ -15,6 +18,7 @@ from viz.seam.playground import Options, Playground
 from viz.seam.prompt import Prompt
 from viz.seam.view import Models, Open, Visit
 from viz.views.attention import tab as attention
+from viz.views.compare.run_b import models_ready
 from viz.views.training import tab
 from viz.views.training.training import view as training
 from viz.views.training.training.view import LESSON, piece_payload
@@ -124,6 +128,19 @@ def test_the_picker_offers_a_visitor_the_own_models(playground):
     assert ids == [*(i for _, i in playground.choices()), mine.model_id]
     assert other.model_id in [i for _, i in playground.choices("other")] and failed.model_id not in ids
     assert playground.load(mine.model_id).label == "Repeated random sequence, 3 steps"
+
+
+def test_a_link_opens_a_trained_model_and_it_can_be_run_b_of_its_visitor_alone(playground):
+    run, going = finish(playground.workshop), playground.workshop.start("me", quick(**LONG))
+    assert there(playground, run.model_id) and not there(playground, going.model_id)
+    assert not there(playground, "trained:0")
+
+    def offered(visitor, model_id="tinygpt"):
+        return models_ready(SimpleNamespace(playground=playground, visitor=visitor, model=SimpleNamespace(id=model_id)))
+
+    assert run.model_id in offered("me") and going.model_id not in offered("me")
+    assert run.model_id not in offered("other") and run.model_id not in offered("me", run.model_id)
+    assert "tinygpt" in offered("me", run.model_id)
 
 
 # --- the channel ---

@@ -37,6 +37,12 @@ RANKS = ("1", "2", "4", "8", "16", "32")
 METHODS = ("lora", "full")
 _SMALL = Limits()
 
+
+def as_it_is(words: object, option: str) -> str:
+    """An option that is a number is its own label."""
+    return option
+
+
 SET = Choice("set", (*SETS, OWN))
 EXAMPLES = Text("examples", max_length=MOST_TEXT + 1, lines=6, when={"set": (OWN,)}, file=".jsonl,.json,.txt")
 TEMPLATE_TEXT = Text("template", TEMPLATE, max_length=1001, lines=3)
@@ -45,7 +51,7 @@ SETTINGS = (
     EXAMPLES,
     TEMPLATE_TEXT,
     Choice("method", METHODS),
-    Choice("rank", RANKS, default="8", when={"method": ("lora",)}, label=lambda words, option: option),
+    Choice("rank", RANKS, default="8", when={"method": ("lora",)}, label=as_it_is),
     Range("alpha", 1, 256, 1, 16, {"method": ("lora",)}, "number"),
     Choice("matrices", tuple(MATRICES), when={"method": ("lora",)}),
     Number("steps", 1, _SMALL.steps, default_recipe(True).steps),
@@ -212,6 +218,10 @@ def piece_payload(run: LiveRun, language: str, have: tuple[int, int]) -> Payload
         started = run.started
         piece |= {
             "example": tokens_payload([run.tokenizer.piece(n) for n in started.ids], started.prompt),
+            "before": {
+                "model": run.job.source.model_id,
+                "prompt": prompt_text(started.questions[0], run.job.template),
+            },
             "questions": [[prompt_text(each, run.job.template), each.output] for each in started.questions],
             "facts": here["facts"].format(
                 learned=f"{started.n_learned:,}",

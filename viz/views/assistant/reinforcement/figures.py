@@ -28,6 +28,7 @@ from viz.numbers import percent, signed
 from viz.theme import HUES, scales
 
 ROW, NARROW_ROW = 210, 200  # pixels of a row of panels
+NARROW_PLACES = 8  # of the map of tokens on a phone: the rest is reached by dragging its axis
 ROWS = 8  # tokens below each place of the map of tokens
 COLOURS = {
     "reward": BLUE,
@@ -142,13 +143,17 @@ def tokens_figure(
     bar = {"thickness": 10, "len": 1, "outlinewidth": 0, "tickformat": "+.2~g"}
     bar["title"] = {"text": plotly_text(words["ratio"]), "side": "right"}
     labels = {"type": "category", "tickvals": token_names(pieces), "ticktext": [tick_text(piece) for piece in pieces]}
+    wide, few = (
+        token_axis(words["token"], pieces, {**labels, "range": [-0.5, shown - 0.5]}, limit=T)
+        for shown in (T, min(T, NARROW_PLACES))
+    )
     return figure(
         [heat],
-        token_axis(words["token"], pieces, {**labels, "range": [-0.5, T - 0.5]}, limit=T),
+        wide,
         row_axis(names, names),
         height=360,
         narrow=360,
-        meta={"scales": scales("signed", "linear")},
+        meta={"scales": scales("signed", "linear"), "stacked": {"xaxis": few}},
         more={"coloraxis": {"cmin": -largest, "cmax": largest, "colorbar": bar}},
     )
 

@@ -10,8 +10,8 @@ from model.alignment.reinforcement.job import Practice
 from model.alignment.reinforcement.run import Report
 from viz.charts.layer_head_map import HeadWords
 from viz.labels import visible
-from viz.numbers import exact, number, signed, whole
-from viz.seam.live_runs import failure
+from viz.numbers import exact, number, percent, signed, whole
+from viz.seam.live_runs import about, failure
 from viz.seam.view import Payload
 from viz.server.training_process import LiveRun
 from viz.views.assistant.reinforcement.figures import Path, curves_figure, heads_figure, tokens_figure, tradeoff_figure
@@ -51,19 +51,16 @@ def piece(run: LiveRun, language: str, have: tuple[int, int], histories: Histori
     job: Practice = run.job
     reports: list[Report] = list(run.reports)
     looks: list[Look] = list(run.snapshots)
-    sent: Payload = {
-        "run": run.id,
-        "state": run.state,
-        "over": run.over,
+    sent: Payload = about(run, have) | {
         "name": _name(job, here),
         "done": len(reports),
-        "steps": job.course.steps + 1,
         "line": _line(run, here),
-        "model_id": run.model_id if run.left_a_model else "",
-        "download": f"playground/trained/{run.id}.zip",
         "reports": [report.step for report in reports[have[0] :]],
         "snapshots": [look.step for look in looks[have[1] :]],
     }
+    if run.started and run.tokenizer:
+        sent["before"] = {"model": job.base.model_id, "prompt": run.tokenizer.decode(run.started.probe)}
+        sent["facts"] = _facts(run, here)
     if run.state == "failed":
         sent["error"] = failure(run, language)
     if run.state == "diverged":
@@ -72,6 +69,13 @@ def piece(run: LiveRun, language: str, have: tuple[int, int], histories: Histori
         paths = histories.keep(session, run.id, _path(job, here, reports)) if reports else []
         sent["parts"] = _pictures(run, here, reports, looks, paths)
     return sent
+
+
+def _facts(run: LiveRun, here: Words) -> str:
+    """How much of the model learns; "" where nothing does."""
+    learned, whole_model = run.started.n_learned, run.started.n_params
+    values = {"learned": whole(learned), "params": whole(whole_model), "share": percent(learned / whole_model)}
+    return here["facts"].format(**values) if learned else ""
 
 
 def _path(job: Practice, here: Words, reports: Sequence[Report]) -> Path:
@@ -98,7 +102,8 @@ def _name(job: Practice, here: Words) -> str:
     course, method = job.course, here[f"method_{job.course.method}"]
     if course.method == "best_of_n":
         return method
-    return here["name"].format(method=method, beta=exact(course.coefficient), rate=exact(course.learning_rate))
+    name = here["name"].format(method=method, beta=exact(course.coefficient), rate=exact(course.learning_rate))
+    return name if job.lora is None else here["adapted"].format(name=name, rank=job.lora.rank)
 
 
 def _line(run: LiveRun, here: Words) -> list[str]:
@@ -109,7 +114,7 @@ def _line(run: LiveRun, here: Words) -> list[str]:
     found = last.measured
     names = {"reward": number(found.reward), "kl": number(found.kl), "perplexity": number(found.perplexity)}
     parts = [here["line"].format(**names)]
-    left = run.job.course.steps + 1 - len(run.reports)
+    left = run.kind.steps(run.job) - len(run.reports)
     if run.state == "running" and left > 0:
         parts.append(here["left"].format(seconds=whole(left * run.spent / max(len(run.reports), 1))))
     return parts

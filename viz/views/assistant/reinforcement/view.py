@@ -4,20 +4,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from model.alignment.lora import MATRICES, Lora
 from model.alignment.preferences import Pair, read_pairs
 from model.alignment.reinforcement.course import METHODS, MOST_NEW, MOST_SEED, MOST_STEPS, MOST_TEXTS, RATES
 from model.alignment.reinforcement.job import Practice, course_of, practice
 from model.alignment.reinforcement.presets import PRESETS
 from model.errors import InputError
 from model.training.job import Limits
-from viz.seam.live_runs import follow, own_run, wish
+from viz.seam.live_runs import Piece, follow, lacking, own_run, wish
 from viz.seam.scene import Scene
 from viz.seam.settings import Check, Choice, Range, Settings, Text, read_all
 from viz.seam.view import Event, Measure, Models, Open, Payload, Seen, Steady, Stream, View, Visit
-from viz.server.training_process import LiveRun
+from viz.views.assistant.fine_tune.view import RANKS, as_it_is
 from viz.views.assistant.preferences.view import read_listed
 from viz.views.assistant.reinforcement.pieces import Histories, piece
-from viz.words import Words, translate
+from viz.words import Words, section, translate
 
 _MANY = 200_000  # characters of pairs
 UNTOLD = -1  # what an empty field is read as
@@ -42,6 +43,9 @@ SETTINGS = (
     _blank("steps", 1, MOST_STEPS),
     Text("pairs", max_length=_MANY, lines=3, when={"method": ("dpo",)}),
     Check("more"),
+    Choice("weights", ("full", "lora"), when={"more": (True,)}),
+    Choice("rank", RANKS, default="8", when={"more": (True,), "weights": ("lora",)}, label=as_it_is),
+    Choice("matrices", tuple(MATRICES), when={"more": (True,), "weights": ("lora",)}),
     _blank("texts", 2, MOST_TEXTS, when={"more": (True,)}),
     _blank("group", 2, MOST_TEXTS, when={"more": (True,)}),
     _blank("new_tokens", 1, MOST_NEW, when={"more": (True,)}),
@@ -70,7 +74,8 @@ def live(seen: Seen) -> Payload:
 
 def first(here: Words) -> Payload:
     """The words alone."""
-    return {"words": here.within("live").plain()}
+    shared = {name: text for name, text in section(here.catalogue, "training.lab").items() if isinstance(text, str)}
+    return {"words": shared | here.within("live").plain()}
 
 
 # --- events ---
@@ -88,10 +93,11 @@ def job_of(visit: Visit, sent: object = None) -> Practice:
         pairs = read_pairs(chosen.pairs) if chosen.pairs.strip() else read_listed(sent)
     learned = chosen.preset == TRAINED_REWARD
     rules = "" if learned else chosen.rules.strip() or PRESETS[chosen.preset].rules
-    course = course_of(chosen.method, "" if learned else chosen.preset, changes)
+    lora = Lora(int(chosen.rank), matrices=chosen.matrices) if chosen.weights == "lora" else None
+    course = course_of(chosen.method, "" if learned else chosen.preset, changes, adapted=lora is not None)
     base, minutes = visit.playground.weights_of(visit.model_id), visit.playground.workshop.limits.minutes
     made = practice(base, course, rules, chosen.prompts, pairs, minutes)
-    return replace(made, reward=_reward_model(visit)) if learned else made
+    return replace(made, lora=lora, reward=_reward_model(visit) if learned else None)
 
 
 def _reward_model(visit: Visit) -> Path:
@@ -103,21 +109,27 @@ def _reward_model(visit: Visit) -> Path:
     return kept[-1].folder
 
 
+def piece_for(visit: Visit) -> Piece:
+    """What this visitor is sent of a run."""
+    return lambda run, language, have: piece(run, language, have, visit.state, visit.session)
+
+
 def start(visit: Visit, sent: object) -> Iterator[Payload | Models]:
     """Start a run and yield its state as it goes on. Closing the iterator stops the run."""
+    yield from follow(visit, job_of(visit, sent), piece_for(visit))
 
-    def told(run: LiveRun, language: str, have: tuple[int, int]) -> Payload:
-        return piece(run, language, have, visit.state, visit.session)
 
-    yield from follow(visit, job_of(visit, sent), told)
+def send_again(visit: Visit, sent: object) -> Iterator[Payload]:
+    """The parts that a page lacks of a run of its own."""
+    yield from lacking(visit, sent, Practice, piece_for(visit))
 
 
 def open_model(visit: Visit, sent: object) -> Iterator[Open]:
-    """Load the trained model and go where two runs are compared: its reference is what it was trained from."""
+    """Show the probe on the trained model."""
     run = own_run(visit, sent, Practice)
     if run is None or run.tokenizer is None or not run.left_a_model:
         raise InputError("This model is no longer here.", "", "Train it again.")
-    yield Open(run.model_id, run.tokenizer.decode(run.started.probe), "compare")
+    yield Open(run.model_id, run.tokenizer.decode(run.started.probe), "attention")
 
 
 def forget(histories: Histories, session: str) -> None:
@@ -133,6 +145,7 @@ PRACTICE = Stream(
         "pause": wish("pause", Practice),
         "resume": wish("resume", Practice),
         "stop": wish("stop", Practice),
+        "again": Event(send_again, concurrency=4),
         "open": Event(open_model, concurrency=4, page=True),
     },
     Histories,

@@ -2,17 +2,21 @@
 
 import dataclasses
 import json
+import math
 
 import pytest
 import torch
 
+from model.alignment.lora import MATRICES, Lora, learned
 from model.alignment.preferences import Pair
 from model.alignment.reinforcement import job as reinforcement
+from model.alignment.reinforcement import run
 from model.alignment.reinforcement.before_after import Look
 from model.alignment.reinforcement.job import Practice, begin, check, course_of, practice
 from model.alignment.reinforcement.presets import PRESETS, by_rules
 from model.alignment.reinforcement.run import Report
 from model.alignment.reinforcement.texts import Answers
+from model.api import load_resolved
 from model.errors import InputError
 from model.gpt.transformer import Transformer
 from model.loading.checkpoint import save_folder
@@ -69,10 +73,15 @@ def test_limits_of_the_server_are_kept(base):
     check(dataclasses.replace(job(base, "dpo"), rules=(), pairs=pairs), Limits())
 
 
-def test_a_model_too_large_is_refused(base, monkeypatch):
-    monkeypatch.setattr(reinforcement, "MOST_PARAMETERS", 1000)
-    with pytest.raises(InputError, match="too large"):
-        begin(job(base), Limits())
+def test_a_model_too_large_is_refused(base):
+    """All weights, adapters, and the best of n, which trains nothing, have bounds of their own."""
+    small, adapted = Limits(full_parameters=1000), dataclasses.replace(job(base), lora=Lora(2))
+    with pytest.raises(InputError, match=r"too large.*LoRA"):
+        begin(job(base), small)
+    with pytest.raises(InputError, match=r"too large.*smaller"):
+        begin(adapted, Limits(adapted_parameters=1000))
+    assert begin(adapted, small).started.n_learned == 1008
+    assert begin(job(base, "best_of_n"), small).started.n_learned == 0
 
 
 def test_a_lesson_looks_reports_and_leaves_a_model(base):
@@ -97,6 +106,51 @@ def test_a_lesson_that_goes_astray_ends_with_the_last_good_model(base):
     look = lesson.look()
     assert look.step < max(message.step for message in before if isinstance(message, Report)) + 1
     assert all(torch.isfinite(tensor).all() for tensor in lesson.model().state_dict().values())
+
+
+@pytest.mark.parametrize("lora", [None, Lora(2)], ids=["full", "lora"])
+@pytest.mark.parametrize("method", ["reinforce", "ppo", "grpo", "dpo"])
+def test_a_weight_that_is_no_number_ends_a_lesson_with_the_last_good_model(base, monkeypatch, method, lora):
+    """The second update leaves a NaN, which the look after it meets: what was before that update comes back."""
+    made = dataclasses.replace(job(base, method), lora=lora)
+    good = []
+
+    def broken(update):
+        def spoil(learner, *rest):
+            done = update(learner, *rest)
+            if learner.step == 1:
+                good.extend(kept.clone() for kept in learner.good)
+                with torch.no_grad():
+                    learned(learner.policy)[-1].fill_(math.nan)
+            return done
+
+        return spoil
+
+    monkeypatch.setattr(run, "dpo", broken(run.dpo))
+    for name, update in run.UPDATES.items():
+        monkeypatch.setitem(run.UPDATES, name, broken(update))
+    lesson = begin(made, Limits())
+    *before, last = lesson.messages
+    assert isinstance(last, Finished) and last.reason == DIVERGED
+    assert [message.step for message in before if isinstance(message, Report)] == [0, 1]
+    assert lesson.look().step == 1 and good
+    kept = lesson.model().state_dict()
+    assert all(torch.isfinite(tensor).all() for tensor in kept.values())
+    if lora is None:
+        names = [name for name, _ in lesson.model().named_parameters()]
+        assert all(torch.equal(kept[name], tensor) for name, tensor in zip(names, good, strict=True))
+
+
+def test_adapters_are_rewarded_and_leave_a_model(base):
+    made = dataclasses.replace(job(base, "reinforce", learning_rate=0.05), lora=Lora(2, matrices="all"))
+    lesson = begin(made, Limits())
+    reports = [message for message in lesson.messages if isinstance(message, Report)]
+    assert reports[0].measured.kl == pytest.approx(0, abs=1e-6) and reports[-1].measured.kl > 1e-3
+    assert 0 < lesson.started.n_learned < lesson.started.n_params / 2
+    before, after = load_resolved(base).model.state_dict(), lesson.model().state_dict()
+    assert before.keys() == after.keys()
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert changed and all(name.split(".")[-2] in MATRICES["all"] for name in changed)
 
 
 def test_pairs_of_a_person_are_learned_without_rules(base):

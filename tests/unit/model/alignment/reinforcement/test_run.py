@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from model.alignment.lora import Lora, learned, merged
 from model.alignment.reinforcement import learner as learning
 from model.alignment.reinforcement.before_after import look, probe_of
 from model.alignment.reinforcement.best_of_n import kl_bound
@@ -167,12 +168,12 @@ def test_weights_that_are_not_finite_are_taken_back(setting):
     run = steps(state, work, chosen)
     next(run)
     next(run)
-    good = {name: tensor.clone() for name, tensor in state.good.items()}
+    good = [tensor.clone() for tensor in state.good]
     with torch.no_grad():
         state.policy.blocks[0].mlp.up.weight[2, 2] = math.nan
     with pytest.raises(Astray, match="step 2"):
         next(run)
-    assert all(torch.equal(tensor, good[name]) for name, tensor in state.policy.state_dict().items())
+    assert all(map(torch.equal, learned(state.policy), good))
 
 
 def test_a_gradient_that_is_not_finite_changes_nothing(setting):
@@ -182,6 +183,41 @@ def test_a_gradient_that_is_not_finite_changes_nothing(setting):
     with pytest.raises(FloatingPointError):
         learning.descend(state, loss)
     assert torch.equal(state.policy.embed.weight, model.embed.weight)
+
+
+# --- adapters ---
+
+
+@pytest.mark.parametrize("method", ["reinforce", "ppo", "grpo", "dpo"])
+def test_of_adapters_only_they_change_and_the_reference_is_the_base(setting, method):
+    """The reference's log-probabilities stay those of the base; both models share the weights; merging is exact."""
+    model, work = setting
+    chosen = course(method, coefficient=0.01, learning_rate=0.005, steps=3)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    state = learning.start(model, chosen, Lora(4, matrices="all"))
+    texts, _ = write(model, work, chosen, 0)
+    plain = log_probs(model, texts, work.size).detach()
+    pairs = by_reward(model, work, chosen) if method == "dpo" else None
+    reports = list(steps(state, work, chosen, pairs))
+    assert abs(reports[0].measured.kl) < 1e-6 and reports[-1].measured.kl > 1e-4
+    assert torch.equal(log_probs(state.reference, texts, work.size), plain)
+    shared = {name.replace(".base.", "."): tensor for name, tensor in state.policy.state_dict().items()}
+    assert all(shared[name].data_ptr() == tensor.data_ptr() for name, tensor in model.state_dict().items())
+    assert all(torch.equal(model.state_dict()[name], tensor) for name, tensor in before.items())
+    with torch.no_grad():
+        exact = state.policy.double()
+        found, whole = (log_probs(each, texts, work.size) for each in (exact, merged(exact)))
+    assert (found - plain).abs().max() > 1e-3
+    assert_close(whole, found, 1e-9)
+
+
+def test_the_value_head_learns_at_the_same_rate_beside_adapters_and_beside_all_weights(setting):
+    """Adapters take ten times the rate of all weights; the head, which has none, always ten times that of these."""
+    model, _ = setting
+    whole = learning.start(model, course("ppo", learning_rate=1e-3)).optimizer.param_groups
+    adapted = learning.start(model, course("ppo", learning_rate=1e-2), Lora(2)).optimizer.param_groups
+    assert [group["lr"] for group in whole] == pytest.approx([1e-3, 1e-2])
+    assert [group["lr"] for group in adapted] == pytest.approx([1e-2, 1e-2])
 
 
 # --- pairs and choices ---
