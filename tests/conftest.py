@@ -42,7 +42,7 @@ def _place(nodeid: str) -> str:
 
 def _turn(nodeid: str) -> int:
     """When it is begun. Tests in browsers wait as often as they work: first all processes have one to drive (one begins
-    with the scripts' modules, which have a browser of their own), then they share what is left, the short files last."""
+    with the scripts' modules, which have a browser of their own), then they share what is left, short files last."""
     place = "js" if "/js/" in nodeid else _place(nodeid)
     late = "/unit/views/" in place or "/unit/server/" in place
     turns = {"js": 0, "browser smoke": 1, "browser": 2, "browser middle": 3, "browser late": 4}
