@@ -57,6 +57,7 @@ import "./views/assistant/reward_model.js";
 import "./views/checks/checks.js";
 import "./guide/glossary.js";
 import "./guide/tour.js";
+import "./guide/learn_item.js";
 import "./page/share.js";
 import "./page/log_out.js";
 import "./export/report.js";
