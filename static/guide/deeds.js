@@ -1,6 +1,7 @@
 // What a visitor does on the page, watched: what ticks a step of the tour or of a lesson off.
 //
-// done has one of: typed: true or a text; picks: "heads", "tokens" or "edits"; event: "click" or "input", with on:
+// done has one of: typed: true or a text; picks: "heads", "tokens" or "edits", with
+//   count: at least so many; event: "click" or "input", with on:
 //   selector; appears: selector; view: "tab.view"; changes: part, with to: { field: value }; finished: part of a job.
 // What the server sends is no deed: when the strip of what is picked or of the tokens has been drawn, it is only noted.
 import { mounted, onDrawn } from "../page/mount.js";
@@ -43,7 +44,6 @@ function note(watcher) {
     prompt: prompt(),
     there: there(done),
     values: values(done),
-    ended: ended(done),
   };
 }
 
@@ -71,7 +71,7 @@ function look() {
     if (done.typed && typed) told();
     else if (done.appears && !before.there && there(done)) told();
     else if (done.view && viewOpen(done.view)) told();
-    else if (done.finished && !before.ended && ended(done)) told();
+    else if (done.finished && ended(done)) told();
     else if (done.changes) {
       const value = mounted.get(done.changes)?.props.value;
       if (done.to ? fits(done.to, value) : values(done) !== before.values) told();
@@ -86,9 +86,11 @@ onSelect(() => {
   queueMicrotask(() => {
     if (!scheduled) return;
     scheduled = false;
-    for (const { done, before, told } of [...watchers])
-      if (done.picks && selection[done.picks].length && JSON.stringify(selection[done.picks]) !== before[done.picks])
-        told();
+    for (const { done, before, told } of [...watchers]) {
+      const now = done.picks && selection[done.picks],
+        count = done.count ?? 1;
+      if (now && now.length >= count && JSON.stringify(now) !== before[done.picks]) told();
+    }
   });
 });
 onDrawn((root) => {
@@ -96,9 +98,9 @@ onDrawn((root) => {
   if (part !== "selection" && part !== "tokens") return;
   scheduled = false;
   for (const watcher of watchers) {
-    const { prompt, there, values, ended } = watcher.before;
+    const { prompt, there, values } = watcher.before;
     note(watcher);
-    Object.assign(watcher.before, { prompt, there, values, ended });
+    Object.assign(watcher.before, { prompt, there, values });
   }
 });
 for (const kind of ["click", "input"]) {

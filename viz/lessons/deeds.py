@@ -10,17 +10,17 @@ from viz.views.tabs import TABS
 
 _TAB = {tab.key: tab for tab in TABS}
 PICKS = ("heads", "tokens", "edits")
-# What ticks an action off, each with the kind of what it is given; a step has one of them. `on` and `to` go with some.
+# What ticks an action off, each with the kind of what it is given; a step has one of them. `on`, `to` and `count` go with some.
 DONE: Mapping[str, tuple[type, ...]] = {
     "typed": (bool, str),  # the prompt is another one; or is this text
-    "picks": (str,),  # others of these are picked
+    "picks": (str,),  # others of these are picked; with `count`, so many
     "event": (str,),  # a click or an input on what `on` selects
     "appears": (str,),  # something is on the page that was not
     "view": (str,),  # "tab.view" is open
     "changes": (str,),  # the settings of a part are others; with `to`, these
     "finished": (str,),  # a part's job has ended well
 }
-_MORE = {"event": "on", "changes": "to"}
+_MORE: Mapping[str, tuple[str, type]] = {"event": ("on", str), "changes": ("to", dict), "picks": ("count", int)}
 _STATE: Mapping[str, type] = {
     "prompt": str,
     "tab": str,
@@ -75,9 +75,9 @@ def read_done(do: Table) -> dict[str, Any]:
     found = {kind: value}
     table.read |= {kind}
     _check_done(table, kind, value)
-    if kind in _MORE and (kind == "event" or "to" in table.raw):
-        more = _MORE[kind]
-        found[more] = table.take(more, str if more == "on" else dict)
+    more, of = _MORE.get(kind, ("", str))
+    if more and (kind == "event" or more in table.raw):
+        found[more] = table.take(more, of)
         if more == "on":
             _check_selector(table, "on", found["on"])
     table.end()

@@ -7,7 +7,7 @@ from typing import Any
 
 from model.errors import InputError
 
-# Of a list of numbers.
+# Of a list of numbers, or of lists of them; what has no number (null) is left out.
 OF_A_LIST: Mapping[str, Callable[[Sequence], Any]] = {
     "count": len,
     "sum": math.fsum,
@@ -16,6 +16,7 @@ OF_A_LIST: Mapping[str, Callable[[Sequence], Any]] = {
     "largest": max,
     "smallest": min,
     "at_largest": lambda numbers: max(range(len(numbers)), key=numbers.__getitem__),
+    "over_half": lambda numbers: sum(each > 0.5 for each in numbers),
     "at_smallest": lambda numbers: min(range(len(numbers)), key=numbers.__getitem__),
 }
 # Of one number.
@@ -65,12 +66,19 @@ def taken(answer: Any, path: Sequence) -> Any:
     return answer
 
 
+def flat(value: Any) -> list:
+    """The entries of nested lists, in their order, without those that are no number."""
+    if isinstance(value, list):
+        return [each for part in value for each in flat(part)]
+    return [] if value is None else [value]
+
+
 def made(operation: str, value: Any) -> Any:
     """An operation on what was taken; raises InputError where it does not fit."""
     if not operation:
         return value
     try:
-        return OF_TAKEN[operation](value)
+        return OF_TAKEN[operation](flat(value) if operation in OF_A_LIST else value)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError("A lesson's operation does not fit its number.", operation, "Mend its make.") from error
 
