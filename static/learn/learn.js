@@ -65,6 +65,7 @@ function list(missing = "") {
     nodes.push(el("h3", "", words[`part_${part}`]), items);
   }
   panel.show(words.title, ...nodes);
+  panel.focus();
 }
 function entry({ key, title: name, goals, minutes, needs, steps }, words, named) {
   const { at, finished } = progress.of(key),

@@ -92,18 +92,18 @@ export async function begin(given, texts, { again, ...more }) {
   leave();
   [lesson, words, ways] = [given, texts, more];
   const { at: reached, finished } = progress.of(lesson.key);
-  at = again ? Math.min(reached, lesson.steps.length - 1) : finished ? 0 : Math.min(reached, lesson.steps.length - 1);
-  if (!again && finished) progress.keep(lesson.key, { at: 0 });
+  const now = turn;
+  at = finished && !again ? 0 : Math.min(reached, lesson.steps.length - 1);
   timer = setInterval(look, EVERY);
   const state = before();
   if (again && location.hash) {
     await until(() => pageState.shown);
     shownState = { model: lesson.model, ...merged(lesson.state, state) };
   } else {
-    draw();
+    show(lesson.title, el("p", "pg-muted", words.loading));
     await put(lesson.state, state);
   }
-  go(at);
+  if (now === turn) go(at);
 }
 // The state that the steps before the present one have left.
 const before = (to = at) => lesson.steps.slice(0, to).findLast((each) => each.state)?.state;
@@ -155,9 +155,10 @@ async function act() {
 }
 async function restart() {
   progress.keep(lesson.key, { at: 0 });
-  draw();
+  show(lesson.title, el("p", "pg-muted", words.loading));
+  const now = turn;
   await put(lesson.state);
-  go(0);
+  if (now === turn) go(0);
 }
 
 function watch() {
