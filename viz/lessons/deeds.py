@@ -10,7 +10,7 @@ from viz.views.tabs import TABS
 
 _TAB = {tab.key: tab for tab in TABS}
 PICKS = ("heads", "tokens", "edits")
-# What ticks an action off, each with the kind of what it is given; a step has one of them. `on`, `to` and `count` go with some.
+# What ticks an action off, each with the kind of what it is given; a step has one of them, some of which take more.
 DONE: Mapping[str, tuple[type, ...]] = {
     "typed": (bool, str),  # the prompt is another one; or is this text
     "picks": (str,),  # others of these are picked; with `count`, so many

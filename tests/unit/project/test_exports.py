@@ -19,6 +19,7 @@ def test_no_kind_saves_files_its_own_way():
     models = ("views/training/training.js", "views/assistant/fine_tune.js", "views/assistant/reinforcement.js")
     other = {name: [", download:"] for name in models}
     other |= {"views/assistant/preferences.js": ["save("]}  # pairs as JSON lines, to be loaded again
+    other |= {"learn/ending.js": ["save("]}  # what was learned, as a page
     assert {name: hits for name, hits in found.items() if hits} == other
 
 
