@@ -65,7 +65,7 @@ function look() {
   if (node !== pointed) {
     pointed?.removeAttribute("data-pg-pointed");
     pointed = node;
-    if (node && stage === "do") node.scrollIntoView({ block: "nearest", behavior: still() });
+    if (node) node.scrollIntoView({ block: "nearest", behavior: still() });
   }
   node?.setAttribute("data-pg-pointed", "");
   const astray = document.querySelector(".pg-learn-astray");
