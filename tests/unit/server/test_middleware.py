@@ -235,7 +235,7 @@ def test_a_stranger_sees_the_login_and_nothing_else(tmp_path):
 
 def test_answers_to_lessons_are_counted_where_strangers_come(monkeypatch):
     monkeypatch.setattr(middleware, "COMPUTING", Rate(burst=2, per_second=0.01))
-    public, own = guarded(Options(public=True, allowed=PUBLIC)), guarded()
+    public, own = guarded(Options(public=True, allowed=PUBLIC)), guarded(Options())
     asked = "/playground/lessons/tokens"
     assert [ask(public, asked, "POST").status for _ in range(3)][-1] == 429
     assert ask(public, asked).status == 200  # the lesson itself costs nothing
