@@ -2,6 +2,8 @@
 // a server that has nothing else. The scripts of the lessons are fetched when the first of them is opened.
 import { el } from "../page/dom.js";
 import { headerItem } from "../page/header_items.js";
+import { onDrawn } from "../page/mount.js";
+import { pageState } from "../page/state.js";
 
 const KEY = "playground-learn";
 const query = new URLSearchParams(location.search);
@@ -28,6 +30,14 @@ function remember(key) {
     /* as above */
   }
 }
+
+// On the start page, too: on a phone the page's head is folded away.
+onDrawn((root) => {
+  if (root.dataset.part !== "start_question" || workshop || root.querySelector(".pg-learn-way")) return;
+  const way = el("button", "pg-button pg-quiet pg-learn-way", pageState.words?.learn_start ?? "", { type: "button" });
+  way.onclick = () => openLearn();
+  root.append(way);
+});
 
 let first = true;
 headerItem(5, (words) => {

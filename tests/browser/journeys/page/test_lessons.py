@@ -86,7 +86,7 @@ def by_hand(page):
 def test_every_lesson_can_be_taken_and_its_answers_are_the_model_s(open_page, ours):
     page = open_page(ready="#pg-start_next [data-run]")
     assert not page.evaluate("performance.getEntriesByType('resource').filter((e) => /learn\\//.test(e.name)).length")
-    page.locator(".pg-learn-open").click()
+    page.locator(".pg-learn-way").click()  # on the start page
     panel, title = page.locator(".pg-learn"), page.locator(".pg-learn-title")
     expect(panel.locator(".pg-learn-start")).to_have_count(len(PATH))
     expect(panel).to_be_focused()
@@ -110,7 +110,9 @@ def test_every_lesson_can_be_taken_and_its_answers_are_the_model_s(open_page, ou
     expect(panel.locator(".pg-learn-count")).to_have_text(re.compile(f"^{len(PATH)} of {len(PATH)}"))
     page.keyboard.press("Escape")
     expect(panel).to_have_count(0)
-    expect(page.locator(".pg-learn-open")).to_be_focused()
+    expect(page.locator(".pg-learn-way")).to_be_hidden()  # of a tab that is not open any more
+    page.locator(".pg-learn-open").click()
+    expect(panel).to_be_visible()
 
 
 def test_a_link_opens_a_lesson_alone_on_a_narrow_chinese_page(open_page):
