@@ -63,7 +63,7 @@ export function close() {
   panel = body = live = null;
   delete document.documentElement.dataset.pgLearn;
   widths();
-  const back = from?.isConnected && from !== document.body ? from : document.querySelector(".pg-learn-open");
+  const back = from?.offsetParent && from !== document.body ? from : document.querySelector(".pg-learn-open");
   back?.focus({ preventScroll: true });
 }
 
