@@ -61,6 +61,15 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     parser.add_argument(
         "--views", type=_folder, metavar="FOLDER", help="also show the views of this folder; their code runs here"
     )
+    parser.add_argument("--lessons", type=_folder, metavar="FOLDER", help="also offer the lessons of this folder")
+    parser.add_argument(
+        "--workshop",
+        nargs="?",
+        const="all",
+        default="",
+        metavar="A,B",
+        help="the lessons alone, or only these: model and prompts are theirs, the rest is not shown",
+    )
     parser.add_argument("--offline", action="store_true", help="never fetch anything")
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
     parser.add_argument(

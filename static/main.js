@@ -60,6 +60,7 @@ import "./views/by_hand/steps.js";
 import "./views/checks/checks.js";
 import "./guide/glossary.js";
 import "./guide/tour.js";
+import "./guide/learn_item.js";
 import "./page/share.js";
 import "./page/log_out.js";
 import "./export/report.js";

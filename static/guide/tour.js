@@ -5,10 +5,10 @@
 
 import { el, fill } from "../page/dom.js";
 import { headerItem } from "../page/header_items.js";
-import { define, onDrawn } from "../page/mount.js";
+import { define } from "../page/mount.js";
 import { go as openTab } from "../page/places.js";
-import { onSelect, selection } from "../page/selection.js";
-import { pageState } from "../page/state.js";
+import { selection } from "../page/selection.js";
+import { watchFor } from "./deeds.js";
 import * as glossary from "./glossary.js";
 import { nameBack } from "./last_good.js";
 import { first, shown, tabOpen, target, viewButton, viewOpen } from "./tour_places.js";
@@ -22,7 +22,7 @@ let at = 0,
   done = new Set(),
   known = false; // known: the tour was opened or waved aside before
 let panel = null,
-  before = null,
+  unwatch = () => {}, // what is being watched for
   awaited = null,
   timer = null,
   going = null,
@@ -120,25 +120,9 @@ function look() {
   }
   node?.setAttribute("data-pg-pointed", "");
   dodge(node);
-  if (step?.done.appears && !done.has(step.id) && !before.there && document.querySelector(step.done.appears))
-    tick(step);
 }
 
 // --- what ticks a step off ------------------------------------------------------------------------
-
-const prompt = () => JSON.stringify((pageState.tokens ?? []).map(({ text }) => text));
-const picked = () => ({
-  heads: JSON.stringify(selection.heads),
-  tokens: JSON.stringify(selection.tokens),
-  edits: JSON.stringify(selection.edits),
-});
-const note = () => {
-  before = {
-    ...picked(),
-    prompt: prompt(),
-    there: Boolean(steps[at]?.done.appears && document.querySelector(steps[at].done.appears)),
-  };
-};
 
 function tick(step) {
   if (step !== steps[at] || done.has(step.id)) return;
@@ -151,37 +135,10 @@ function tick(step) {
     if (panel && steps[at] === step) go(at + 1);
   }, SEEN);
 }
-
-// What the server sends is no deed: when the strip of what is picked or of the tokens has been drawn, it is only noted.
-let scheduled = false;
-onSelect(() => {
-  if (!panel || scheduled) return;
-  scheduled = true;
-  queueMicrotask(() => {
-    if (!scheduled) return;
-    scheduled = false;
-    const step = steps[at],
-      kind = step?.done.picks;
-    if (kind && selection[kind].length && picked()[kind] !== before[kind]) tick(step);
-  });
-});
-onDrawn((root) => {
-  const { part } = root.dataset;
-  if (!panel || (part !== "selection" && part !== "tokens")) return;
-  scheduled = false;
+function watch() {
+  unwatch();
   const step = steps[at];
-  if (step?.done.typed && part === "tokens" && prompt() !== before.prompt) tick(step);
-  note();
-});
-for (const kind of ["click", "input"]) {
-  document.addEventListener(
-    kind,
-    ({ target: node }) => {
-      const step = steps[at];
-      if (panel && step?.done.event === kind && node.closest?.(step.done.on)) tick(step);
-    },
-    true,
-  );
+  unwatch = step && panel ? watchFor(step.done, () => tick(step)) : () => {};
 }
 
 // --- the panel ------------------------------------------------------------------------------------
@@ -291,7 +248,7 @@ function go(to) {
   awaited = null;
   panel.dataset.corner = "br";
   keep();
-  note();
+  watch();
   draw();
   const step = steps[at];
   say(
@@ -329,6 +286,7 @@ function start(focus = true) {
 }
 
 function end(back = false) {
+  unwatch();
   clearInterval(timer);
   clearTimeout(going);
   pointed?.removeAttribute("data-pg-pointed");
@@ -394,7 +352,7 @@ define("guide", (root) => (payload) => {
   glossary.learn(payload.terms, payload.words.glossary);
   skipLink();
   if (panel) {
-    note();
+    watch();
     draw();
   } else if (stayed()) start(false);
 });

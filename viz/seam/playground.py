@@ -46,6 +46,8 @@ class Options:
     embed: tuple[str, ...] = ()  # origins whose pages may show this one in a frame
     proxies: int = 0  # trusted ones in front of it, each of which adds an address to X-Forwarded-For
     login: Path | None = None  # a file of names and passwords
+    lessons: Path | None = None  # a folder of a teacher's own
+    workshop: str = ""  # the lessons alone: the keys of those that are there, "all" for all of them
 
 
 @dataclass(frozen=True, eq=False)

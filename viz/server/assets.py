@@ -22,6 +22,7 @@ from viz.server.middleware import path_of
 
 ROUTE = "/playground/static/{digest}/{name:path}"
 MAIN, STYLE = "main.js", "style.css"
+LATER = ("vendor/", "learn/")  # folders of scripts that are fetched when they are asked for
 TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
 _INLINE = re.compile(rb"<(script|style)([^>]*)>(.*?)</\1>", re.DOTALL | re.IGNORECASE)
 _BASE = re.compile(rb'<base href="[^"]*" ?/?>')  # all addresses after it are relative to what it says
@@ -79,7 +80,7 @@ def stylesheet(folder: Path) -> bytes:
 
 def tags(assets: Assets) -> str:
     """The content of the page's head: the styles, the scripts, and the scripts' imports ahead of their first use."""
-    modules = [name for name in assets.files if name.endswith(".js") and not name.startswith("vendor/")]
+    modules = [name for name in assets.files if name.endswith(".js") and not name.startswith(LATER)]
     return "".join(
         (
             f"<script>{STUB}</script>",

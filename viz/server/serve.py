@@ -22,9 +22,10 @@ from model.errors import PlaygroundError
 from model.loading.sources import BUILT_IN, resolve
 from model.progress import Progress
 from viz.api import endpoints
+from viz.lessons.library import library
 from viz.page.build import build
 from viz.seam.playground import Options, Playground
-from viz.server import login, middleware
+from viz.server import lesson_routes, login, middleware
 from viz.server.assets import ROUTE, Assets, Head, answer, read, tags
 from viz.server.framework import answers, cors, errors, http, patches, visits
 from viz.server.framework.door import Door, Untold
@@ -84,13 +85,15 @@ def options_of(arguments: argparse.Namespace) -> Options:
         tuple(arguments.embed),
         arguments.behind_proxy,
         arguments.login,
+        arguments.lessons,
+        arguments.workshop,
     )
 
 
-def head(assets: Assets) -> str:
+def head(assets: Assets, workshop: str = "") -> str:
     """The beginning of the page's head, before Gradio's part of it."""
     plotly_js = '<link rel="preload" as="script" href="playground/plotly/plotly.min.js">'
-    return identity() + plotly_js + tags(assets)
+    return identity(workshop) + plotly_js + tags(assets)
 
 
 def trained_archive(playground: Playground, adapter: bool = False) -> Callable[[Request], Response]:
@@ -108,9 +111,12 @@ def trained_archive(playground: Playground, adapter: bool = False) -> Callable[[
     return answer
 
 
-def identity() -> str:
-    """The id of this server and the messages of the page while the server cannot be reached."""
-    content = {"server": SERVER, "words": {name: section(words(name), "connection") for name in LANGUAGES}}
+def identity(workshop: str = "") -> str:
+    """The id of this server, the messages of the page while the server cannot be reached, and whether it only has
+    lessons."""
+    content: dict = {"server": SERVER, "words": {name: section(words(name), "connection") for name in LANGUAGES}}
+    if workshop:
+        content["workshop"] = workshop
     return f'<meta id="pg-connection-words" content="{html.escape(json.dumps(content, ensure_ascii=False))}">'
 
 
@@ -138,6 +144,7 @@ def launch_options(static: Path, playground: Playground) -> dict:
         Route(ROUTE, answer(assets)),
         Route("/playground/trained/{number}.zip", trained_archive(playground)),
         Route("/playground/trained/{number}/adapter.zip", trained_archive(playground, adapter=True)),
+        *lesson_routes.routes(playground, library(options.lessons)),
     ]
     return {
         "theme": gr.themes.Default(
@@ -157,7 +164,7 @@ def launch_options(static: Path, playground: Playground) -> dict:
             "middleware": [
                 *middleware.middleware(playground.options),
                 Middleware(Listeners, presence=playground.presence),
-                Middleware(Head, tags=head(assets), options=playground.options),
+                Middleware(Head, tags=head(assets, options.workshop), options=playground.options),
                 *([Middleware(Untold)] if playground.options.login else []),
             ],
         },

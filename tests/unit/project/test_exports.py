@@ -18,6 +18,7 @@ def test_no_kind_saves_files_its_own_way():
     found = {name: own.findall(code) for name, code in SCRIPTS.items() if name not in MAKERS}
     other = {"parts/run.js": [", download:", ", download:"]}  # models that were trained, and their adapters
     other |= {"views/assistant/preferences.js": ["save("]}  # pairs as JSON lines, to be loaded again
+    other |= {"learn/ending.js": ["save("]}  # what was learned, as a page
     assert {name: hits for name, hits in found.items() if hits} == other
 
 

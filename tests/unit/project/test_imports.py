@@ -94,6 +94,8 @@ def allowed(name: str, importer: str) -> bool:
         return top in SEAM and not other and (not name.startswith(WEB) or name in OFFERED)
     if importer.startswith("viz.seam"):
         return top in SEAM and (name in OFFERED or not name.startswith(("viz.views", *WEB)))
+    if importer.startswith("viz.lessons"):
+        return top in SEAM - {"torch"}  # what the page offers, and its endpoints; the server has their addresses
     if importer.startswith(PAGE):
         return top in FRAME
     return top in {"torch", "model"} or name.startswith("viz.server")  # app.py

@@ -18,6 +18,9 @@ ASSETS = read(STATIC)
 CLIENT = TestClient(Starlette(routes=[Route(ROUTE, answer(ASSETS))]))
 MODULES = sorted(path.relative_to(STATIC).as_posix() for path in STATIC.rglob("*.js") if path.parent.name != "vendor")
 
+AT_ONCE = [name for name in MODULES if not name.startswith("learn/")]  # the lessons are fetched when one is opened
+LATER = "learn/learn.js"
+
 
 def ask(name: str, encoding: str = "identity", **headers: str):
     """An answer as it comes, not unpacked."""
@@ -64,7 +67,7 @@ def test_any_change_is_another_version(tmp_path):
 
 def test_the_head_names_every_module_once_and_runs_one():
     head = tags(ASSETS)
-    assert sorted(re.findall(r'modulepreload" href="playground/static/\w+/([^"]+)"', head)) == MODULES
+    assert sorted(re.findall(r'modulepreload" href="playground/static/\w+/([^"]+)"', head)) == AT_ONCE
     assert re.findall(r'<script type="module" src="([^"]+)"', head) == [ASSETS.address(MAIN)]
     assert head.index(STUB) < head.index("stylesheet") < head.index("modulepreload") and len(STUB) < 200
     assert not re.search(r'(?:src|href)="/', head)  # the app may live in any folder
@@ -87,7 +90,9 @@ def reached(name: str, seen: set[str]) -> set[str]:
 
 
 def test_every_module_is_reached_from_the_first():
-    assert sorted(reached(MAIN, set())) == MODULES
+    assert sorted(reached(MAIN, set())) == AT_ONCE
+    assert sorted(reached(LATER, reached(MAIN, set()))) == MODULES
+    assert f'import("../{LATER}")' in (STATIC / "guide" / "learn_item.js").read_text()
 
 
 def test_files_are_short_and_put_nothing_on_the_window():

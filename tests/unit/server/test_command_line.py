@@ -53,3 +53,12 @@ def test_tools_that_could_not_log_in_are_refused(capsys):
         app.parse(["--mcp", "--login", "people"], {})
     assert "--mcp does not work with --login" in capsys.readouterr().err
     assert app.parse(["--mcp"], {}).mcp
+
+
+def test_a_workshop_is_said_to_the_page_and_nothing_else_is(tmp_path):
+    assert serve.options_of(app.parse([], {})).workshop == "" and "workshop" not in serve.identity()
+    told = serve.options_of(app.parse(["--workshop", "--lessons", str(tmp_path)], {}))
+    assert (told.workshop, told.lessons) == ("all", tmp_path)
+    assert "&quot;workshop&quot;: &quot;dice,cuts&quot;" in serve.identity(
+        app.parse(["--workshop", "dice,cuts"], {}).workshop
+    )

@@ -11,6 +11,7 @@ from viz.server import middleware
 from viz.server.headers import KEPT, SERVER, cached
 from viz.server.limits import PUBLIC
 from viz.server.middleware import is_open, is_outside, path_of
+from viz.server.rate_limit import Rate
 
 # --- headers ---
 
@@ -230,3 +231,12 @@ def test_a_stranger_sees_the_login_and_nothing_else(tmp_path):
     for path in ("/", "/login", "/theme.css", "/assets/a.js", scripts, "/gradio_api/startup-events"):
         assert ask(ours, path).status == 200
     assert ask(guarded(), "/config").status == 200  # nobody is asked where there is no login
+
+
+def test_answers_to_lessons_are_counted_where_strangers_come(monkeypatch):
+    monkeypatch.setattr(middleware, "COMPUTING", Rate(burst=2, per_second=0.01))
+    public, own = guarded(Options(public=True, allowed=PUBLIC)), guarded(Options())
+    asked = "/playground/lessons/tokens"
+    assert [ask(public, asked, "POST").status for _ in range(3)][-1] == 429
+    assert ask(public, asked).status == 200  # the lesson itself costs nothing
+    assert {ask(own, asked, "POST").status for _ in range(4)} == {200}

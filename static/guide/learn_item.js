@@ -1,0 +1,56 @@
+// The way to the lessons: a button in the page's head, a link (?lesson=key, with &workshop for the lessons alone), and
+// a server that has nothing else. The scripts of the lessons are fetched when the first of them is opened.
+import { el } from "../page/dom.js";
+import { headerItem } from "../page/header_items.js";
+import { onDrawn } from "../page/mount.js";
+import { pageState } from "../page/state.js";
+
+const KEY = "playground-learn";
+const query = new URLSearchParams(location.search);
+const only = JSON.parse(document.getElementById("pg-connection-words").content).workshop ?? "";
+const asked = query.get("lesson") ?? "";
+const workshop = only || (query.has("workshop") ? asked || "all" : "");
+
+const openLearn = async (key = "", again = false) =>
+  (await import("../learn/learn.js")).open({ key, again, workshop, remember });
+
+// Whether the panel was open when this page of the visitor's was left.
+function stayed() {
+  try {
+    return sessionStorage.getItem(KEY);
+  } catch {
+    return null; // a private window, or storage that is forbidden
+  }
+}
+function remember(key) {
+  try {
+    if (key === null) sessionStorage.removeItem(KEY);
+    else sessionStorage.setItem(KEY, key);
+  } catch {
+    /* as above */
+  }
+}
+
+// On the start page, too: on a phone the page's head is folded away.
+onDrawn((root) => {
+  if (root.dataset.part !== "start_question" || workshop || root.querySelector(".pg-learn-way")) return;
+  const way = el("button", "pg-button pg-quiet pg-learn-way", pageState.words?.learn_start ?? "", { type: "button" });
+  way.onclick = () => openLearn();
+  root.append(way);
+});
+
+let first = true;
+headerItem(5, (words) => {
+  const open = el("button", "pg-button pg-quiet pg-learn-open", words.learn, {
+    type: "button",
+    title: words.learn_help,
+  });
+  open.onclick = () => openLearn();
+  if (first) {
+    first = false;
+    const before = stayed();
+    if (before !== null && (!asked || before === asked)) openLearn(before, true);
+    else if (asked || workshop) openLearn(asked);
+  }
+  return open;
+});

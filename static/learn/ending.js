@@ -1,0 +1,69 @@
+// What was learned: the goals, and every guess beside what the model gave. To be read, saved or printed.
+
+import { save } from "../export/files.js";
+import { page } from "../export/onefile.js";
+import { el, fill } from "../page/dom.js";
+import { button } from "./panel.js";
+import * as progress from "./progress.js";
+
+// What it says, as elements that hold nothing but text.
+function sheet({ key, title, goals, steps }, words) {
+  const box = el("div", "pg-learn-sheet"),
+    aims = el("ul", "pg-learn-goals"),
+    table = el("table", "pg-learn-results"),
+    head = el("tr"),
+    kept = progress.of(key).steps;
+  aims.append(...goals.map((goal) => el("li", "", `✓ ${goal}`)));
+  head.append(...[words.question, words.your_guess, words.result].map((text) => el("th", "", text, { scope: "col" })));
+  table.append(el("caption", "pg-tour-live", words.results), head);
+  let solved = 0,
+    all = 0;
+  for (const { id, check } of steps) {
+    const one = kept[id] ?? {};
+    if (one.question) table.append(line(one.question, one.guess || "–", one.result || "–"));
+    if (!check) continue;
+    all += 1;
+    if (one.solved) solved += 1;
+    if (one.check) {
+      const tries = one.solved ? fill(one.tries === 1 ? words.first_try : words.tries, { n: one.tries }) : "–";
+      table.append(line(one.check, one.answer || "–", `${one.solved ? (one.right ?? "") : "–"} (${tries})`));
+    }
+  }
+  box.append(
+    el("h3", "", title),
+    aims,
+    el("p", "pg-muted", `${fill(words.score, { n: solved, all })} · ${new Date().toISOString().slice(0, 10)}`),
+    table,
+  );
+  return box;
+}
+function line(...cells) {
+  const row = el("tr");
+  row.append(...cells.map((text) => el("td", "", String(text))));
+  return row;
+}
+
+export function ending(lesson, words, { back, again, next, startLesson }) {
+  const written = sheet(lesson, words),
+    acts = el("div", "pg-learn-row");
+  const keep = async () => {
+    const css = `table { width: 100%; } td, th { border: 1px solid var(--pg-line); padding: 4px 8px; text-align: left; } ul { list-style: none; padding: 0; } .pg-tour-live { display: none; }`;
+    save(`lesson-${lesson.key}.html`, await page({ title: lesson.title, body: [written.outerHTML], figures: [], css }));
+  };
+  acts.append(
+    ...(next
+      ? [
+          button(
+            fill(words.next_lesson, { title: next.title }),
+            () => startLesson(next.key),
+            "pg-primary pg-learn-next",
+          ),
+        ]
+      : []),
+    button(words.save, keep, "pg-learn-save"),
+    button(words.print, () => window.print()),
+    button(words.again, again),
+    ...(back ? [button(words.to_list, back)] : []),
+  );
+  return [el("p", "pg-learn-right", words.end_title), written, acts];
+}

@@ -1,0 +1,73 @@
+// What an answer is given with: a field for a number, a token or a head, or choices. All of it is text.
+import { el } from "../page/dom.js";
+import { selection } from "../page/selection.js";
+
+// A lesson's sentence: [[kind, text]].
+export function sentence(tag, className, pieces, more = {}) {
+  const node = el(tag, className, "", more);
+  const tags = { code: "code", strong: "strong", value: "b" };
+  for (const [kind, text] of pieces) node.append(tags[kind] ? el(tags[kind], `pg-learn-${kind}`, text) : text);
+  return node;
+}
+export const plainOf = (pieces) => pieces.map(([, text]) => text).join("");
+
+let count = 0;
+
+// The form of a question: given(text) is called with what was typed or chosen.
+export function question({ text, kind, choices, percent }, words, { send, pass }, given) {
+  count += 1;
+  const name = `pg-learn-${count}`,
+    form = el("form", "pg-learn-form"),
+    row = el("div", "pg-learn-row");
+  const submit = el("button", "pg-button pg-primary", send, { type: "submit" });
+  let value;
+  if (kind === "choice") {
+    const set = el("fieldset", "pg-learn-choices");
+    set.append(sentence("legend", "", text));
+    for (const [key, label] of choices) {
+      const line = el("label", "pg-learn-choice"),
+        radio = el("input", "", "", { type: "radio", name, value: key });
+      line.append(radio, el("span", "", label));
+      set.append(line);
+    }
+    value = () => set.querySelector("input:checked")?.value ?? "";
+    form.append(set);
+  } else {
+    const input = el("input", "pg-learn-input", "", {
+      type: "text",
+      id: name,
+      autocomplete: "off",
+      spellcheck: "false",
+      inputmode: kind === "number" ? "decimal" : "text",
+      placeholder: words[`placeholder_${kind}`],
+    });
+    form.append(sentence("label", "pg-learn-question", text, { for: name }));
+    row.append(input);
+    if (percent) row.append(el("span", "pg-muted", "%"));
+    if (kind === "head") {
+      const take = el("button", "pg-button", words.take_head, { type: "button" });
+      take.onclick = () => {
+        input.value = selection.heads.at(-1)?.join(".") ?? "";
+        input.focus();
+      };
+      row.append(take);
+    }
+    value = () => input.value.trim();
+  }
+  row.append(submit);
+  if (pass) {
+    const none = el("button", "pg-button pg-quiet", pass, { type: "button" });
+    none.onclick = () => given("");
+    row.append(none);
+  }
+  form.append(row);
+  form.onsubmit = (event) => {
+    event.preventDefault();
+    const answer = value();
+    if (answer) given(answer);
+    else form.querySelector("input")?.focus();
+  };
+  return form;
+}
+export const labelOf = ({ kind, choices }, given) =>
+  kind === "choice" ? (choices.find(([key]) => key === given)?.[1] ?? given) : given;

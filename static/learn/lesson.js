@@ -1,0 +1,348 @@
+// One lesson: a commitment, an action that ticks itself off, what is to be seen, a check, and why.
+//
+// lesson: { key, title, goals, model, state, steps: [{ id, at, ask, do, done, state, show, hints, check }] }; ask and
+//   check: { text: [[kind, text]], kind, choices: [[key, text]], percent } or null. The right answers are not in it: the
+//   model computes them when an answer is sent (POST playground/lessons/KEY).
+
+import { watchFor } from "../guide/deeds.js";
+import { first } from "../guide/tour_places.js";
+import { enter } from "../page/address.js";
+import { el, fill } from "../page/dom.js";
+import { selection } from "../page/selection.js";
+import { pageState } from "../page/state.js";
+import { ending } from "./ending.js";
+import { labelOf, plainOf, question, sentence } from "./fields.js";
+import { button, fetched, say, show } from "./panel.js";
+import * as progress from "./progress.js";
+
+const EVERY = 400; // milliseconds between two looks at where things are
+const PATIENCE = 15_000; // for something to press
+let lesson = null,
+  words = null,
+  ways = null; // { back, next, startLesson }
+let at = 0,
+  stage = "ask", // then "do", "check" and "told"
+  hints = 0,
+  said = {}, // of this step: what the server said
+  shownState = null, // the state that was put in place last
+  hold = () => {}, // ends the watch for the action
+  timer = null,
+  pointed = null,
+  turn = 0; // counts the steps begun: what comes too late is dropped
+
+const step = () => lesson.steps[at];
+const kept = () => progress.of(lesson.key).steps[step().id] ?? {};
+const page = () => ({ ...pageState.shown, heads: selection.heads, tokens: selection.tokens });
+const ask = (want, more = {}) =>
+  fetched(`/${encodeURIComponent(lesson.key)}`, { step: step().id, want, page: page(), ...more });
+
+// --- the page ---
+
+const until = async (there, patience = PATIENCE) => {
+  for (let waited = 0; waited < patience; waited += 100) {
+    const found = there();
+    if (found) return found;
+    await new Promise((next) => setTimeout(next, 100));
+  }
+  return null;
+};
+function merged(...states) {
+  const whole = { values: {} };
+  for (const { press, values = {}, ...each } of states.filter(Boolean)) {
+    Object.assign(whole, each);
+    for (const [part, value] of Object.entries(values)) whole.values[part] = { ...whole.values[part], ...value };
+  }
+  return whole;
+}
+async function put(...states) {
+  shownState = { model: lesson.model, ...merged(...states) };
+  await until(() => pageState.shown);
+  await enter(shownState);
+}
+
+function look() {
+  const node = ["do", "check"].includes(stage) ? pick(step().at) : null;
+  if (node !== pointed) {
+    pointed?.removeAttribute("data-pg-pointed");
+    pointed = node;
+    if (node) node.scrollIntoView({ block: "nearest", behavior: still() });
+  }
+  node?.setAttribute("data-pg-pointed", "");
+  const astray = document.querySelector(".pg-learn-astray");
+  if (astray) astray.hidden = !strayed();
+}
+const still = () => (matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth");
+function pick(selectors) {
+  try {
+    return first(selectors);
+  } catch {
+    return null; // no selector: a lesson's file may say anything
+  }
+}
+// Whether the page shows another prompt or model than the step is about.
+function strayed() {
+  const { model, prompt } = pageState.shown ?? {};
+  if (!shownState || !model || pageState.restoring || step().done.typed) return false;
+  return model !== shownState.model || (shownState.prompt !== undefined && prompt !== shownState.prompt);
+}
+
+// --- beginning and ending ---
+
+export async function begin(given, texts, { again, ...more }) {
+  leave();
+  [lesson, words, ways] = [given, texts, more];
+  const { at: reached, finished } = progress.of(lesson.key);
+  const now = turn;
+  at = finished && !again ? 0 : Math.min(reached, lesson.steps.length - 1);
+  timer = setInterval(look, EVERY);
+  const state = before();
+  if (again && location.hash) {
+    await until(() => pageState.shown);
+    shownState = { model: lesson.model, ...merged(lesson.state, state) };
+  } else {
+    show(lesson.title, el("p", "pg-muted", words.loading));
+    await put(lesson.state, state);
+  }
+  if (now === turn) go(at);
+}
+// The state that the steps before the present one have left.
+const before = (to = at) => lesson.steps.slice(0, to).findLast((each) => each.state)?.state;
+export function leave() {
+  hold();
+  clearInterval(timer);
+  pointed?.removeAttribute("data-pg-pointed");
+  pointed = shownState = null;
+  turn += 1;
+}
+
+async function go(to) {
+  hold();
+  at = to;
+  turn += 1;
+  const now = turn;
+  [hints, said] = [0, {}];
+  if (at >= lesson.steps.length) {
+    progress.keep(lesson.key, { at: lesson.steps.length, finished: true });
+    stage = "told";
+    show(lesson.title, ...ending(lesson, words, { ...ways, again: restart }));
+    say(words.end_title);
+    return;
+  }
+  progress.keep(lesson.key, { at });
+  stage = step().ask ? "ask" : "do";
+  draw();
+  if (step().live) await fillIn(now);
+  if (now === turn && stage === "do") act();
+}
+// The numbers in what is asked, before anything was done.
+async function fillIn(now) {
+  try {
+    const texts = await ask("texts");
+    if (now !== turn) return;
+    const whole = step();
+    whole.do = texts.do;
+    for (const name of ["ask", "check"]) if (whole[name]) whole[name].text = texts[name];
+    draw();
+  } catch (error) {
+    say(error.text ?? words.unreachable);
+  }
+}
+// The action begins: what the step shows is put in place only now, for it may be the answer to what was asked.
+async function act() {
+  const now = turn;
+  if (step().state) await put(lesson.state, step().state);
+  if (now === turn && stage === "do") watch();
+}
+async function restart() {
+  progress.keep(lesson.key, { at: 0 });
+  show(lesson.title, el("p", "pg-muted", words.loading));
+  const now = turn;
+  await put(lesson.state);
+  if (now === turn) go(0);
+}
+
+function watch() {
+  hold();
+  hold = watchFor(step().done, ticked);
+}
+async function ticked() {
+  hold();
+  if (stage !== "do") return;
+  stage = "check";
+  const now = turn;
+  say(words.done);
+  try {
+    said.see = await ask("see");
+  } catch (error) {
+    said.see = { see: [["", error.text ?? words.unreachable]], result: "" };
+  }
+  if (now !== turn) return;
+  progress.note(lesson.key, step().id, { result: said.see.result });
+  if (!step().check) await judge("");
+  else draw();
+  say(plainOf(said.see.see));
+}
+
+// --- what the visitor does in the panel ---
+
+function commit(given) {
+  const { ask: asked } = step();
+  progress.note(lesson.key, step().id, { question: plainOf(asked.text), guess: labelOf(asked, given) });
+  stage = "do";
+  draw();
+  focus(".pg-learn-do");
+  act();
+}
+
+async function judge(given) {
+  const now = turn,
+    { check, id } = step();
+  try {
+    const found = await ask("check", { given });
+    if (now !== turn) return;
+    said.verdict = found;
+    if (found.understood !== false) {
+      const { tries = 0 } = kept();
+      const more = check
+        ? { check: plainOf(check.text), answer: labelOf(check, given), right: found.result, tries: tries + 1 }
+        : {};
+      progress.note(lesson.key, id, { ...more, solved: found.right, hints });
+    }
+    if (found.right) stage = "told";
+    draw(given);
+    say(plainOf(found.text));
+    if (found.right) focus(".pg-learn-next");
+    else focus(".pg-learn-check input");
+  } catch (error) {
+    say(error.text ?? words.unreachable);
+  }
+}
+
+async function hint() {
+  const now = turn,
+    n = Math.min(hints, step().hints - 1),
+    last = n === step().hints - 1;
+  try {
+    const found = await ask("hint", { n });
+    if (now !== turn) return;
+    said.hints = [...(said.hints ?? []).slice(0, n), found.hint];
+    hints = n + 1;
+    draw();
+    say(plainOf(found.hint));
+    if (last) await doIt(now);
+  } catch (error) {
+    say(error.text ?? words.unreachable);
+  }
+}
+// The last hint does it: the state, then what is to be pressed.
+async function doIt(now) {
+  const { show: shows, state, done } = step(),
+    { press = [], ...rest } = shows;
+  if (Object.keys(rest).length) await put(lesson.state, state, rest);
+  for (const selector of press) (await until(() => now === turn && pick([selector])))?.click();
+  if (now === turn && stage === "do" && !done.finished && !done.appears) ticked();
+}
+
+// --- drawing ---
+
+const focus = (selector) => document.querySelector(`.pg-learn ${selector}`)?.focus({ preventScroll: false });
+
+function draw(given = "") {
+  const { steps } = lesson,
+    now = step(),
+    { guess } = kept(),
+    nodes = [top(steps)];
+  const astray = el("div", "pg-learn-astray");
+  astray.hidden = !strayed();
+  astray.append(
+    el("span", "", words.astray),
+    button(words.bring_back, () => put(lesson.state, before(stage === "ask" ? at : at + 1))),
+  );
+  nodes.push(astray);
+  if (now.ask) {
+    const box = el("div", "pg-learn-part");
+    if (stage === "ask") box.append(question(now.ask, words, { send: words.commit, pass: words.no_guess }, commit));
+    else {
+      box.append(sentence("p", "pg-learn-question", now.ask.text));
+      if (guess) box.append(el("p", "pg-learn-guess", fill(words.you_said, { guess })));
+    }
+    nodes.push(box);
+  }
+  if (stage !== "ask") nodes.push(action(now));
+  if (said.see) {
+    const box = el("div", "pg-learn-part pg-learn-see");
+    box.append(sentence("p", "", said.see.see));
+    if (guess && said.see.result)
+      box.append(el("p", "pg-muted", fill(words.beside, { guess, result: said.see.result })));
+    nodes.push(box);
+  }
+  if (stage === "check" && said.see && now.check) nodes.push(checking(now, given));
+  if (stage === "told") nodes.push(...told(now));
+  if (stage === "do" || (stage === "check" && said.see)) nodes.push(helping(now));
+  show(lesson.title, ...nodes);
+  (
+    nodes.at(-1).querySelector?.(".pg-learn-next") ?? nodes.find((node) => node.matches(".pg-learn-check"))
+  )?.scrollIntoView({ block: "nearest" });
+}
+function top(steps) {
+  const line = el("div", "pg-learn-top"),
+    marks = el("ol", "pg-tour-marks", "", { "aria-label": words.progress });
+  steps.forEach(({ id }, n) => {
+    const solved = progress.of(lesson.key).steps[id]?.solved && n < at,
+      text = fill(solved ? words.mark_done : words.mark, { n: n + 1 }),
+      mark = el("li", solved ? "pg-tour-ticked" : "", "", { title: text });
+    if (n === at) mark.setAttribute("aria-current", "step");
+    mark.append(el("span", "pg-tour-live", text));
+    marks.append(mark);
+  });
+  if (ways.back) line.append(button(`‹ ${words.to_list}`, ways.back, "pg-quiet"));
+  line.append(el("span", "pg-muted", fill(words.step, { n: at + 1, all: steps.length })), marks);
+  return line;
+}
+function action(now) {
+  const done = stage !== "do",
+    box = el("div", `pg-learn-part pg-learn-do${done ? " pg-learn-done" : ""}`, "", { tabindex: -1 });
+  box.append(sentence("p", "", now.do), el("p", "pg-learn-state", done ? `✓ ${words.done}` : words.waiting));
+  return box;
+}
+function checking(now, given) {
+  const box = el("div", "pg-learn-part pg-learn-check"),
+    form = question(now.check, words, { send: words.check }, judge);
+  const input = form.querySelector("input[type=text]");
+  if (input && given) input.value = given;
+  const chosen = given && [...form.querySelectorAll("input[type=radio]")].find(({ value }) => value === given);
+  if (chosen) chosen.checked = true;
+  box.append(form);
+  if (said.verdict) box.append(sentence("p", "pg-learn-wrong", said.verdict.text, { role: "status" }));
+  return box;
+}
+function told(now) {
+  const box = el("div", "pg-learn-part pg-learn-told"),
+    last = at === lesson.steps.length - 1;
+  if (now.check) {
+    box.append(sentence("p", "pg-learn-question", now.check.text));
+    box.append(el("p", "pg-learn-right", `✓ ${plainOf(said.verdict.text)} ${said.verdict.result}`));
+  }
+  box.append(sentence("p", "pg-learn-why", said.verdict.why));
+  const next = button(last ? words.finish : words.next, () => go(at + 1), "pg-primary pg-learn-next");
+  const row = el("div", "pg-learn-row");
+  row.append(next);
+  box.append(row);
+  return [box];
+}
+function helping(now) {
+  const box = el("div", "pg-learn-part pg-learn-help"),
+    row = el("div", "pg-learn-row");
+  for (const each of said.hints ?? []) box.append(sentence("p", "pg-learn-hint", each));
+  const last = hints >= now.hints - 1;
+  row.append(
+    button(
+      fill(last ? words.show_me : words.hint, { n: Math.min(hints + 1, now.hints), all: now.hints }),
+      hint,
+      "pg-learn-hint-open",
+    ),
+    button(words.skip, () => go(at + 1), "pg-quiet pg-learn-skip"),
+  );
+  box.append(row);
+  return box;
+}

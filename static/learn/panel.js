@@ -1,0 +1,75 @@
+// The panel of the lessons and what is asked of the server for it.
+import { el } from "../page/dom.js";
+
+let panel = null,
+  body = null,
+  title = null,
+  live = null,
+  from = null;
+
+export async function fetched(path = "", sent = null) {
+  const lang = new URLSearchParams(location.search).get("lang");
+  const options = sent
+    ? { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(sent) }
+    : {};
+  const answer = await fetch(`playground/lessons${path}${lang ? `?lang=${encodeURIComponent(lang)}` : ""}`, options);
+  const found = await answer.json();
+  if (found.problem) throw Object.assign(new Error(found.problem.text), found.problem);
+  return found;
+}
+
+export function button(text, act, kind = "") {
+  const node = el("button", `pg-button ${kind}`.trim(), text, { type: "button" });
+  node.onclick = act;
+  return node;
+}
+export const say = (text) => {
+  if (live) live.textContent = text;
+};
+export const focus = () => panel?.focus({ preventScroll: true });
+const widths = () => window.dispatchEvent(new Event("resize")); // figures fill the room that is left
+
+// shut: what the cross does; null where the panel stays.
+export function open(words, shut) {
+  if (panel) return;
+  from = document.activeElement;
+  panel = el("section", "pg-learn", "", { role: "complementary", "aria-label": words.title, tabindex: -1 });
+  const head = el("div", "pg-learn-head"),
+    fold = el("button", "pg-learn-fold", "", { type: "button" }),
+    cross = el("button", "pg-cross", "×", { type: "button", "aria-label": words.close });
+  title = el("h2", "pg-learn-title");
+  body = el("div", "pg-learn-body");
+  live = el("p", "pg-tour-live", "", { "aria-live": "polite" });
+  const turn = (opened) => {
+    panel.classList.toggle("pg-folded", !opened);
+    document.documentElement.dataset.pgLearn = opened ? "open" : "folded";
+    fold.setAttribute("aria-expanded", opened);
+    fold.setAttribute("aria-label", opened ? words.fold : words.unfold);
+  };
+  fold.onclick = () => turn(panel.classList.contains("pg-folded"));
+  cross.onclick = shut;
+  head.append(fold, title, ...(shut ? [cross] : []));
+  panel.append(head, body, live);
+  panel.addEventListener("keydown", (event) => {
+    if (event.key === "/" || event.key === "Escape") event.stopPropagation(); // for the page they mean something else
+    if (event.key === "Escape") shut?.();
+  });
+  document.querySelector(".gradio-container").append(panel);
+  turn(true);
+  widths();
+}
+export function close() {
+  panel?.remove();
+  panel = body = live = null;
+  delete document.documentElement.dataset.pgLearn;
+  widths();
+  const back = from?.offsetParent && from !== document.body ? from : document.querySelector(".pg-learn-open");
+  back?.focus({ preventScroll: true });
+}
+
+export function show(name, ...nodes) {
+  if (!panel) return;
+  title.textContent = name;
+  body.replaceChildren(...nodes);
+  body.scrollTop = 0;
+}

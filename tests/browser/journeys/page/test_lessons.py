@@ -1,0 +1,133 @@
+"""The lessons as a visitor takes them: every one of them, on one page."""
+
+import re
+
+import pytest
+
+from tests.support.lessons import right
+from tests.support.visitor import SOON, expect
+from viz.lessons.library import library
+from viz.seam.playground import Options, Playground
+from viz.words import words
+
+pytestmark = pytest.mark.browser
+PATH = library().path("en")
+FORM = ".pg-learn-form"
+
+
+@pytest.fixture(scope="module")
+def ours():
+    """The same model in the test's own process."""
+    return Playground(Options(offline=True))
+
+
+def give(page, question, answer: str) -> None:
+    """Answer a question of the panel."""
+    form = page.locator(FORM)
+    if question.kind == "choice":
+        form.locator(f"input[value={answer}]").check()
+    else:
+        form.locator(".pg-learn-input").fill(answer)
+    form.locator(".pg-primary").click()
+
+
+def wrong(question, answer: str) -> str:
+    """Another answer of that kind."""
+    if question.kind == "choice":
+        return next(each for each in question.choices if each != answer)
+    return {"number": str(float(answer) + 1e6) if question.kind == "number" else "", "head": "0.0", "token": "zzz"}[
+        question.kind
+    ]
+
+
+def step_through(page, ours, lesson, step, act, answer_wrong: bool) -> None:
+    """One step: a guess, the action, what is seen, an answer that is wrong and the right one."""
+    panel = page.locator(".pg-learn")
+    if step.ask:
+        expect(panel.locator(FORM)).to_be_visible(timeout=SOON)
+        panel.get_by_role("button", name=words("en")["learn.no_guess"]).click()
+    expect(panel.locator(".pg-learn-do")).to_be_visible()
+    act(step)
+    expect(panel.locator(".pg-learn-see")).to_be_visible(timeout=SOON)
+    assert "{" not in panel.locator(".pg-learn-body").inner_text()
+    answer = right(ours, lesson, step.check)
+    if answer_wrong:
+        give(page, step.check, wrong(step.check, answer))
+        expect(panel.locator(".pg-learn-check .pg-learn-wrong")).to_be_visible(timeout=SOON)
+    give(page, step.check, answer)
+    expect(panel.locator(".pg-learn-why")).to_be_visible(timeout=SOON)
+    panel.locator(".pg-learn-next").click()
+
+
+def by_hints(page):
+    """The third hint does it."""
+
+    def act(step):
+        for n in range(3):
+            page.locator(".pg-learn-hint-open").click()
+            expect(page.locator(".pg-learn-hint")).to_have_count(n + 1, timeout=SOON)
+
+    return act
+
+
+def by_hand(page):
+    """The first lesson with the keyboard and the mouse."""
+
+    def act(step):
+        if step.id == "word":
+            page.locator("#prompt textarea").fill("internationalization")
+        else:
+            expect(page.locator("#pg-tokens [data-index='20']")).to_be_attached(timeout=SOON)
+            page.locator("#pg-tokens [data-index='0']").click()
+
+    return act
+
+
+def test_every_lesson_can_be_taken_and_its_answers_are_the_model_s(open_page, ours):
+    page = open_page(ready="#pg-start_next [data-run]")
+    assert not page.evaluate("performance.getEntriesByType('resource').filter((e) => /learn\\//.test(e.name)).length")
+    page.locator(".pg-learn-way").click()  # on the start page
+    panel, title = page.locator(".pg-learn"), page.locator(".pg-learn-title")
+    expect(panel.locator(".pg-learn-start")).to_have_count(len(PATH))
+    expect(panel).to_be_focused()
+    panel.locator(f"[data-lesson={PATH[0].key}]").click()
+    for n, lesson in enumerate(PATH):
+        expect(title).to_have_text(lesson.title, timeout=SOON)
+        act = by_hints(page) if n else by_hand(page)
+        for step in lesson.steps:
+            step_through(page, ours, lesson, step, act, answer_wrong=n < 2)
+        expect(panel.locator(".pg-learn-sheet h3")).to_have_text(lesson.title)
+        score = words("en")["learn.score"].format(n=len(lesson.steps), all=len(lesson.steps))
+        expect(panel.locator(".pg-learn-sheet")).to_contain_text(score)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        if n + 1 < len(PATH):
+            panel.locator(".pg-learn-next").click()
+    with page.expect_download() as file:
+        panel.locator(".pg-learn-save").click()
+    saved = file.value.path().read_text(encoding="utf-8")
+    assert PATH[-1].title in saved and PATH[-1].goals[0] in saved
+    panel.get_by_role("button", name=words("en")["learn.to_list"]).click()
+    expect(panel.locator(".pg-learn-count")).to_have_text(re.compile(f"^{len(PATH)} of {len(PATH)}"))
+    page.keyboard.press("Escape")
+    expect(panel).to_have_count(0)
+    expect(page.locator(".pg-learn-open")).to_be_focused()  # the start page, where it was opened, is not open any more
+
+
+def test_a_link_opens_a_lesson_alone_on_a_narrow_chinese_page(open_page):
+    page = open_page("?lesson=dice&workshop&lang=zh", ready=FORM, viewport={"width": 390, "height": 844})
+    lesson = library().lesson("dice", "zh")
+    expect(page.locator(".pg-learn-title")).to_have_text(lesson.title)
+    expect(page.locator("#prompt textarea")).to_have_value(lesson.state["prompt"], timeout=SOON)
+    expect(page.locator("#prompt textarea")).to_have_attribute("readonly", "")
+    for hidden in ("#model", ".pg-search-place", ".pg-learn .pg-cross"):
+        expect(page.locator(hidden)).to_be_hidden()
+    sheet = page.locator(".pg-learn")
+    box = sheet.bounding_box()
+    assert box["width"] <= 390 and box["y"] > 844 / 3 and box["y"] + box["height"] <= 845
+    fold = page.locator(".pg-learn-fold")
+    fold.click()
+    expect(fold).to_have_attribute("aria-expanded", "false")
+    assert sheet.bounding_box()["height"] < 80
+    expect(page.locator(FORM)).to_be_hidden()
+    fold.click()
+    expect(page.locator(FORM)).to_be_visible()

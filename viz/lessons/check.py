@@ -1,0 +1,84 @@
+"""Whether lessons can be used: their files, and with a model the answers that they ask for."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from model.errors import PlaygroundError
+from viz.lessons.answers import read, same
+from viz.lessons.faults import Fault
+from viz.lessons.lesson import Lesson, Question
+from viz.lessons.reading import read_folder
+from viz.lessons.values import Page, value_of, written
+from viz.seam.playground import Options, Playground
+
+Lessons = Mapping[str, Mapping[str, Lesson]]
+
+
+def faults_of(folder: Path) -> tuple[Lessons, list[Fault]]:
+    """The lessons of a folder and what is wrong with their files."""
+    lessons, faults = read_folder(folder)
+    if not lessons and not faults:
+        faults = [Fault(str(folder), "", "There is no lesson here: a lesson is a file KEY.LANGUAGE.toml.")]
+    return lessons, faults
+
+
+def computed(lessons: Lessons, playground: Playground | None = None) -> list[Fault]:
+    """What is wrong once the model has computed every answer: each lesson once, languages have the same numbers."""
+    playground = playground or Playground(Options(offline=True))
+    return [
+        fault for by_language in lessons.values() for fault in _computed(playground, next(iter(by_language.values())))
+    ]
+
+
+def _computed(playground: Playground, lesson: Lesson) -> list[Fault]:
+    file = f"{lesson.key}.{lesson.language}.toml"
+    page = start(lesson)
+    found, faults = {}, []
+    for name, value in lesson.values.items():
+        try:
+            found[name] = value_of(playground, lesson, name, page)
+            written(found[name], value.show)
+        except PlaygroundError as error:
+            faults.append(Fault(file, f"value.{name}", str(error)))
+        except (TypeError, ValueError):
+            faults.append(Fault(file, f"value.{name}.show", f"What was computed cannot be shown so: {found[name]}."))
+    if faults:
+        return faults
+    striking = found[lesson.band.of]
+    if not isinstance(striking, int | float) or not lesson.band.low <= striking <= lesson.band.high:
+        low, high = lesson.band.low, lesson.band.high
+        faults.append(Fault(file, "band", f"The model gives {striking}, which is not from {low} to {high}."))
+    for step in lesson.steps:
+        for name in ("ask", "check"):
+            if question := getattr(step, name):
+                where = f"step.{step.id}.{name}"
+                faults += [Fault(file, where, what) for what in _asked(lesson, question, found)]
+    return faults
+
+
+def start(lesson: Lesson) -> Page:
+    """The page as a lesson begins."""
+    state = lesson.state
+    heads = tuple(map(tuple, state.get("heads", ())))
+    return Page(lesson.model, state.get("prompt", ""), heads, tuple(state.get("tokens", ())))  # type: ignore[arg-type]
+
+
+def _asked(lesson: Lesson, question: Question, found: Mapping) -> list[str]:
+    """What is wrong with a question's answer on the model."""
+    answer, show = found[question.answer], lesson.values[question.answer].show
+    if question.kind == "choice":
+        return [] if answer in question.choices else [f"The answer is “{answer}”, which is none of the choices."]
+    fits = {"number": isinstance(answer, int | float), "token": isinstance(answer, str), "head": _is_head(answer)}
+    if not fits[question.kind]:
+        return [f"The answer is {answer!r}, which is no {question.kind}."]
+    mistakes = []
+    for name in question.wrong:
+        value, how = found[name], lesson.values[name].show
+        given = read(str(100 * value if how == "percent" else value), "number") if question.kind == "number" else value
+        if given is not None and same(question, given, answer, show):
+            mistakes.append(f"The mistake “{name}” cannot be told from the right answer.")
+    return mistakes
+
+
+def _is_head(value: object) -> bool:
+    return isinstance(value, list) and len(value) == 2

@@ -1,0 +1,83 @@
+"""What is wrong with a lesson's file: where, and one sentence."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+_KINDS = {str: "a text", int: "a whole number", float: "a number", list: "a list", dict: "a table"}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One mistake."""
+
+    file: str
+    where: str  # the key, dotted: step.count.check.answer
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.where}: {self.what}" if self.where else f"{self.file}: {self.what}"
+
+
+@dataclass
+class Table:
+    """A table of a file while it is read: what is missing, unknown or of the wrong kind becomes a fault."""
+
+    file: str
+    where: str
+    raw: Mapping[str, Any]
+    faults: list[Fault]
+    read: set[str] = field(default_factory=set)
+
+    def fault(self, name: str, what: str) -> None:
+        """Note a mistake at a key of this table."""
+        where = ".".join(part for part in (self.where, name) if part)
+        self.faults.append(Fault(self.file, where, what))
+
+    def take(self, name: str, kind: type, default: Any = None) -> Any:
+        """The value of a key; `default` where it is missing, a fault where that is None or it is of another kind."""
+        self.read.add(name)
+        if name not in self.raw:
+            if default is None:
+                self.fault(name, f"This is missing: give {_KINDS[kind]}.")
+                return kind()
+            return default
+        value = self.raw[name]
+        fits = isinstance(value, kind) or (kind is float and isinstance(value, int))
+        if not fits or isinstance(value, bool):
+            self.fault(name, f"This must be {_KINDS[kind]}.")
+            return kind() if default is None else default
+        if kind is str and not value.strip():
+            self.fault(name, "This is empty.")
+        return value
+
+    def texts(self, name: str, count: int | None = None, default: Any = None) -> tuple[str, ...]:
+        """A list of texts, of exactly `count` where it is given."""
+        found = self.take(name, list, default)
+        if any(not isinstance(each, str) or not each.strip() for each in found):
+            self.fault(name, "Every entry must be a text that says something.")
+            return ()
+        if count is not None and name in self.raw and len(found) != count:
+            self.fault(name, f"Give {count} of them; there are {len(found)}.")
+        return tuple(found)
+
+    def table(self, name: str, optional: bool = False) -> "Table | None":
+        """A table within this one; None where it is missing."""
+        if optional and name not in self.raw:
+            self.read.add(name)
+            return None
+        raw = self.take(name, dict)
+        return Table(self.file, ".".join(part for part in (self.where, name) if part), raw, self.faults)
+
+    def one_of(self, name: str, names: Collection[str], default: str | None = None) -> str:
+        """A text that is one of these names."""
+        value = self.take(name, str, default)
+        if value and value not in names and value != default:
+            self.fault(name, f"There is no “{value}” here. Choose one of: {', '.join(names)}.")
+        return value
+
+    def end(self) -> None:
+        """Every key that was not read is a fault."""
+        for name in self.raw:
+            if name not in self.read:
+                self.fault(name, f"There is no such key here. Known ones: {', '.join(sorted(self.read))}.")

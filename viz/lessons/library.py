@@ -1,0 +1,48 @@
+"""All lessons that a server offers: the project's own, and those of a folder that the command line names."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from model.errors import InputError, say
+from viz.lessons.lesson import PARTS, Lesson
+from viz.lessons.reading import BUNDLED, read_folder
+
+
+@dataclass(frozen=True)
+class Library:
+    """Lessons by key and language."""
+
+    lessons: Mapping[str, Mapping[str, Lesson]]
+
+    def lesson(self, key: str, language: str) -> Lesson | None:
+        """One lesson in a language, else in English, else as it is."""
+        found = self.lessons.get(key)
+        return None if not found else found.get(language) or found.get("en") or next(iter(found.values()))
+
+    def path(self, language: str) -> list[Lesson]:
+        """All lessons in the order in which they are taken."""
+        found = [lesson for key in self.lessons if (lesson := self.lesson(key, language))]
+        return sorted(found, key=lambda each: (PARTS.index(each.part), each.order, each.key))
+
+
+def library(own: Path | None = None) -> Library:
+    """The lessons of the project, and of a teacher's folder. Raises InputError that names what is wrong with a file."""
+    lessons = read(BUNDLED)
+    if own is not None:
+        more = read(own)
+        if taken := sorted(set(lessons) & set(more)):
+            raise InputError("The key of a lesson is taken.", taken[0], "Give the file another name.")
+        if not more:
+            raise InputError("There is no lesson in this folder.", str(own), "A lesson is a file KEY.LANGUAGE.toml.")
+        lessons |= more
+    return Library(lessons)
+
+
+def read(folder: Path) -> dict[str, dict[str, Lesson]]:
+    """The lessons of a folder; raises InputError for the first fault."""
+    lessons, faults = read_folder(folder)
+    if faults:
+        hint = say("There are {} faults: python -m viz.lessons check {} lists them.", len(faults), folder)
+        raise InputError("A lesson of this folder cannot be used.", str(faults[0]), hint)
+    return {key: by_language for key, by_language in lessons.items() if by_language}

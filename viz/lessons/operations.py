@@ -1,0 +1,93 @@
+"""What a lesson may do with numbers that the model gave: a few named operations, no formula and no code."""
+
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from model.errors import InputError
+
+# Of a list of numbers, or of lists of them; what has no number (null) is left out.
+OF_A_LIST: Mapping[str, Callable[[Sequence], Any]] = {
+    "count": len,
+    "sum": math.fsum,
+    "mean": statistics.fmean,
+    "median": statistics.median,
+    "largest": max,
+    "smallest": min,
+    "at_largest": lambda numbers: max(range(len(numbers)), key=numbers.__getitem__),
+    "over_half": lambda numbers: sum(each > 0.5 for each in numbers),
+    "at_smallest": lambda numbers: min(range(len(numbers)), key=numbers.__getitem__),
+}
+# Of one number.
+OF_ONE: Mapping[str, Callable[[float], Any]] = {
+    "exp": math.exp,
+    "bits": lambda nats: nats / math.log(2),
+    "size": abs,
+    "rest": lambda share: 1 - share,
+}
+# Of two values that stand before it.
+OF_TWO: Mapping[str, Callable[[float, float], Any]] = {
+    "difference": lambda a, b: a - b,
+    "ratio": lambda a, b: a / b,
+    "product": lambda a, b: a * b,
+    "compare": lambda a, b: "more" if a > b else "less" if a < b else "same",
+}
+# Of several values that stand before it: the name of one.
+OF_NAMES: Mapping[str, Callable[[Mapping[str, float]], str]] = {
+    "which_largest": lambda values: max(values, key=values.__getitem__),
+    "which_smallest": lambda values: min(values, key=values.__getitem__),
+}
+OF_VALUES = {**OF_TWO, **OF_NAMES}
+OF_TAKEN = {**OF_A_LIST, **OF_ONE}
+EVERY = "*"
+
+
+def taken(answer: Any, path: Sequence) -> Any:
+    """What a path leads to in an endpoint's answer.
+
+    Its steps: a text is a field, a number an entry of a list (negative from the end), a table the first record with
+    these values, a list of texts several fields of a record, "*" the rest of the path in every entry. Raises InputError
+    where it leads nowhere.
+    """
+    for n, step in enumerate(path):
+        if step == EVERY:
+            return [taken(each, path[n + 1 :]) for each in answer]
+        try:
+            if isinstance(step, Mapping):
+                answer = next(row for row in answer if all(row[name] == value for name, value in step.items()))
+            elif isinstance(step, list | tuple):
+                answer = [answer[name] for name in step]
+            else:
+                answer = answer[step]
+        except (KeyError, IndexError, TypeError, StopIteration) as error:
+            got = ".".join(map(str, path[: n + 1]))
+            raise InputError("A lesson's number is not in the answer.", got, "Mend its take.") from error
+    return answer
+
+
+def flat(value: Any) -> list:
+    """The entries of nested lists, in their order, without those that are no number."""
+    if isinstance(value, list):
+        return [each for part in value for each in flat(part)]
+    return [] if value is None else [value]
+
+
+def made(operation: str, value: Any) -> Any:
+    """An operation on what was taken; raises InputError where it does not fit."""
+    if not operation:
+        return value
+    try:
+        return OF_TAKEN[operation](flat(value) if operation in OF_A_LIST else value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError("A lesson's operation does not fit its number.", operation, "Mend its make.") from error
+
+
+def derived(operation: str, values: Mapping[str, Any]) -> Any:
+    """An operation on values by their names; raises InputError where it does not fit."""
+    try:
+        if operation in OF_NAMES:
+            return OF_NAMES[operation](values)
+        return OF_TWO[operation](*values.values())
+    except (TypeError, ValueError, ZeroDivisionError) as error:
+        raise InputError("A lesson's operation does not fit its number.", operation, "Mend its make.") from error

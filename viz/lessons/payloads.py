@@ -1,0 +1,120 @@
+"""What the page gets of lessons: the list, one lesson without its answers, what is said to an action or an answer."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from viz.lessons.answers import judged
+from viz.lessons.lesson import Lesson, Question, Step
+from viz.lessons.library import Library
+from viz.lessons.text import Piece, names_in, pieces
+from viz.lessons.values import Page, value_of, written
+from viz.seam.playground import Playground
+from viz.words import section, words
+
+WANTS = ("texts", "see", "check", "hint")
+
+
+def listed(library: Library, language: str) -> dict:
+    """The path: every lesson with what one learns and how long it takes, and the words of the whole place."""
+    rows = [
+        {
+            "key": each.key,
+            "title": each.title,
+            "goals": list(each.goals),
+            "minutes": each.minutes,
+            "part": each.part,
+            "needs": list(each.needs),
+            "steps": len(each.steps),
+        }
+        for each in library.path(language)
+    ]
+    return {"lessons": rows, "words": section(words(language), "learn")}
+
+
+def whole(lesson: Lesson) -> dict:
+    """A lesson as it is walked through; what its values are is not in it."""
+    return {
+        "key": lesson.key,
+        "title": lesson.title,
+        "goals": list(lesson.goals),
+        "model": lesson.model,
+        "state": dict(lesson.state),
+        "steps": [_step(lesson, step) for step in lesson.steps],
+    }
+
+
+def _step(lesson: Lesson, step: Step) -> dict:
+    return {
+        "id": step.id,
+        "at": list(step.at),
+        "do": _blank(step.do),
+        "done": dict(step.done),
+        "state": None if step.state is None else dict(step.state),
+        "show": dict(step.show),
+        "hints": len(step.hints),
+        "live": any(names_in(text) for text in _asked(step)),
+        "ask": _question(lesson, step.ask),
+        "check": _question(lesson, step.check),
+    }
+
+
+def _asked(step: Step) -> list[str]:
+    """What is said before anything was done."""
+    return [step.do, *(each.text for each in (step.ask, step.check) if each)]
+
+
+def _blank(text: str) -> list[Piece]:
+    """A sentence that is shown before anything was computed."""
+    return pieces(text, lambda name: "…")
+
+
+def _question(lesson: Lesson, question: Question | None) -> dict | None:
+    if question is None:
+        return None
+    return {
+        "text": _blank(question.text),
+        "kind": question.kind,
+        "choices": [list(each) for each in question.choices.items()],
+        "percent": lesson.values[question.answer].show == "percent",
+    }
+
+
+# --- what is said ----------------------------------------------------------------------------------------
+
+
+def said(
+    playground: Playground, lesson: Lesson, step: Step, sent: Mapping[str, Any], page: Page, language: str, owner: str
+) -> dict:
+    """The answer to what a page sent: after the action what is to be seen, to an answer whether it is right, a hint.
+
+    Everything is computed now, by the model that the page shows; raises PlaygroundError.
+    """
+
+    def value(name: str) -> Any:
+        return value_of(playground, lesson, name, page, owner)
+
+    def shown(name: str) -> str:
+        return written(value(name), lesson.values[name].show)
+
+    if sent.get("want") == "texts":
+        texts = {"ask": step.ask and step.ask.text, "do": step.do, "check": step.check and step.check.text}
+        return {name: pieces(text, shown) for name, text in texts.items() if text}
+    if sent.get("want") == "see":
+        return {"see": pieces(step.see, shown), "result": _result(step.ask, value, shown)}
+    if sent.get("want") == "hint":
+        hints = {str(n): text for n, text in enumerate(step.hints)}
+        return {"hint": pieces(hints.get(str(sent.get("n")), step.hints[-1]), shown)}
+    if step.check is None:
+        return {"right": True, "text": [], "why": pieces(step.why, shown), "result": ""}
+    verdict = judged(lesson, step.check, sent.get("given"), value, section(words(language), "learn"))
+    answer = {"right": verdict.right, "understood": verdict.understood, "text": pieces(verdict.text, shown)}
+    if not verdict.right:
+        return answer
+    return answer | {"why": pieces(step.why, shown), "result": _result(step.check, value, shown)}
+
+
+def _result(question: Question | None, value: Any, shown: Any) -> str:
+    """The right answer in words."""
+    if question is None:
+        return ""
+    return question.choices[value(question.answer)] if question.kind == "choice" else shown(question.answer)

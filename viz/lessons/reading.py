@@ -1,0 +1,285 @@
+"""Lessons from their files: `<key>.<language>.toml`, whole, or with `translates` only the words of another language.
+
+docs/lessons.md describes the format. Whatever is wrong becomes a fault; a lesson without faults can be shown.
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from viz.api.registry import arguments
+from viz.lessons.deeds import read_done, read_selectors, read_state
+from viz.lessons.faults import Fault, Table
+from viz.lessons.lesson import KINDS, PARTS, SHOWN, Band, Lesson, Question, Step, Value
+from viz.lessons.operations import OF_NAMES, OF_TAKEN, OF_TWO, OF_VALUES
+from viz.lessons.text import names_in
+from viz.lessons.values import ENDPOINT, PAGE
+from viz.words import LANGUAGES
+
+BUNDLED = Path(__file__).parent / "bundled"
+_FILE = re.compile(r"([a-z][a-z0-9_]{1,39})\.([a-z]{2,3}(?:-[a-z0-9]+)*)\.toml")
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+Languages = Mapping[str, Lesson]
+
+
+def read_folder(folder: Path) -> tuple[dict[str, dict[str, Lesson]], list[Fault]]:
+    """The lessons of a folder by key and language, and everything that is wrong with their files."""
+    faults: list[Fault] = []
+    raw: dict[str, dict[str, dict]] = {}
+    for path in sorted(folder.glob("*.toml")):
+        named = _FILE.fullmatch(path.name)
+        if not named or named[2] not in LANGUAGES:
+            known = ", ".join(LANGUAGES)
+            faults.append(Fault(path.name, "", f"Name it KEY.LANGUAGE.toml, the language one of: {known}."))
+        elif (table := _parsed(path, faults)) is not None:
+            raw.setdefault(named[1], {})[named[2]] = table
+    lessons = {key: read_languages(key, tables, faults) for key, tables in raw.items()}
+    _needed(lessons, faults)
+    return lessons, faults
+
+
+def _parsed(path: Path, faults: list[Fault]) -> dict | None:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:  # of UTF-8, of TOML, of the disk
+        faults.append(Fault(path.name, "", f"This cannot be read as TOML: {error}."))
+        return None
+
+
+def _needed(lessons: Mapping[str, Languages], faults: list[Fault]) -> None:
+    """A lesson that is said to come before is there, or among the project's own, which are looked at with theirs."""
+    known = set(lessons) | {path.name.split(".")[0] for path in BUNDLED.glob("*.toml")}
+    for key, by_language in lessons.items():
+        for lesson in by_language.values():
+            for each in lesson.needs:
+                if each not in known or each == key:
+                    faults.append(Fault(f"{key}.{lesson.language}.toml", "needs", f"There is no lesson “{each}”."))
+
+
+def read_languages(key: str, tables: Mapping[str, dict], faults: list[Fault]) -> dict[str, Lesson]:
+    """One lesson in all its languages."""
+    found = {}
+    for language, raw in tables.items():
+        file = f"{key}.{language}.toml"
+        if "translates" in raw:
+            first = raw["translates"]
+            if first not in tables or "translates" in tables.get(first, {}):
+                faults.append(Fault(file, "translates", f"There is no whole lesson {key}.{first}.toml beside it."))
+                continue
+            raw = translated(tables[first], {name: raw[name] for name in raw if name != "translates"}, file, faults)
+        found[language] = read_lesson(key, language, raw, faults)
+    return found
+
+
+# --- words apart ---------------------------------------------------------------------------------------
+
+
+def words_of(raw: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
+    """All words of a whole lesson by their place."""
+    found: dict[tuple[str, ...], Any] = {(name,): raw[name] for name in ("title", "goals") if name in raw}
+    steps = raw.get("step", {})
+    for key, step in (steps if isinstance(steps, Mapping) else {}).items():
+        if not isinstance(step, Mapping):
+            continue
+        found |= {("step", key, name): step[name] for name in ("see", "why", "hints") if name in step}
+        for asked in ("ask", "do", "check"):
+            table = step.get(asked)
+            if not isinstance(table, Mapping):
+                continue
+            if "text" in table:
+                found["step", key, asked, "text"] = table["text"]
+            for of in ("choices", "wrong"):
+                texts = table.get(of, {})
+                found |= {("step", key, asked, of, name): text for name, text in dict(texts).items()}
+    return found
+
+
+def _flat(raw: Mapping[str, Any], above: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+    found: dict[tuple[str, ...], Any] = {}
+    for name, value in raw.items():
+        found |= _flat(value, (*above, name)) if isinstance(value, Mapping) else {(*above, name): value}
+    return found
+
+
+def translated(whole: Mapping[str, Any], words: Mapping[str, Any], file: str, faults: list[Fault]) -> dict:
+    """A whole lesson with the words of another language; what it does not say, or says too much, is a fault."""
+    asked, said = words_of(whole), _flat(words)
+    faults += [Fault(file, ".".join(place), "This is not translated.") for place in asked if place not in said]
+    faults += [
+        Fault(file, ".".join(place), "A translation has only the words of its lesson.")
+        for place in said
+        if place not in asked
+    ]
+    return _filled(whole, {place: said[place] for place in asked if place in said})
+
+
+def _filled(raw: Any, words: Mapping[tuple[str, ...], Any], above: tuple[str, ...] = ()) -> Any:
+    if above in words:
+        return words[above]
+    return {name: _filled(each, words, (*above, name)) for name, each in raw.items()} if isinstance(raw, dict) else raw
+
+
+# --- a whole lesson ------------------------------------------------------------------------------------
+
+
+def read_lesson(key: str, language: str, raw: Mapping[str, Any], faults: list[Fault]) -> Lesson:
+    """A whole lesson."""
+    top = Table(f"{key}.{language}.toml", "", raw, faults)
+    values = _values(top)
+    steps = top.table("step")
+    found = [_step(steps, name, values) for name in steps.raw] if steps else []
+    if steps is not None and not found:
+        top.fault("step", "A lesson has at least one step: [step.NAME].")
+    minutes = top.take("minutes", int)
+    if "minutes" in raw and not 1 <= minutes <= 90:
+        top.fault("minutes", "Give 1 to 90.")
+    state = top.table("state")
+    goals = top.texts("goals")
+    if "goals" in raw and not 1 <= len(goals) <= 4:
+        top.fault("goals", "Give one to four.")
+    lesson = Lesson(
+        key,
+        language,
+        top.take("title", str),
+        goals,
+        minutes,
+        top.one_of("part", PARTS, "own"),
+        top.take("order", int, 0),
+        top.texts("needs", default=[]),
+        top.take("model", str, "tinygpt"),
+        read_state(state) if state else {},
+        values,
+        tuple(found),
+        _band(top, values),
+    )
+    top.end()
+    return lesson
+
+
+def _band(top: Table, values: Mapping[str, Value]) -> Band:
+    table = top.table("band")
+    if table is None:
+        return Band("", 0, 0)
+    band = Band(_value(table, "of", values), table.take("low", float), table.take("high", float))
+    if "low" in table.raw and "high" in table.raw and not band.low < band.high:
+        table.fault("low", "This must be less than high.")
+    table.end()
+    return band
+
+
+def _value(table: Table, name: str, values: Mapping[str, Value]) -> str:
+    """The name of a value."""
+    found = table.take(name, str)
+    if found and found not in values:
+        table.fault(name, f"There is no value “{found}”: declare it as [value.{found}].")
+    return found
+
+
+def _values(top: Table) -> dict[str, Value]:
+    table = top.table("value")
+    found: dict[str, Value] = {}
+    for name in table.raw if table else ():
+        each = table.table(name)
+        if not _NAME.fullmatch(name):
+            table.fault(name, "Names are small letters, digits and _.")
+        if each is not None:
+            found[name] = _one_value(each, name, found)
+            each.end()
+    return found
+
+
+def _one_value(table: Table, name: str, before: Mapping[str, Value]) -> Value:
+    show = table.one_of("show", SHOWN, "number")
+    if "of" in table.raw:
+        of = table.texts("of")
+        make = table.one_of("make", tuple(OF_VALUES))
+        for each in of:
+            if each not in before:
+                table.fault("of", f"“{each}” does not stand before this value.")
+        if (make in OF_TWO and len(of) != 2) or (make in OF_NAMES and len(of) < 2):
+            table.fault("of", f"“{make}” takes {'two values' if make in OF_TWO else 'two values or more'}.")
+        return Value(name, make=make, of=of, show=show)
+    call = table.one_of("call", tuple(ENDPOINT))
+    given = table.take("with", dict, {})
+    if call in ENDPOINT:
+        known = [each.name for each in arguments(ENDPOINT[call])]
+        for each, sent in given.items():
+            if each not in known:
+                table.fault(f"with.{each}", f"The endpoint {call} has no such argument. It has: {', '.join(known)}.")
+            if isinstance(sent, Mapping) and "page" in sent and (len(sent) > 1 or sent["page"] not in PAGE):
+                table.fault(f"with.{each}", f"Of the page can be read: {', '.join(PAGE)}.")
+    path = tuple(table.take("take", list))
+    return Value(name, call, given, path, table.one_of("make", tuple(OF_TAKEN), ""), show=show)
+
+
+def _step(steps: Table, name: str, values: Mapping[str, Value]) -> Step:
+    table = steps.table(name)
+    if table is None or not table.raw:
+        return Step(name, "", {}, "", "", ())
+    do, state, show = table.table("do"), table.table("state", optional=True), table.table("show", optional=True)
+    step = Step(
+        name,
+        do.take("text", str) if do else "",
+        read_done(do) if do else {},
+        table.take("see", str),
+        table.take("why", str),
+        table.texts("hints", 3),
+        _question(table, "ask", values),
+        _question(table, "check", values),
+        read_selectors(table, "at"),
+        None if state is None else read_state(state),
+        {} if show is None else read_state(show, presses=True),
+    )
+    if do:
+        do.end()
+    if not step.ask and not step.check:
+        table.fault("check", "A step asks something: give it ask, check, or both.")
+    _named(table, step, values)
+    table.end()
+    return step
+
+
+def _named(table: Table, step: Step, values: Mapping[str, Value]) -> None:
+    """Every value that a sentence names is declared."""
+    said = [("see", step.see), ("why", step.why), ("do.text", step.do), *(("hints", text) for text in step.hints)]
+    for asked in ("ask", "check"):
+        if question := getattr(step, asked):
+            said += [(f"{asked}.text", question.text)]
+            said += [(f"{asked}.wrong.{name}", text) for name, text in question.wrong.items()]
+    for where, text in said:
+        for name in names_in(text):
+            if name not in values:
+                table.fault(where, f"There is no value “{name}”: declare it as [value.{name}].")
+
+
+def _question(step: Table, name: str, values: Mapping[str, Value]) -> Question | None:
+    table = step.table(name, optional=True)
+    if table is None:
+        return None
+    kind = table.one_of("kind", KINDS)
+    choices, wrong = table.take("choices", dict, {}), table.take("wrong", dict, {})
+    answer = _value(table, "answer", values)
+    tolerance = table.take("tolerance", float, 0.0)
+    whole = values[answer].show == "whole" if answer in values else True
+    if kind == "number" and name == "check" and not tolerance and not whole:
+        table.fault("tolerance", "Say how far off a number may be, in the unit that it is shown in.")
+    if tolerance < 0:
+        table.fault("tolerance", "This must be 0 or more.")
+    if kind == "choice" and len(choices) < 2:
+        table.fault("choices", "Give two choices or more: name = text.")
+    if kind != "choice" and choices:
+        table.fault("choices", "Only a question of the kind “choice” has choices.")
+    for where, texts in (("choices", choices), ("wrong", wrong)):
+        for each, text in texts.items():
+            if not isinstance(text, str) or not text.strip():
+                table.fault(f"{where}.{each}", "This must be a text.")
+    for each in wrong:
+        if each not in (choices if kind == "choice" else values):
+            known = "choice" if kind == "choice" else "value"
+            table.fault(f"wrong.{each}", f"There is no {known} of this name.")
+    choices, wrong = ({key: text for key, text in of.items() if isinstance(text, str)} for of in (choices, wrong))
+    question = Question(table.take("text", str), kind or "number", answer, float(tolerance), choices, wrong)
+    table.end()
+    return question

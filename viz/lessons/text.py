@@ -1,0 +1,26 @@
+"""A lesson's sentences as pieces that the page can only show as text: plain, `code`, **strong**, and live values."""
+
+import re
+from collections.abc import Callable
+
+NAMED = re.compile(r"\{(\w+)\}")
+_MARKED = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*|\{(\w+)\}")
+Piece = tuple[str, str]  # its kind: "", "code", "strong" or "value"; its text
+
+
+def names_in(text: str) -> list[str]:
+    """The values that a sentence names."""
+    return NAMED.findall(text)
+
+
+def pieces(text: str, written: Callable[[str], str]) -> list[Piece]:
+    """The sentence in pieces; `written` gives the text of a value. What a value says is never read for marks."""
+    found: list[Piece] = []
+    end = 0
+    for match in _MARKED.finditer(text):
+        if match.start() > end:
+            found.append(("", text[end : match.start()]))
+        code, strong, name = match.groups()
+        found.append(("code", code) if code else ("strong", strong) if strong else ("value", written(name)))
+        end = match.end()
+    return [*found, ("", text[end:])] if end < len(text) else found

@@ -1,0 +1,95 @@
+"""The values of a lesson, computed by the model that is shown, and as the page writes them."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from model.errors import InputError
+from viz import numbers
+from viz.api.endpoints import ENDPOINTS
+from viz.api.registry import arguments, call
+from viz.labels import quoted
+from viz.lessons.lesson import Lesson, Value
+from viz.lessons.operations import derived, made, taken
+from viz.seam.playground import Playground
+
+ENDPOINT = {each.name: each for each in ENDPOINTS}
+PAGE = ("prompt", "layer", "head", "position")  # what an argument may read off the page: {page = "prompt"}
+
+
+@dataclass(frozen=True)
+class Page:
+    """What the visitor's page shows, as far as a lesson may read it."""
+
+    model: str = ""
+    prompt: str = ""
+    heads: tuple[tuple[int, int], ...] = ()
+    tokens: tuple[int, ...] = ()
+
+    def read(self, name: str) -> Any:
+        """The prompt, the main head's layer or head, or the picked position; raises InputError where none is picked."""
+        if name == "prompt":
+            return self.prompt
+        if name == "position":
+            return max(self.tokens, default=-1)
+        if not self.heads:
+            raise InputError("No head is picked.", "", "Pick one.")
+        return self.heads[-1][name == "head"]
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A value in the cache of results."""
+
+    value: Any
+
+    @property
+    def nbytes(self) -> int:
+        return 200 + len(json.dumps(self.value))
+
+
+def value_of(playground: Playground, lesson: Lesson, name: str, page: Page, owner: str = "") -> Any:
+    """A number, a text, or a head as [layer, head]; raises PlaygroundError."""
+    value = lesson.values[name]
+    if value.of:
+        return derived(value.make, {each: value_of(playground, lesson, each, page, owner) for each in value.of})
+    sent = _sent(lesson, value, page)
+    key = ("lesson", value.call, json.dumps([sent, list(value.take), value.make], sort_keys=True))
+
+    def compute() -> _Kept:
+        answer = call(playground, ENDPOINT[value.call], sent, owner)
+        return _Kept(made(value.make, taken(answer, value.take)))
+
+    return playground.results.get(key, compute).value
+
+
+def _sent(lesson: Lesson, value: Value, page: Page) -> dict[str, Any]:
+    """The arguments of its call: the lesson's, its prompt, and the model that the page shows."""
+    names = {each.name for each in arguments(ENDPOINT[value.call])}
+    sent = {name: page.read(each["page"]) if _reads(each) else each for name, each in value.arguments.items()}
+    if "prompt" in names:
+        sent.setdefault("prompt", lesson.state.get("prompt", page.prompt))
+    if "model" in names:
+        sent.setdefault("model", page.model or lesson.model)
+    return sent
+
+
+def _reads(argument: Any) -> bool:
+    return isinstance(argument, Mapping) and set(argument) == {"page"}
+
+
+def written(value: Any, show: str) -> str:
+    """A value as a sentence has it."""
+    if show == "head":
+        return ".".join(map(str, value))
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, list):
+        return ", ".join(written(each, show) for each in value)
+    return getattr(numbers, show)(value)
+
+
+def entered(value: float, show: str) -> float:
+    """A number as a visitor types it: a share in percent."""
+    return 100 * value if show == "percent" else value
