@@ -12,8 +12,8 @@ from multiprocessing.connection import Connection
 import pytest
 
 from model.training.job import Job, Limits, job_of
-from viz.server import training_process
-from viz.server.training_process import LiveRun, Workshop
+from viz.server.processes import training_process
+from viz.server.processes.training_process import LiveRun, Workshop
 
 SMALL = {"layers": 1, "heads": 2, "width": 16, "length": 16, "batch": 4, "steps": 3, "warmup": 1}
 LONG = {"steps": 20_000}  # more than any test waits for

@@ -11,7 +11,8 @@ from model.api import LanguageModel
 from tests.support.helpers import VARIANTS, serving, tiny_model
 from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, payloads, scene_of
-from viz.seam import background, panels
+from viz.seam import panels
+from viz.seam.jobs import background
 from viz.seam.scene import Scene
 from viz.seam.view import View
 

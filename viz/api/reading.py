@@ -9,7 +9,8 @@ from model.arguments import check_layer, shown
 from model.errors import InputError, say
 from model.progress import silent
 from viz.charts.distribution import likeliest
-from viz.seam import background, panels
+from viz.seam import panels
+from viz.seam.jobs import background
 from viz.seam.playground import Playground
 from viz.seam.prompt import Prompt
 from viz.seam.scene import Scene

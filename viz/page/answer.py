@@ -16,8 +16,8 @@ from model.gpt.trace import check_length
 from model.text.chat import ending
 from viz.page.parts import update
 from viz.page.streams import Shared, answers
-from viz.seam import background
-from viz.seam.background import LOOK_EVERY, waiting
+from viz.seam.jobs import background
+from viz.seam.jobs.background import LOOK_EVERY, waiting
 from viz.seam.playground import Playground
 from viz.seam.prompt import Prompt, prompt_of
 from viz.seam.view import Event, Payload, Visit

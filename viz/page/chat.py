@@ -4,7 +4,7 @@ from model.api import LanguageModel
 from model.generation.strategies import STRATEGIES
 from model.text.chat import default_system
 from viz.labels import visible
-from viz.seam.background import computed_once
+from viz.seam.jobs.background import computed_once
 from viz.seam.playground import Playground
 from viz.seam.prompt import MOST_TURNS, ROLES, Prompt
 from viz.seam.scene import Scene

@@ -14,7 +14,7 @@ import gradio as gr
 from model.errors import PlaygroundError
 from viz.page.parts import update
 from viz.page.pipeline import QUIET, PageRequest, scene_of
-from viz.seam.background import failed, perform_in_turn
+from viz.seam.jobs.background import failed, perform_in_turn
 from viz.seam.playground import Playground
 from viz.seam.tab import Plan
 from viz.views.tabs import TABS

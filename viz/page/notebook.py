@@ -23,7 +23,7 @@ from model.progress import Progress, silent
 from viz.charts.packed import unpacked_figure
 from viz.labels import plotly_text
 from viz.page.pipeline import PageRequest, edit_payload, payloads, scene_of
-from viz.seam.background import Result
+from viz.seam.jobs.background import Result
 from viz.seam.layout import slots
 from viz.seam.playground import Options, Playground
 from viz.seam.prompt import conversation

@@ -13,8 +13,8 @@ import pandas as pd
 from model.errors import InputError, PlaygroundError
 from model.loading.sources import available
 from model.progress import Progress
-from viz.seam import background
-from viz.seam.at_once import starts_itself
+from viz.seam.jobs import background
+from viz.seam.jobs.at_once import starts_itself
 from viz.seam.scene import Scene, source
 from viz.seam.settings import Settings, form, read_all
 from viz.seam.view import Depends, Facts, Measure, Part, Payload, Picture, Seen, Values, View, call, question_of

@@ -13,13 +13,13 @@ from model.progress import Progress
 from model.quantization.int8 import int8
 from model.records import RunKey, Tokens
 from model.store import ByteLRU
-from viz.seam.job_queue import Desk
+from viz.seam.jobs.job_queue import Desk
 from viz.seam.prompt import Prompt, Read, read
 from viz.server.fair_lock import Turns
 from viz.server.limits import PRIVATE, Allowed, limits_of
 from viz.server.presence import Presence
-from viz.server.reward_shelf import RewardShelf
-from viz.server.training_process import PREFIX, Workshop, label
+from viz.server.processes.reward_shelf import RewardShelf
+from viz.server.processes.training_process import PREFIX, Workshop, label
 
 MAX_CHARACTERS = PRIVATE.characters  # of a prompt on any server
 RESULTS = 16  # one part in so many of the memory is for results of jobs

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from viz.api.endpoint import Endpoint
 from viz.seam import panels
-from viz.seam.background import Job
+from viz.seam.jobs.background import Job
 from viz.seam.layout import Box, Node, Slot, of_view
 from viz.seam.scene import Scene
 from viz.seam.settings import choice

@@ -58,7 +58,7 @@ class Measure:
     settings: tuple[str, ...] = ()  # names of the settings and asking parts that decide it
     slow: bool = False  # started by the button of a Job, never by itself
     # Whether it runs the model; one that only counts or loads needs no turn. A slow one without works in another
-    # process (viz/server/trial_process.py) and bounds its own time.
+    # process (viz/server/processes/trial_process.py) and bounds its own time.
     locks: bool = True
     # Where several settings mean the same, or only part of the model counts: (scene, settings) -> what is to be
     # measured. The function gets this as its settings, and equal questions are measured once.
@@ -72,7 +72,7 @@ class Measure:
     # how much work it is). A part that names the measure finds the seconds of a unit of work as `seen.pace`.
     pace: Callable[[Scene, Settings], tuple[Hashable, float]] | None = None
     # For a slow one that may be quick: (scene, settings) -> about how many runs of the model it takes, and how many
-    # tokens they read in all. Where that is little for the model, it starts by itself (viz/seam/at_once.py).
+    # tokens they read in all. Where that is little for the model, it starts by itself (viz/seam/jobs/at_once.py).
     cost: Callable[[Scene, Settings], tuple[float, float]] | None = None
     owner: str = ""  # views that give the same measure the same owner measure it once; else each has its own
 

@@ -11,7 +11,7 @@ from model.errors import InputError, say
 from model.generation.generate import MOST_STRATEGIES
 from model.progress import Progress
 from model.training.job import Limits
-from viz.seam.job_queue import Bounds
+from viz.seam.jobs.job_queue import Bounds
 
 Work = TypeVar("Work")
 

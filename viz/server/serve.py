@@ -33,8 +33,8 @@ from viz.server.framework.fair_queue import FairQueue, Room
 from viz.server.framework.visits import Listeners, heartbeat
 from viz.server.headers import SERVER
 from viz.server.limits import PRIVATE, PUBLIC
+from viz.server.processes.training_process import archive
 from viz.server.protocol import crowd_of, files_allowed, tell_few
-from viz.server.training_process import archive
 from viz.words import LANGUAGES, section, words
 
 log = logging.getLogger("playground")

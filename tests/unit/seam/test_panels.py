@@ -8,7 +8,7 @@ from model.errors import InputError
 from tests.support.helpers import byte_model, serving
 from viz.page.pipeline import PageRequest, scene_of
 from viz.seam import panels
-from viz.seam.background import Result
+from viz.seam.jobs.background import Result
 from viz.seam.prompt import Prompt
 from viz.seam.tab import Tab
 from viz.seam.view import Custom, Measure, Steady, View

@@ -14,10 +14,10 @@ from model.alignment.tuning import TuneJob
 from model.training.loop import Recipe
 from tests.support.rehearsal import LONG, in_threads, quick, until
 from tests.support.small_models import save_tiny
-from viz.seam.live_runs import failure
+from viz.seam.jobs.live_runs import failure
 from viz.seam.playground import Options, Playground
-from viz.server import training_process
-from viz.server.training_process import CUT_SHORT, archive
+from viz.server.processes import training_process
+from viz.server.processes.training_process import CUT_SHORT, archive
 
 EXAMPLES = tuple(Example("Say it.", word, word) for word in ("ho", "ha", "hi", "oh"))
 SMALL = {"texts": 4, "group": 2, "new_tokens": 2, "steps": 500, "learning_rate": 1e-4}

@@ -7,8 +7,8 @@ import pytest
 
 from model.errors import InputError
 from tests.support.public import GREEDY, PROMPT, TIGHT, cards, scene
-from viz.seam import background
-from viz.seam.job_queue import Bounds
+from viz.seam.jobs import background
+from viz.seam.jobs.job_queue import Bounds
 from viz.seam.panels import settings_of
 from viz.seam.prompt import Prompt
 from viz.seam.settings import Settings

@@ -16,7 +16,7 @@ from benchmarks.load_report import Tally, quantile, summary, table
 from benchmarks.load_users import ANYBODY, Ledger, User
 from tests.support.helpers import apart
 from viz.page.build import build
-from viz.seam.job_queue import Bounds
+from viz.seam.jobs.job_queue import Bounds
 from viz.seam.playground import Options, Playground
 from viz.server.limits import PRIVATE
 from viz.server.serve import start

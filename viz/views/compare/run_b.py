@@ -12,7 +12,7 @@ from viz.seam.prompt import Prompt, python_of, with_text
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings, choice, number
 from viz.seam.view import Asking, Measure, Payload, Seen
-from viz.server.training_process import PREFIX
+from viz.server.processes.training_process import PREFIX
 from viz.views.compare.alignment import Alignment, align
 from viz.words import Words
 

@@ -15,7 +15,8 @@ from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
 from viz.numbers import flops, number, signed_percent, whole
 from viz.page.pipeline import PageRequest, payloads, scene_of
-from viz.seam import background, panels
+from viz.seam import panels
+from viz.seam.jobs import background
 from viz.seam.settings import Settings
 from viz.views.anatomy.compute.figures import Band, Bar, Mark, times_figure, work_figure
 from viz.views.anatomy.compute.measure import MOST, SHOWN, contexts, measure_counted, measure_curve, measure_work

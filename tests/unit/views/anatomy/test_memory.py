@@ -16,7 +16,8 @@ from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
 from viz.numbers import percent, signed_percent, whole
 from viz.page.pipeline import PageRequest, payloads, scene_of
-from viz.seam import background, panels
+from viz.seam import panels
+from viz.seam.jobs import background
 from viz.seam.settings import Settings
 from viz.views.anatomy.memory.figures import Layer, memory_figure
 from viz.views.anatomy.memory.measure import BUDGETS, GB, measure

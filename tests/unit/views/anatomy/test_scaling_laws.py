@@ -16,7 +16,7 @@ from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels
 from viz.seam.settings import read_all
-from viz.server.training_process import LiveRun
+from viz.server.processes.training_process import LiveRun
 from viz.views.anatomy.scaling_laws import own_runs
 from viz.views.anatomy.scaling_laws.measure import budget
 from viz.views.anatomy.scaling_laws.view import VIEW

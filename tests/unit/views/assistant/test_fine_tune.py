@@ -15,8 +15,8 @@ from model.training.job import Job
 from tests.support.helpers import serving
 from tests.support.picking import opened
 from tests.support.rehearsal import in_threads, until
-from viz.seam import live_runs
-from viz.seam.live_runs import own_run
+from viz.seam.jobs import live_runs
+from viz.seam.jobs.live_runs import own_run
 from viz.seam.playground import Options, Playground
 from viz.seam.prompt import Prompt
 from viz.seam.view import Models, Open, Visit

@@ -20,7 +20,7 @@ from model.errors import InputError
 from model.training.job import Limits
 from tests.support.helpers import serving
 from tests.support.rehearsal import in_threads
-from viz.seam import live_runs
+from viz.seam.jobs import live_runs
 from viz.seam.playground import Options, Playground
 from viz.seam.prompt import Prompt
 from viz.seam.view import Models, Open, Visit

@@ -8,8 +8,9 @@ import pytest
 from model.errors import InputError
 from tests.support.views import no_holes, question
 from viz.page.pipeline import payloads, scene_of
-from viz.seam import background, panels
-from viz.server.reward_shelf import KEPT
+from viz.seam import panels
+from viz.seam.jobs import background
+from viz.server.processes.reward_shelf import KEPT
 from viz.views.assistant.reward_model.view import VIEW
 
 PAIRS = [[f"{n % 4}:", f"{n} yes!", f"{n} no", "person"] for n in range(24)]

@@ -12,7 +12,8 @@ from tests.support.picking import asked
 from tests.support.talking import talking_model, talking_server
 from viz.numbers import logit, signed
 from viz.page.pipeline import payloads, scene_of
-from viz.seam import background, panels
+from viz.seam import panels
+from viz.seam.jobs import background
 from viz.views.attention.turns.view import VIEW
 from viz.words import LANGUAGES
 

@@ -14,7 +14,7 @@ from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_model
 from viz.numbers import percent
 from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels
-from viz.seam.background import perform
+from viz.seam.jobs.background import perform
 from viz.seam.playground import Options, Playground
 from viz.views import tabs
 from viz.views.checks import tab

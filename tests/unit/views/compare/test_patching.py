@@ -17,8 +17,8 @@ from viz.labels import quoted
 from viz.numbers import difference
 from viz.page.pipeline import scene_of
 from viz.seam import panels
-from viz.seam.background import perform
 from viz.seam.head_list import strongest
+from viz.seam.jobs.background import perform
 from viz.seam.prompt import Prompt
 from viz.seam.selection import Selection
 from viz.views.compare.patching import measure

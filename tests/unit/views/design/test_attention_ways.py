@@ -16,7 +16,8 @@ from viz.api.registry import call
 from viz.numbers import decimals, number
 from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, scene_of
-from viz.seam import background, panels
+from viz.seam import panels
+from viz.seam.jobs import background
 from viz.seam.playground import Options
 from viz.server.limits import PUBLIC
 from viz.views.design.attention_ways import measure as measuring

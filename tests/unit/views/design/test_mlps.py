@@ -11,7 +11,8 @@ from tests.support.helpers import byte_model, serving
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
 from viz.page.pipeline import PageRequest, scene_of
-from viz.seam import background, panels
+from viz.seam import panels
+from viz.seam.jobs import background
 from viz.seam.view import Seen
 from viz.views.design.mlps import view as mlps
 from viz.views.design.mlps.figures import largest_gap, slices

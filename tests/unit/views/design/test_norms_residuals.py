@@ -17,7 +17,8 @@ from viz.charts.lines import running_mean
 from viz.numbers import decimals, number
 from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, scene_of
-from viz.seam import background, panels
+from viz.seam import panels
+from viz.seam.jobs import background
 from viz.seam.view import Seen
 from viz.views.design.norms_residuals import first_steps
 from viz.views.design.norms_residuals import view as norms_residuals

@@ -25,7 +25,8 @@ from viz.api.registry import Endpoint, call
 from viz.numbers import difference, nats
 from viz.page.parts import unpacked, update
 from viz.page.pipeline import PageRequest, scene_of
-from viz.seam import background, panels
+from viz.seam import panels
+from viz.seam.jobs import background
 from viz.seam.playground import Options
 from viz.server.limits import PUBLIC
 from viz.views.design.past_length import measure as measuring

@@ -8,8 +8,9 @@ from tests.support.effects import PROMPT, asked, drawn, scene
 from viz.charts.layer_head_map import EffectWords, effect_figure
 from viz.numbers import logit, nats, number, signed
 from viz.page.pipeline import payloads
-from viz.seam import background, panels
+from viz.seam import panels
 from viz.seam.head_list import STRONGEST, strongest
+from viz.seam.jobs import background
 from viz.views.effects.sweep import measure
 from viz.views.effects.sweep.view import VIEW
 from viz.words import LANGUAGES, words

@@ -9,7 +9,7 @@ from model.gpt.head_metrics import HEAD_METRICS
 from tests.support.helpers import H, L
 from tests.support.views import opened
 from viz.seam import panels
-from viz.seam.background import Result
+from viz.seam.jobs.background import Result
 from viz.views.heads.heads.figures import named
 from viz.views.heads.heads.measure import Surveyed
 from viz.views.heads.heads.view import VIEW

@@ -14,7 +14,7 @@ from tests.support.helpers import H, L
 from tests.support.scripts import words_read
 from tests.support.views import array, drawn, perform, question, run_lines, traces
 from viz.page.pipeline import payloads, scene_of
-from viz.seam import background
+from viz.seam.jobs import background
 from viz.views.heads.heads.figures import named
 from viz.views.heads.heads.measure import LEAST, Surveyed
 from viz.views.heads.heads.view import VIEW

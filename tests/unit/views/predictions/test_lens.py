@@ -18,7 +18,8 @@ from viz.labels import visible
 from viz.numbers import nats
 from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, payloads, scene_of
-from viz.seam import background, panels
+from viz.seam import panels
+from viz.seam.jobs import background
 from viz.seam.playground import Options
 from viz.seam.settings import Settings
 from viz.theme import RAMPS, ramp_at, scale_of

@@ -17,7 +17,8 @@ from tests.support.scripts import script
 from viz.labels import visible
 from viz.numbers import exact, signed
 from viz.page.pipeline import PageRequest, payloads, scene_of
-from viz.seam import background, panels
+from viz.seam import panels
+from viz.seam.jobs import background
 from viz.seam.playground import Options, Playground
 from viz.seam.settings import Settings
 from viz.views.predictions.logit_parts import measure as logit_parts

@@ -19,7 +19,8 @@ from viz.api.reading import unprompted
 from viz.numbers import nats
 from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, payloads, scene_of
-from viz.seam import background, panels
+from viz.seam import panels
+from viz.seam.jobs import background
 from viz.views.quantization.formats import measure as formats_run
 from viz.views.quantization.formats import view as formats
 from viz.views.quantization.formats.figures import Dot, levels_figure, scatter_figure

@@ -14,7 +14,8 @@ from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.numbers import factor, milliseconds, number, size
 from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, payloads, scene_of
-from viz.seam import background, panels
+from viz.seam import panels
+from viz.seam.jobs import background
 from viz.seam.playground import Options
 from viz.seam.view import Seen
 from viz.views.sampling.kv_cache import view as kv_cache

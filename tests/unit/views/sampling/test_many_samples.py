@@ -17,7 +17,7 @@ from tests.unit.views.test_seam import same, values_only
 from viz.numbers import plain
 from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, payloads, scene_of
-from viz.seam import background
+from viz.seam.jobs import background
 from viz.seam.panels import job_of, key_of, measured, settings_of
 from viz.seam.prompt import prompt_of, read
 from viz.views.sampling.many_samples.figures import (

@@ -18,7 +18,7 @@ from tests.support.talking import after_turn, talking_model, talking_server
 from tests.unit.views.test_seam import same, values_only
 from viz.numbers import factor, number, percent, plain
 from viz.page.pipeline import PageRequest, payloads, scene_of
-from viz.seam import background
+from viz.seam.jobs import background
 from viz.seam.panels import job_of, key_of, settings_of
 from viz.seam.prompt import prompt_of, read
 from viz.views.sampling.speculative import measure

@@ -8,7 +8,8 @@ from model.training.expert_trial import LAYERS, ExpertTrial, Mixtures, train_mix
 from tests.support.endpoints import ask
 from tests.support.helpers import byte_model, serving
 from tests.support.views import array, drawn, no_holes, opened, run_lines, traces
-from viz.seam import background, panels
+from viz.seam import panels
+from viz.seam.jobs import background
 from viz.views.training.experts import view as experts
 from viz.views.training.experts.view import VIEW
 

@@ -12,8 +12,8 @@ from viz.page.address import there
 from viz.page.parts import unpacked
 from viz.page.pipeline import PageRequest, payloads
 from viz.page.streams import answers
-from viz.seam import live_runs
-from viz.seam.live_runs import own_run
+from viz.seam.jobs import live_runs
+from viz.seam.jobs.live_runs import own_run
 from viz.seam.playground import Options, Playground
 from viz.seam.prompt import Prompt
 from viz.seam.view import Models, Open, Visit

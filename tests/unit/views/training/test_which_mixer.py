@@ -10,7 +10,8 @@ from model.training.mixers import DECODED, MIXERS, WINDOW, Comparison, MixerTria
 from tests.support.endpoints import ask
 from tests.support.helpers import byte_model, serving
 from tests.support.views import array, drawn, no_holes, opened, run_lines, traces
-from viz.seam import background, panels
+from viz.seam import panels
+from viz.seam.jobs import background
 from viz.seam.playground import Options
 from viz.views.training.which_mixer import view as which_mixer
 from viz.views.training.which_mixer.view import VIEW

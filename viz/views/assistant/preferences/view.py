@@ -7,7 +7,7 @@ from model.alignment.rewards import RULES, as_text, parse_rules, parts, score, s
 from model.errors import InputError, PlaygroundError, say
 from viz.api.endpoint import Endpoint
 from viz.numbers import number
-from viz.seam import background
+from viz.seam.jobs import background
 from viz.seam.notices import notice
 from viz.seam.playground import Playground
 from viz.seam.settings import Number, Range, Settings, Text, read_all

@@ -11,9 +11,9 @@ from model.alignment.reinforcement.run import Report
 from viz.charts.layer_head_map import HeadWords
 from viz.labels import visible
 from viz.numbers import exact, number, percent, signed, whole
-from viz.seam.live_runs import about, failure
+from viz.seam.jobs.live_runs import about, failure
 from viz.seam.view import Payload
-from viz.server.training_process import LiveRun
+from viz.server.processes.training_process import LiveRun
 from viz.views.assistant.reinforcement.figures import Path, curves_figure, heads_figure, tokens_figure, tradeoff_figure
 from viz.words import Words, plot_words, words
 

@@ -11,7 +11,7 @@ from model.alignment.reinforcement.job import Practice, course_of, practice
 from model.alignment.reinforcement.presets import PRESETS
 from model.errors import InputError
 from model.training.job import Limits
-from viz.seam.live_runs import Piece, follow, lacking, own_run, wish
+from viz.seam.jobs.live_runs import Piece, follow, lacking, own_run, wish
 from viz.seam.scene import Scene
 from viz.seam.settings import Check, Choice, Range, Settings, Text, read_all
 from viz.seam.view import Event, Measure, Models, Open, Payload, Seen, Steady, Stream, View, Visit

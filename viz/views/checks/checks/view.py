@@ -12,7 +12,7 @@ from viz.api.arguments import got
 from viz.api.endpoint import Endpoint
 from viz.api.reading import done, measured
 from viz.numbers import decimals, number, whole
-from viz.seam.background import Job as Work
+from viz.seam.jobs.background import Job as Work
 from viz.seam.prompt import Prompt
 from viz.seam.python_lines import script
 from viz.seam.scene import Scene

@@ -7,7 +7,7 @@ from model.gpt.logit_lens import read_layers, read_position
 from model.progress import Progress
 from viz.api.arguments import Few, OneOf
 from viz.api.reading import done, named, place, token_id
-from viz.seam import background
+from viz.seam.jobs import background
 from viz.seam.scene import Scene
 from viz.views.predictions.lens.measure import LENSES, translator
 

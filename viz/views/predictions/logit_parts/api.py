@@ -8,7 +8,7 @@ from model.progress import Progress
 from viz.api.answers import largest_parts
 from viz.api.arguments import Rows
 from viz.api.reading import check_head, done, named, place, prompt_tokens, token_id, token_or_likeliest
-from viz.seam import background
+from viz.seam.jobs import background
 from viz.seam.scene import Scene
 from viz.views.predictions.logit_parts.measure import Watched
 

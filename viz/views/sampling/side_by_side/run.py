@@ -21,7 +21,7 @@ from model.sampling.pipeline import checked
 from model.sampling.warps import WARPS
 from model.text.chat import ending, typable
 from viz.numbers import plain
-from viz.seam import background
+from viz.seam.jobs import background
 from viz.seam.playground import Playground
 from viz.seam.prompt import Prompt, fitted, read
 from viz.seam.scene import run_id

@@ -12,7 +12,7 @@ from viz.api.arguments import Within
 from viz.api.endpoint import Endpoint
 from viz.api.reading import most_seconds, named
 from viz.numbers import nats, percent, size
-from viz.seam.background import LOOK_EVERY, waiting
+from viz.seam.jobs.background import LOOK_EVERY, waiting
 from viz.seam.playground import Playground
 from viz.seam.scene import Scene, run_id
 from viz.seam.view import Custom, Event, Payload, Seen, Stream, View, Visit

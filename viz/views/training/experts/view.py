@@ -26,7 +26,7 @@ from viz.seam.playground import Playground
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings
 from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
-from viz.server.trial_process import side_by_side
+from viz.server.processes.trial_process import side_by_side
 from viz.views.training.experts.figures import curves_figure, loads_figure, shares, tokens_figure
 from viz.words import Words
 

@@ -10,11 +10,11 @@ from model.training.tasks import TASKS
 from viz.charts.heatmap import PatternWords
 from viz.labels import run_label, visible
 from viz.numbers import whole
-from viz.seam.live_runs import about, again, failure, follow, own_run, wish
+from viz.seam.jobs.live_runs import about, again, failure, follow, own_run, wish
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 from viz.seam.view import Event, Measure, Models, Open, Payload, Seen, Steady, Stream, View, Visit
-from viz.server.training_process import LiveRun
+from viz.server.processes.training_process import LiveRun
 from viz.theme import RAMPS
 from viz.views.training.training.figures import blank_figure, snapshot_payload
 from viz.words import Words, section, some, translate, words

@@ -30,7 +30,7 @@ from viz.seam.playground import Playground
 from viz.seam.scene import Scene
 from viz.seam.settings import Check, Choice, Settings
 from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
-from viz.server.trial_process import side_by_side
+from viz.server.processes.trial_process import side_by_side
 from viz.views.training.which_mixer.figures import costs_figure, losses_figure, scores_figure
 from viz.words import Words
 

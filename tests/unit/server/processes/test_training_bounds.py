@@ -12,7 +12,7 @@ from tests.support.public import scene
 from viz.seam.panels import pictures
 from viz.seam.playground import Playground
 from viz.server.limits import PUBLIC
-from viz.server.training_process import _paused
+from viz.server.processes.training_process import _paused
 from viz.views.training.training import view as training
 from viz.words import Words, words
 

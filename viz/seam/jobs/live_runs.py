@@ -7,7 +7,7 @@ from typing import Any
 from model.errors import PlaygroundError
 from viz.seam.notices import notice
 from viz.seam.view import Event, Models, Payload, Visit
-from viz.server.training_process import Failed, LiveRun
+from viz.server.processes.training_process import Failed, LiveRun
 from viz.words import words
 
 EVERY = 0.6  # seconds between two pieces

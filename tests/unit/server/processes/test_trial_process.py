@@ -11,8 +11,8 @@ import torch
 from model.errors import InputError, PlaygroundError
 from model.training.job import Limits
 from tests.support.rehearsal import LONG, in_threads, quick
-from viz.server.training_process import Failed, Workshop
-from viz.server.trial_process import side_by_side, work
+from viz.server.processes.training_process import Failed, Workshop
+from viz.server.processes.trial_process import side_by_side, work
 
 
 def doubled(value: int, tell) -> tuple[int, int]:

@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from model.errors import InputError
-from viz.seam import background
-from viz.seam.background import Job, Result, button, perform
+from viz.seam.jobs import background
+from viz.seam.jobs.background import Job, Result, button, perform
 from viz.seam.playground import Options, Playground
 from viz.words import words
 

@@ -16,7 +16,7 @@ import torch
 
 from model.errors import InputError, PlaygroundError
 from model.progress import Progress
-from viz.server.training_process import NICE, Failed, Workshop
+from viz.server.processes.training_process import NICE, Failed, Workshop
 
 LISTEN = 0.2  # seconds between two looks whether there is a cancel
 

@@ -11,8 +11,8 @@ from model.training.job import Job, Limits, Started
 from model.training.lesson import Finished
 from model.training.loop import Report
 from tests.support.rehearsal import LONG, quick, until
-from viz.server import training_process
-from viz.server.training_process import Failed, Kept, LiveRun, work
+from viz.server.processes import training_process
+from viz.server.processes.training_process import Failed, Kept, LiveRun, work
 
 FILES = {"config.json", "model.safetensors", "tokenizer.json"}
 

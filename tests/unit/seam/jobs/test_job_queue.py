@@ -6,9 +6,9 @@ import threading
 import pytest
 
 from model.errors import PlaygroundError
-from viz.seam import background
-from viz.seam.background import Job, perform_in_turn
-from viz.seam.job_queue import Bounds, Desk
+from viz.seam.jobs import background
+from viz.seam.jobs.background import Job, perform_in_turn
+from viz.seam.jobs.job_queue import Bounds, Desk
 from viz.seam.playground import Options, Playground
 from viz.server.limits import PRIVATE
 from viz.words import words

@@ -17,8 +17,8 @@ from model.training import kinds
 from model.training.job import Job, Limits
 from tests.support.helpers import assert_close
 from tests.support.rehearsal import LONG, TALE, finish, in_threads, quick, until
-from viz.server import training_process
-from viz.server.training_process import CUT_SHORT, KEPT, Failed, LiveRun, Workshop, label
+from viz.server.processes import training_process
+from viz.server.processes.training_process import CUT_SHORT, KEPT, Failed, LiveRun, Workshop, label
 
 # --- one run at a time, in threads ---
 

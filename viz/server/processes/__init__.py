@@ -1,0 +1,1 @@
+"""Work in processes of its own, and what they leave."""
