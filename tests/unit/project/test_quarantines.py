@@ -99,7 +99,7 @@ def test_with_require_all_a_skip_is_a_failure(required: str, status: int, tmp_pa
         result = subprocess.run(
             command,
             cwd=tmp_path,
-            env={**os.environ, "REQUIRE_ALL": required},
+            env={**os.environ, "REQUIRE_ALL": required, "PYTHONPATH": str(TESTS.parent)},
             capture_output=True,
             text=True,
             timeout=60,

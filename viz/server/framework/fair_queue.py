@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import gradio as gr
 from gradio.queueing import Event, Queue
 from gradio.server_messages import ProcessCompletedMessage
-from gradio.utils import run_coro_in_background
+from gradio.utils import run_coro_in_background, set_task_name
 
 from viz.server.presence import Presence
 
@@ -98,6 +98,7 @@ class FairQueue(Queue):
         new.ANALYTICS_MAX_EVENTS = 16  # of a page that shows them to nobody
         new._served: dict[str, int] = {}
         new._clock = 0
+        new._asked = asyncio.Event()
         return new
 
     # --- a question comes ---
@@ -114,7 +115,9 @@ class FairQueue(Queue):
             return False, BUSY, "queue_full"
         if visit not in self.pending_messages_per_session:
             self.pending_messages_per_session[visit] = Mailbox()
-        return await super().push(body, request, username)
+        taken = await super().push(body, request, username)
+        self._asked.set()
+        return taken
 
     def _has_room(self, owner: str, visit: str) -> bool:
         """Whether there is room for a question, if need be in place of an older one that nobody listens for.
@@ -132,6 +135,43 @@ class FairQueue(Queue):
         if oldest is None or now - oldest.enqueue_time < least:
             return False
         self._drop(oldest)
+        return True
+
+    # --- work begins ---
+
+    async def start_processing(self) -> None:
+        """Begin work the moment somebody asks: Gradio's own loop looks every few milliseconds, asked or not."""
+        try:
+            while not self.stopped:
+                if len(self) == 0:
+                    self._asked.clear()
+                    await self._asked.wait()
+                elif not await self._begin():  # no process is free, or nobody listens yet
+                    await asyncio.sleep(self.sleep_when_free)
+        finally:
+            self.stopped = True
+            self._cancel_asyncio_tasks()
+
+    async def _begin(self) -> bool:
+        """Work on the next question in the background; whether there is one that can be worked on."""
+        if None not in self.active_jobs:
+            return False
+        async with self.delete_lock:
+            found = self.get_events()
+        if not found:
+            return False
+        events, batch, name = found
+        line, function, now = self.event_queue_per_concurrency_id[name], events[0].fn, time.time()
+        self.active_jobs[self.active_jobs.index(None)] = events
+        line.current_concurrency += 1
+        line.start_times_per_fn[function].add(now)
+        for event in events:
+            if (record := self.event_analytics.get(event._id)) is not None:
+                record["status"] = "processing"
+        task = run_coro_in_background(self.process_events, events, batch, now, function)
+        set_task_name(task, events[0].session_hash, function._id, events[0]._id, batch)
+        self._asyncio_tasks.add(task)
+        task.add_done_callback(self._asyncio_tasks.discard)
         return True
 
     # --- whose turn it is ---
@@ -238,6 +278,7 @@ class FairQueue(Queue):
         while not self.stopped:
             await asyncio.sleep(SWEEP_SECONDS)
             self.sweep()
+        self._asked.set()  # who waits for a question sees that there will be none
 
     def sweep(self) -> None:
         """Drop questions that nobody listens for, and answers that nobody reads."""

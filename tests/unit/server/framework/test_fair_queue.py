@@ -1,9 +1,11 @@
 """Turns, room and waiting answers of the queue, by hand."""
 
+import asyncio
 import types
 
 import gradio as gr
 import pytest
+from gradio.queueing import Queue
 
 from tests.support.helpers import apart
 from viz.server.framework import fair_queue, visits
@@ -26,14 +28,21 @@ def line():
     return queue
 
 
-def ask(line, visit, owner, name=None):
-    """A question of a visit; the id it gets, or why there is no room."""
+def body(visit, line):
+    """A question of a visit to the one function there is."""
     (number,) = line.blocks.fns
-    request = types.SimpleNamespace(scope={"playground.client": owner}, client=None)
-    body = types.SimpleNamespace(
+    return types.SimpleNamespace(
         session_hash=visit, fn_index=number, data=["x"], request=None, event_id=None, batched=False, trigger_id=None
     )
-    return apart(line.push(body, request, name))[:2]
+
+
+def anyone(owner="ann"):
+    return types.SimpleNamespace(scope={"playground.client": owner}, client=None)
+
+
+def ask(line, visit, owner, name=None):
+    """A question of a visit; the id it gets, or why there is no room."""
+    return apart(line.push(body(visit, line), anyone(owner), name))[:2]
 
 
 def answer(line, visit, size):
@@ -181,6 +190,7 @@ def test_an_open_page_takes_the_place_of_a_visit_that_nobody_reads(line):
 
 
 def test_a_new_page_takes_the_place_of_what_nobody_came_for_in_a_moment(line, monkeypatch):
+    monkeypatch.setattr(fair_queue, "MOMENT", 60.0)
     for n in range(4):
         ask(line, f"e{n}", "school")
     assert not ask(line, "new", "school")[0]  # they may be pages that open in this very moment
@@ -231,3 +241,42 @@ def test_a_mailbox_knows_what_is_in_it():
         return held, first.output, box.bytes, (await box.get()).output, box.bytes
 
     assert apart(use()) == (428, "x" * 100, 264, "x" * 200, 0)
+
+
+def test_work_begins_with_the_question_and_nothing_looks_meanwhile(line, monkeypatch):
+    """An idle queue sleeps until it is asked; one whose processes are all at work looks now and then."""
+    looks, begun = [], []
+
+    async def until(happened):
+        async with asyncio.timeout(30):
+            while not happened():
+                await asyncio.sleep(0.001)
+
+    async def process(events, batch, since, function):
+        begun.append(events[0].session_hash)
+        for each in line.event_queue_per_concurrency_id.values():
+            each.current_concurrency = 0
+
+    monkeypatch.setattr(line, "process_events", process)
+    monkeypatch.setattr(type(line), "__len__", lambda self: (looks.append(1), Queue.__len__(self))[1])
+
+    async def visitor():
+        working = asyncio.create_task(line.start_processing())
+        await asyncio.sleep(0.1)
+        assert len(looks) == 1  # nobody asked
+        line.presence.listen("a")
+        assert (await line.push(body("a", line), anyone(), None))[0]
+        await until(lambda: begun == ["a"])
+        assert len(looks) < 5
+        line.active_jobs = [[]] * 4  # all at work
+        line.presence.listen("b")
+        assert (await line.push(body("b", line), anyone(), None))[0]
+        await asyncio.sleep(0.05)
+        assert begun == ["a"]
+        line.active_jobs = [None] * 4
+        await until(lambda: begun == ["a", "b"])
+        line.stopped = True
+        line._asked.set()
+        await asyncio.wait_for(working, 5)
+
+    apart(visitor())
