@@ -92,6 +92,8 @@ def excerpt(span: Span, sizes: Sizes) -> Excerpt:
 def _place(function: Callable) -> tuple[str, str]:
     """The file of a function below the project's folder, and its dotted name."""
     plain = inspect.unwrap(function)
+    if not inspect.isfunction(plain):
+        raise LookupError(f"{plain!r} is not written in Python")
     path = Path(inspect.getsourcefile(plain) or "").resolve()
     if not path.is_relative_to(ROOT):
         raise LookupError(f"{plain!r} is not of this project")
