@@ -49,6 +49,8 @@ class Wiring:
     mixer: type[nn.Module] = Attention
     mlp: type[nn.Module] = MLP
     norm: type[nn.Module] = Norm
+    linear: type[nn.Module] = Linear
+    head: type[nn.Module] = Linear
     window: bool = False
 
 
@@ -56,7 +58,7 @@ def wiring_of(model: Transformer, layer: int) -> Wiring:
     """The classes of a model's own modules."""
     block = model.blocks[layer]
     window = getattr(block.attn, "window", None) is not None
-    modules = model, block, block.attn, block.mlp, block.norm1
+    modules = model, block, block.attn, block.mlp, block.norm1, block.attn.o, model.unembed
     return Wiring(model.config, *(type(module) for module in modules), window)
 
 
@@ -111,7 +113,7 @@ def _final_norm(w: Wiring) -> list[Span]:
 
 def _projected(part: str) -> Callable[[Wiring], list[Span]]:
     def spans(w: Wiring) -> list[Span]:
-        return [Span(project, ("split_heads",), (("split_heads", part),)), Span(Linear.forward), Span(split_heads)]
+        return [Span(project, ("split_heads",), (("split_heads", part),)), Span(w.linear.forward), Span(split_heads)]
 
     return spans
 
@@ -158,11 +160,11 @@ def _add2(w: Wiring) -> list[Span]:
 
 
 def _gate(w: Wiring) -> list[Span]:
-    return [Span(w.mlp.forward, ("else gate",)), Span(Linear.forward)]
+    return [Span(w.mlp.forward, ("else gate",)), Span(w.linear.forward)]
 
 
 def _up(w: Wiring) -> list[Span]:
-    return [Span(w.mlp.forward, ("else gate" if w.config.mlp == "swiglu" else "if gate",)), Span(Linear.forward)]
+    return [Span(w.mlp.forward, ("else gate" if w.config.mlp == "swiglu" else "if gate",)), Span(w.linear.forward)]
 
 
 def _act(w: Wiring) -> list[Span]:
@@ -173,11 +175,11 @@ def _act(w: Wiring) -> list[Span]:
 
 
 def _down(w: Wiring) -> list[Span]:
-    return [Span(w.mlp.forward, ("return",)), Span(Linear.forward)]
+    return [Span(w.mlp.forward, ("return",)), Span(w.linear.forward)]
 
 
 def _unembed(w: Wiring) -> list[Span]:
-    return [Span(w.model.logits), Span(Linear.forward)]
+    return [Span(w.model.logits), Span(w.head.forward)]
 
 
 def _output(w: Wiring) -> list[Span]:
