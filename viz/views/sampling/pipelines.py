@@ -80,7 +80,9 @@ def spec(words: Mapping[str, str]) -> dict:
             {
                 "label": words[f"pipeline.use_{key}"],
                 "why": words[f"pipeline.why_{key}"],
-                "settings": ", ".join(f"{_SIGNS.get(name, name)} {value:g}" for step in steps for name, value in step.values),
+                "settings": ", ".join(
+                    f"{_SIGNS.get(name, name)} {value:g}" for step in steps for name, value in step.values
+                ),
                 "steps": value_of(steps),
             }
             for key, steps in USES.items()
