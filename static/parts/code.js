@@ -57,9 +57,7 @@ function excerptOf({ caption, pieces, shapes }) {
 }
 
 const textOf = (excerpts) =>
-  excerpts
-    .map(({ caption, pieces }) => [`# ${caption}`, ...pieces.map(([, text]) => text)].join("\n"))
-    .join("\n\n");
+  excerpts.map(({ caption, pieces }) => [`# ${caption}`, ...pieces.map(([, text]) => text)].join("\n")).join("\n\n");
 
 // `state` { open, set } is the reader's choice, which outlasts what is shown.
 export function codeBox({ sets, words }, state) {

@@ -87,8 +87,9 @@ define("why", (root) => {
   const folds = {}; // and which code was opened
   let payload = null;
   const step = (name, content) => {
+    folds[name] ??= {};
     const item = el("li"),
-      code = codeBox(payload.code[name], (folds[name] ??= {}));
+      code = codeBox(payload.code[name], folds[name]);
     item.dataset.step = name;
     item.append(el("h3", "", payload.words[`step_${name}`]), ...content, ...(code ? [code] : []));
     return item;

@@ -25,7 +25,7 @@ class Taps:
         else:
             total = self.at("y", -total)
             total += 1
-        return dict(whole=total, rest=self.at("x", total) - self.at("y", last))["whole"]
+        return min((total, last), key=lambda one: self.at("x", one) - self.at("y", last))
 
 
 def found(*lines: str, gives=()) -> tuple[list[str], dict[int, str]]:
@@ -38,7 +38,7 @@ def found(*lines: str, gives=()) -> tuple[list[str], dict[int, str]]:
 def test_all_of_a_function_with_its_place():
     made = excerpt(Span(Taps.steps), {})
     assert (made.file, made.function) == ("tests/unit/model/source_code/test_excerpts.py", "Taps.steps")
-    assert made.text.startswith("def steps(self, first: int, last: int)") and made.text.endswith('["whole"]')
+    assert made.text.startswith("def steps(self, first: int, last: int)") and made.text.endswith('self.at("y", last))')
     ast.parse(made.text)
 
 
@@ -49,8 +49,8 @@ def test_all_of_a_function_with_its_place():
         (("each",), ["total = total + each"]),
         (("if first",), ['total = self.at("x", total)']),
         (("else first",), ['total = self.at("y", -total)\ntotal += 1']),
-        (("=whole",), ['return dict(whole=total, rest=self.at("x", total) - self.at("y", last))["whole"]']),
-        (("return",), ['return dict(whole=total, rest=self.at("x", total) - self.at("y", last))["whole"]']),
+        (("=key",), ['return min((total, last), key=lambda one: self.at("x", one) - self.at("y", last))']),
+        (("return",), ['return min((total, last), key=lambda one: self.at("x", one) - self.at("y", last))']),
         (('"y"', "each"), None),
         (("=nothing",), None),
         (("if nothing",), None),
