@@ -16,6 +16,7 @@ import "./parts/form.js";
 import "./parts/job.js";
 import "./parts/figure.js";
 import "./parts/howto.js";
+import "./parts/code.js";
 import "./parts/table.js";
 import "./views/start/next.js";
 import "./views/start/way.js";

@@ -238,6 +238,13 @@ def _pythia(n_layer: int, d_model: int, n_head: int, vocab_size: int = 50304) ->
     )
 
 
+def _gpt3(n_layer: int, d_model: int, n_head: int) -> ModelConfig:
+    return ModelConfig(vocab_size=50257, n_ctx=2048, n_layer=n_layer, d_model=d_model, n_head=n_head)
+
+
+_BROWN = "Brown et al. 2020, table 2.1; all layers dense here, where every other one of the original is sparse"
+_NAMES = "that the API model is of this size: Gao 2021, from its scores"
+_SIXTEEN = "the table's 24 heads of 128 do not make 2048 dimensions, 16 do"
 _HUB = "config.json on the Hugging Face Hub"
 _RADFORD = "Radford et al. 2019, table 2; config.json on the Hugging Face Hub"
 _BIDERMAN = "Biderman et al. 2023; model cards (EleutherAI); config.json on the Hugging Face Hub"
@@ -246,11 +253,10 @@ ARCHITECTURES: dict[str, Architecture] = {
     "gpt2-medium": Architecture("GPT-2 medium (355M)", PRESETS["gpt2-medium"], _RADFORD, 354_823_168),
     "gpt2-large": Architecture("GPT-2 large (774M)", PRESETS["gpt2-large"], _RADFORD, 774_030_080),
     "gpt2-xl": Architecture("GPT-2 XL (1.5B)", PRESETS["gpt2-xl"], _RADFORD, 1_557_611_200),
-    "gpt3-175b": Architecture(
-        "GPT-3 (175B)",
-        ModelConfig(vocab_size=50257, n_ctx=2048, n_layer=96, d_model=12_288, n_head=96),
-        "Brown et al. 2020, table 2.1; all layers dense here, where every other one of the original is sparse",
-    ),
+    "gpt3-350m": Architecture("GPT-3 Medium, Ada (350M)", _gpt3(24, 1024, 16), f"{_BROWN}; {_NAMES}"),
+    "gpt3-1.3b": Architecture("GPT-3 XL, Babbage (1.3B)", _gpt3(24, 2048, 16), f"{_BROWN}; {_SIXTEEN}; {_NAMES}"),
+    "gpt3-6.7b": Architecture("GPT-3, Curie (6.7B)", _gpt3(32, 4096, 32), f"{_BROWN}; {_NAMES}"),
+    "gpt3-175b": Architecture("GPT-3, Davinci (175B)", _gpt3(96, 12_288, 96), _BROWN),
     "pythia-70m": Architecture("Pythia 70M", _pythia(6, 512, 8), _BIDERMAN, 70_426_624),
     "pythia-160m": Architecture("Pythia 160M", _pythia(12, 768, 12), _BIDERMAN, 162_322_944),
     "pythia-410m": Architecture("Pythia 410M", _pythia(24, 1024, 16), _BIDERMAN, 405_334_016),

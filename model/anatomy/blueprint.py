@@ -67,7 +67,7 @@ def blueprint(config: ModelConfig, T: int) -> dict[str, Part]:
     need_attention(config)
     if T < 1:
         raise ValueError(f"a prompt has at least one token, got T = {T}")
-    axes = _axes(config, T)
+    axes = site_axes(config, T)
     parts = [*_before(config), *_attention(config), *_mlp(config), *_after(config)]
     return {
         key: Part(
@@ -77,8 +77,8 @@ def blueprint(config: ModelConfig, T: int) -> dict[str, Part]:
     }
 
 
-def _axes(config: ModelConfig, T: int) -> dict[str, tuple[tuple[str, int], ...]]:
-    """The axes of every input or output tensor of a part."""
+def site_axes(config: ModelConfig, T: int) -> dict[str, tuple[tuple[str, int], ...]]:
+    """The axes of every input or output tensor of a part, by its name: letters and lengths, without the batch."""
     c, t = config, ("T", T)
     stream, inner = (t, ("D", c.d_model)), (t, ("M", c.d_mlp))
     heads, shared = (("H", c.n_head), t, ("E", c.d_head)), (("G", c.n_kv_head), t, ("E", c.d_head))

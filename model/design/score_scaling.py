@@ -14,6 +14,7 @@ import torch
 SIZES = (16, 32, 64, 128, 256, 512, 1024)  # of random vectors
 KEYS, ROWS = 64, 64  # keys of a row, and rows that share them
 TIMES = 12  # repeats with other keys
+TEMPERATURES = np.geomspace(0.01, 100.0, 81)  # by which a row's scores are divided
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +50,29 @@ class Drawn:
     entropy: tuple[float, float]  # without, with; mean, nats
     largest: tuple[float, float]
     jacobian: tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Lookup:
+    """One row of attention as a soft dictionary: what is read where the scores are divided by a temperature.
+
+    Towards 0 all weight is on the best key, and the output is its value: a look-up. Float64, N temperatures, S keys.
+    """
+
+    temperatures: np.ndarray  # [N]
+    weights: np.ndarray  # [N, S]
+    best: int  # the key of the largest score
+    apart: np.ndarray  # [N] |output - value of the best key| / |that value|
+
+
+def lookup(scores: np.ndarray, values: np.ndarray, temperatures: np.ndarray = TEMPERATURES) -> Lookup:
+    """A row's scores [S], NaN where a key is not seen, and values [S, E], at every temperature."""
+    weights = softmax(scores.astype(np.float64)[None] / temperatures[:, None])
+    best = int(np.where(np.isnan(scores), -np.inf, scores).argmax())
+    value = values[best].astype(np.float64)
+    length = float(np.linalg.norm(value))
+    apart = np.linalg.norm(weights @ values.astype(np.float64) - value, axis=1) / (length or math.nan)
+    return Lookup(temperatures, weights, best, apart)
 
 
 def products(scores: np.ndarray, d_head: int) -> np.ndarray:

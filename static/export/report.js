@@ -27,6 +27,7 @@ const ASKING = new Set([
   "job",
   "question",
   "howto",
+  "codelines",
   "about",
   "edits",
   "strategies",

@@ -6,6 +6,7 @@ import { el } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { select, selection } from "../../page/selection.js";
 import { onTheme } from "../../page/theme.js";
+import { codeBox } from "../../parts/code.js";
 import { asArrays, asLines, byDimension } from "./cell_numbers.js";
 import { dimensions, painter } from "./cell_pieces.js";
 import { checkStep, maskStep, productsStep, scoreStep, softmaxStep, valueStep, vectorsStep } from "./cell_steps.js";
@@ -83,11 +84,14 @@ define("why", (root) => {
   const foot = el("div");
   root.append(title, picking.row, steps, foot);
   const choices = { stage: "", order: "dimension" }; // what was switched stays from cell to cell
+  const folds = {}; // and which code was opened
   let payload = null;
   const step = (name, content) => {
-    const item = el("li");
+    folds[name] ??= {};
+    const item = el("li"),
+      code = codeBox(payload.code[name], folds[name]);
     item.dataset.step = name;
-    item.append(el("h3", "", payload.words[`step_${name}`]), ...content);
+    item.append(el("h3", "", payload.words[`step_${name}`]), ...content, ...(code ? [code] : []));
     return item;
   };
   const paintSteps = () => {

@@ -38,19 +38,6 @@ export const formula = (letters, numbers) => {
   both.lastChild.append(...numbers.flatMap((piece) => (typeof piece === "string" ? math(piece) : [piece])));
   return both;
 };
-// A few buttons of which one is pressed.
-export function switcher(label, options, chosen, change) {
-  const group = el("span", "pg-switch", "", { role: "group", "aria-label": label });
-  options.forEach(([key, text]) => {
-    const button = el("button", "", text, { type: "button", "aria-pressed": key === chosen });
-    button.onclick = () => {
-      for (const other of group.children) other.setAttribute("aria-pressed", other === button);
-      change(key);
-    };
-    group.append(button);
-  });
-  return group;
-}
 
 export const largest = (values) => Math.max(...values.map(Math.abs)) || 1;
 export function painter(payload) {

@@ -1,5 +1,6 @@
 import { el, fill } from "../../page/dom.js";
-import { bars, figure, formula, minus, more, say, short, signed, strip, switcher } from "./cell_pieces.js";
+import { switcher } from "../../parts/switcher.js";
+import { bars, figure, formula, minus, more, say, short, signed, strip } from "./cell_pieces.js";
 
 const length = (values) => Math.sqrt(values.reduce((sum, value) => sum + value ** 2, 0));
 export function vectorsStep(payload, walk, paint, choices) {

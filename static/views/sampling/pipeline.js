@@ -240,6 +240,39 @@ export function pipelineEditor(spec, start, onChange) {
   return root;
 }
 
+// Settings by use, each tried by a click.
+function usesTable({ uses, words }, fold, use) {
+  const box = el("details", "pg-pipe-uses"),
+    grid = el("table"),
+    head = el("tr"),
+    body = el("tbody"),
+    scroll = el("div", "pg-pipe-uses-scroll");
+  for (const name of [words.uses_column, words.uses_settings, words.uses_why, ""])
+    head.append(name ? el("th", "", name, { scope: "col" }) : el("td"));
+  for (const { label, settings, why, steps } of uses) {
+    const row = el("tr"),
+      cell = el("td"),
+      button = el("button", "pg-button pg-quiet", words.uses_try, {
+        type: "button",
+        "aria-label": `${words.uses_try}: ${label}`,
+      });
+    button.onclick = () => use(steps);
+    cell.append(button);
+    row.append(el("th", "", label, { scope: "row" }), el("td", "", settings), el("td", "", why), cell);
+    body.append(row);
+  }
+  const top = el("thead");
+  top.append(head);
+  grid.append(top, body);
+  scroll.append(grid);
+  box.append(el("summary", "", words.uses), el("p", "pg-muted", words.uses_about), scroll);
+  box.open = fold.open;
+  box.ontoggle = () => {
+    fold.open = box.open;
+  };
+  return box;
+}
+
 // The pipeline that several views of a tab share: payload is the spec, value { steps }.
 define("pipeline", (root, props, trigger) => {
   let timer = null,
@@ -252,6 +285,12 @@ define("pipeline", (root, props, trigger) => {
     trigger("select", { index: 0, value: now });
   };
   let spec = null;
+  const fold = { open: false };
+  const use = (steps) => {
+    props.value = { steps: copy(steps) };
+    draw(spec);
+    trigger("select", { index: 0, value: sent });
+  };
   const draw = (next) => {
     spec = next;
     const steps = Array.isArray(props.value?.steps) ? props.value.steps : spec.default;
@@ -263,6 +302,7 @@ define("pipeline", (root, props, trigger) => {
         if (settled) tell();
         else timer = setTimeout(tell, PAUSE);
       }),
+      usesTable(spec, fold, use),
     );
     root.dataset.ready = "yes";
   };

@@ -23,6 +23,7 @@ DEFAULT: tuple[Step, ...] = (
     Step("top_p", (("p", 0.9),)),
 )
 MOST_TOKENS = 32  # of one logit bias
+_SIGNS = {"temperature": "T"}
 KINDS = ("penalty", "scale", "cut")  # the groups of the editor's list
 # Pipelines to start from, by the words "pipeline.preset_<key>"; those whose warps are all there are offered.
 PRESETS: dict[str, tuple[Step, ...]] = {
@@ -38,6 +39,19 @@ PRESETS: dict[str, tuple[Step, ...]] = {
     "min_p": (Step("min_p"), Step("temperature", (("temperature", 1.5),))),
     "typical": (Step("typical"),),
     "eta": (Step("eta"),),
+}
+
+
+def _warm(temperature: float, k: float) -> tuple[Step, ...]:
+    return Step("temperature", (("temperature", temperature),)), Step("top_k", (("k", k),))
+
+
+# What tutorials recommend, by the words "pipeline.use_<key>" and "pipeline.why_<key>": rules of thumb.
+USES: dict[str, tuple[Step, ...]] = {
+    "answer": PRESETS["greedy"],
+    "summary": _warm(0.4, 10.0),
+    "code": _warm(0.6, 20.0),
+    "story": _warm(0.9, 40.0),
 }
 
 
@@ -61,6 +75,17 @@ def spec(words: Mapping[str, str]) -> dict:
             {"key": key, "label": words[f"pipeline.preset_{key}"], "steps": value_of(steps)}
             for key, steps in PRESETS.items()
             if all(step.warp in WARPS for step in steps)
+        ],
+        "uses": [
+            {
+                "label": words[f"pipeline.use_{key}"],
+                "why": words[f"pipeline.why_{key}"],
+                "settings": ", ".join(
+                    f"{_SIGNS.get(name, name)} {value:g}" for step in steps for name, value in step.values
+                ),
+                "steps": value_of(steps),
+            }
+            for key, steps in USES.items()
         ],
         "default": value_of(DEFAULT),
         "most": MOST_STEPS,

@@ -28,6 +28,11 @@ def test_a_part_tells_its_numbers(open_page, lm):
     page.keyboard.press("Enter")
     expect(facts.locator("h2")).to_have_text("Key", timeout=SOON)
     expect(figure.get_by_role("button", name="Add attention")).to_have_count(1)
+    # The lines that compute it, with the shape of this run.
+    code = page.locator("#pg-diagram_code")
+    code.get_by_text("Code", exact=True).click()
+    expect(code.get_by_text("model/gpt/mixers/projection.py: project")).to_be_visible()
+    expect(code.locator("em").first).to_have_text("[1, 8, 10, 32]")
     # Another layer, head and token: the numbers are theirs.
     layer = int(figure.locator(".pg-dia-step b").first.text_content())
     figure.get_by_role("button", name="Layer: one lower").click()

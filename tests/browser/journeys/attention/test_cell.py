@@ -167,6 +167,9 @@ def test_an_edit_is_the_reason_for_another_weight(page, lm):
     expect(check).to_contain_text("0.1000")
     page.evaluate("playground.select({edits: []})")
     expect(check).to_contain_text("✓")
+    softmax = page.locator("#pg-cell_steps [data-step=softmax]")
+    softmax.get_by_text("Code", exact=True).click()
+    expect(softmax.get_by_text("return scores.softmax(-1)")).to_be_visible()
 
 
 def test_numbers_can_be_taken_away(page, lm):

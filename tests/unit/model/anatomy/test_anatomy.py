@@ -59,6 +59,11 @@ def test_published_totals(name):
     assert n_params(ARCHITECTURES[name].config) == ARCHITECTURES[name].published
 
 
+@pytest.mark.parametrize(("name", "said"), [("350m", 350e6), ("1.3b", 1.3e9), ("6.7b", 6.7e9), ("175b", 175e9)])
+def test_sizes_of_gpt3_are_those_of_its_report(name, said):
+    assert n_params(ARCHITECTURES[f"gpt3-{name}"].config) == pytest.approx(said, rel=0.02)  # it gives two digits
+
+
 def test_gpt2_by_hand():
     """Radford et al. 2019: 50,257 tokens, 1,024 positions, 12 layers of width 768 and an MLP of 3,072."""
     block = (

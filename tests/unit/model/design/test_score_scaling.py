@@ -11,6 +11,7 @@ from model.design.score_scaling import (
     SIZES,
     drawn,
     jacobian_norm,
+    lookup,
     products,
     rows_of,
     scaled,
@@ -26,6 +27,16 @@ def test_the_jacobian_is_what_autograd_says(seed):
     scores = torch.randn(7, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) * (seed + 1)
     exact = torch.autograd.functional.jacobian(lambda x: x.softmax(0), scores).norm()
     assert jacobian_norm(scores.softmax(0).numpy()) == pytest.approx(float(exact), rel=1e-12)
+
+
+def test_a_look_up_is_what_is_left_of_attention_at_no_temperature():
+    scores, values = np.array([0.0, math.log(3), np.nan]), np.array([[4.0, 0.0], [0.0, 2.0], [9.0, 9.0]])
+    found = lookup(scores, values, np.array([1e-3, 1.0, 1e9]))
+    assert found.best == 1
+    assert_close(found.weights, [[0, 1, 0], [1 / 4, 3 / 4, 0], [1 / 2, 1 / 2, 0]], 1e-8)
+    # At T = 1 the output is (1, 1.5), which is (1, -0.5) away from (0, 2).
+    assert_close(found.apart, [0, math.hypot(1, 0.5) / 2, math.hypot(2, 1) / 2], 1e-8)
+    assert np.isnan(lookup(scores, np.zeros((3, 2))).apart).all()
 
 
 def test_jacobians_by_hand():

@@ -12,7 +12,9 @@ from model.activations.site_statistics import block_numbers, vector
 from model.anatomy.anatomy import ARCHITECTURES, PARTS, n_params
 from model.anatomy.blueprint import blueprint, shares
 from model.api import LanguageModel
+from model.errors import InputError
 from model.gpt.config import PRESETS, ModelConfig
+from model.source_code.parts import PARTS as PARTS_OF_CODE
 from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_config, tiny_model
 from viz.api.reading import measured
 from viz.numbers import bits
@@ -22,7 +24,7 @@ from viz.seam import panels
 from viz.views.anatomy import subject
 from viz.views.anatomy.diagram.figures import EDGE, STREAM, SUM, drawing, drawn, heads_drawn, sub
 from viz.views.anatomy.diagram.measure import KEYS, vectors
-from viz.views.anatomy.diagram.view import VIEW
+from viz.views.anatomy.diagram.view import VIEW, code_of
 from viz.words import LANGUAGES, Words, words
 
 CONFIGS = {f"variant {name}": tiny_config(changes) for name, changes in VARIANTS.items()} | {
@@ -164,6 +166,35 @@ def test_second_lines():
 
 
 # --- the view ---
+
+
+def test_every_part_shows_its_lines(wired):
+    parts = blueprint(wired.opened("tiny").config, T)
+    for part in parts:
+        payload = made(wired, picked(part))["diagram_code"]
+        assert payload["sets"] and all(found for _, found in payload["sets"])
+        assert len(json.dumps(payload)) < 8_000
+    assert set(PARTS_OF_CODE) == set(KEYS)
+    assert made(wired, picked("no such part"))["diagram_code"] == made(wired, picked("q"))["diagram_code"]
+
+
+def test_lines_of_an_architecture_without_weights(wired):
+    payload = made(wired, picked("gate", which="llama-3.1-8b"))["diagram_code"]
+    (_, found), *_ = payload["sets"]
+    assert found[0]["caption"] == "model/gpt/transformer.py: MLP.forward" and "self.gate(x)" in found[0]["pieces"][0][1]
+    assert list(found[0]["shapes"].values()) == [f"[1, {T}, 14336]"]
+
+
+def test_lines_for_programs(wired):
+    lm = wired.opened("tiny")
+    answer = code_of(wired, lm, "softmax", 0, 5)
+    assert answer["code"][0]["file"] == "model/gpt/layers.py" and answer["code"][0]["function"] == "attention_pattern"
+    (first, last) = answer["code"][0]["lines"][0]
+    assert last - first + 1 == len(answer["code"][0]["text"].splitlines())
+    assert answer["code"][0]["shapes"][0]["shape"] == f"[1, {lm.config.n_head}, 5, 5]"
+    assert code_of(wired, lm, "step_check")["code"][0]["function"] == "explain"
+    with pytest.raises(InputError):
+        code_of(wired, lm, "q", layer=99)
 
 
 def test_the_drawing_has_a_name_for_every_part(wired):

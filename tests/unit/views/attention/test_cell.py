@@ -232,6 +232,20 @@ def test_the_view_shows_the_models_numbers(lm):
     assert "from model.attention.cell import explain" in lines and lines[-1] == "explain(run, 1, 2, 4, 1)"
 
 
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_every_step_shows_its_lines(lm, language):
+    payload = shown(scene_of(lm, language=language), (4, 1))
+    assert {f"step_{step}" for step in payload["code"]} == {key for key in payload["words"] if key.startswith("step_")}
+    assert all(code["sets"] and all(found for _, found in code["sets"]) for code in payload["code"].values())
+    project = dict(payload["code"]["softmax"]["sets"])[words(language)["code.project"]]
+    assert [each["caption"] for each in project] == [
+        "model/gpt/layers.py: attention_pattern",
+        "model/attention/cell.py: explain",
+    ]
+    assert list(project[1]["shapes"].values()) == ["[5]", "[5]"]
+    assert len(json.dumps(payload["code"])) < 16_000
+
+
 def test_another_cell_or_head_is_another_picture(lm):
     scene, other = scene_of(lm), scene_of(lm, head=(0, 1))
     keys = {repr(picture(*args).key) for args in [(scene, (4, 1)), (scene, (4, 2)), (other, (4, 1))]}

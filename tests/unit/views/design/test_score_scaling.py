@@ -43,6 +43,12 @@ def test_the_scaling_of_a_head(tokenizer, variant):
     assert len(parts["table"]["rows"]) == 4
     entropy = traces(parts["rows"])[1]
     assert entropy["y"][0] == 0 and len(entropy["y"]) == len(PROMPT)
+    # The look-up: at T = 1 the model's own weights, at the lowest T one key.
+    *weights, apart = traces(parts["lookup"])
+    cold = torch.from_numpy(trace.scores(1, 3)[5, :6]).double().div(0.01).softmax(0).max()
+    assert weights[0]["y"][0] == pytest.approx(float(cold), abs=1e-3) and apart["y"][0] < apart["y"][40]
+    assert_close(sorted((line["y"][40] for line in weights), reverse=True), sorted(trained["y"])[:-6:-1], 1e-5)
+    assert run_lines(parts["lookup"]["python"], playground.opened("tiny"))[1][-1].weights.shape == (81, 6)
     rows = run_lines(parts["rows"]["python"], playground.opened("tiny"))[1][-1]
     assert_close(rows[0].entropy / math.log(2), entropy["y"], 1e-4)
 

@@ -12,6 +12,7 @@ from viz.views.sampling.pipelines import (
     DEFAULT,
     KINDS,
     PRESETS,
+    USES,
     spec,
     step_name,
     steps_code,
@@ -49,6 +50,14 @@ def test_every_preset_that_is_offered_is_a_pipeline_with_a_name(lm):
     assert offered["greedy"]["steps"] == [{"warp": "temperature", "values": {"temperature": 0.0}}]
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_settings_by_use_are_pipelines_that_are_told(lm, language):
+    offered = spec(words(language))["uses"]
+    assert [steps_of(lm, each["steps"]) for each in offered] == list(USES.values())
+    assert [each["settings"] for each in offered][:2] == ["T 0", "T 0.4, k 10"]
+    assert all(each["label"] and each["why"] for each in offered)
+
+
 def test_every_preset_is_there():
     """A preset whose warp has another name would silently not be offered."""
     assert {step.warp for steps in PRESETS.values() for step in steps} <= set(WARPS)
@@ -58,7 +67,7 @@ def test_the_script_has_the_words_it_asks_for():
     known = {key.removeprefix("pipeline.") for key in words("en") if key.startswith("pipeline.")}
     found = set(re.findall(r"\bwords\.(\w+)", SCRIPT)) | {"up", "down", "remove"}
     assert len(found) > 10 and found <= known
-    rest = {each for each in known - found if not each.startswith(("preset_", "group_"))}
+    rest = {each for each in known - found if not each.startswith(("preset_", "group_", "use_", "why_"))}
     assert rest == {"tokens_n", "after"}  # the server's own
 
 

@@ -13,6 +13,8 @@ from model.activations.site_statistics import (
 )
 from model.anatomy.blueprint import Flow, Part, Share, blueprint, shares
 from model.sampling.pipeline import softmax
+from model.source_code.excerpts import Code
+from model.source_code.parts import Wiring, code_of_part, wiring_of
 from viz.charts.distribution import entropy, likeliest
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
@@ -87,6 +89,14 @@ def measure(scene: Scene, settings: Settings) -> Parts:
     """All parts, from the config alone."""
     subject, T = subject_of(scene, settings), len(scene.tokens)
     return Parts(subject, T, blueprint(subject.config, T), shares(subject.config))
+
+
+def measure_code(scene: Scene, settings: Settings) -> Code:
+    """The lines that compute the part that was clicked; of the loaded model those of its own modules."""
+    subject, T = subject_of(scene, settings), len(scene.tokens)
+    part = settings.figure if settings.figure in blueprint(subject.config, T) else FIRST
+    wiring = wiring_of(scene.model.model, scene.head[0]) if subject.live else Wiring(subject.config)
+    return code_of_part(wiring, part, T)
 
 
 def measure_inside(scene: Scene, settings: Settings) -> Passed | None:

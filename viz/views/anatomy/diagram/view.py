@@ -6,8 +6,12 @@ from model.anatomy.anatomy import ARCHITECTURES, config_of, n_params
 from model.anatomy.anatomy import PARTS as COMPONENTS
 from model.anatomy.blueprint import Flow, blueprint, by_component, shares
 from model.api import LanguageModel
+from model.arguments import check_layer
 from model.errors import InputError, say
 from model.gpt.config import to_dict
+from model.gpt.mixers.needs import need_scores
+from model.source_code.parts import code_of_part, wiring_of
+from model.source_code.steps import STEPS, code_of_step
 from viz.api.arguments import Long, OneOf, Within
 from viz.api.endpoint import Endpoint
 from viz.api.reading import at, measured, on
@@ -22,11 +26,13 @@ from viz.views.anatomy.diagram.measure import (
     KEYS,
     Parts,
     measure,
+    measure_code,
     measure_inside,
     measure_outside,
     vectors,
 )
 from viz.views.anatomy.subject import ASKING, FORM, config_python, label_of, published_of, source_of
+from viz.views.code import code_answer, code_payload
 
 _LABELS = ("block", "layer", "head", "less", "more", "parts", "jump")
 
@@ -115,6 +121,11 @@ def facts(seen: Seen) -> Payload:
         [words["parameters"], _parameters(seen, result, key)],
     ]
     return {"title": name_of(seen, key), "items": items}
+
+
+def code(seen: Seen) -> Payload:
+    """The lines that compute the part."""
+    return code_payload(seen.result, seen.all_words)
 
 
 def _tensors(seen: Seen, flows: tuple[Flow, ...]) -> str:
@@ -239,23 +250,55 @@ def part_numbers(
     }
 
 
+def code_of(
+    playground: Playground,
+    model: LanguageModel,
+    part: Annotated[str, OneOf((*KEYS, *(f"step_{step}" for step in STEPS)))] = "q",
+    layer: int = 0,
+    tokens: Annotated[int, Within(1, 1 << 20)] = 8,
+) -> dict:
+    """The lines of this project's own code that compute a part of the model, as they stand in the source.
+
+    Args:
+        part: A part as the endpoint anatomy lists it, or step_ and a step from two vectors to one attention weight.
+        layer: The lines are those of its modules, counted from 0.
+        tokens: Tokens of the prompt that the shapes are for.
+
+    Returns:
+        code: for each function its file, function (its dotted name), lines (first and last line of what stands
+        together), text and shapes (line, shape of the tensor that it makes). mini: the same of docs/mini_gpt.py, where
+        the model is wired like it.
+    """
+    check_layer(layer, model.config.n_layer)
+    wiring = wiring_of(model.model, layer)
+    if part.startswith("step_"):
+        need_scores(model.config, layer)
+        found = code_of_step(wiring, part.removeprefix("step_"), tokens, tokens - 1)
+    else:
+        found = code_of_part(wiring, part, tokens)
+    return {"part": part} | code_answer(found)
+
+
 VIEW = View(
     "diagram",
     measures=(
         Measure("main", measure, ("plain",), (FORM,), locks=False),
+        Measure("code", measure_code, ("plain", "layer"), (FORM, "figure"), locks=False),
         Measure("inside", measure_inside, ("run", "layer"), (FORM,)),
         Measure("outside", measure_outside, ("run", "token"), (FORM,)),
     ),
-    layout=(FORM, ("figure", ("facts", "live", "weights"))),
+    layout=(FORM, ("figure", ("facts", "code", "live", "weights"))),
     parts={
         FORM: ASKING,
         "figure": Asking("modeldiagram", read, figure, "main", depends=("head",)),
         "facts": Custom("normfacts", facts),
+        "code": Custom("codelines", code, "code", settings=()),
         "live": Table(live, ("main", "inside", "outside"), depends=("head", "token")),
         "weights": Table(weights),
     },
     api=(
         Endpoint(anatomy, ("anatomy.diagram", "anatomy.parameters"), "model", kind="computed"),
         Endpoint(part_numbers),
+        Endpoint(code_of, ("anatomy.diagram", "attention.cell"), "model", kind="listed"),
     ),
 )

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from model.attention.cell import Explanation, explain
 from model.errors import InputError
 from model.gpt.edits import EDITS, Edit
+from model.source_code.excerpts import Code
+from model.source_code.parts import wiring_of
+from model.source_code.steps import STEPS, code_of_step
 from viz.api.endpoint import Endpoint
 from viz.api.reading import at, measured, named, on, place, places, prompt_tokens
 from viz.numbers import number
@@ -17,6 +20,7 @@ from viz.seam.view import Custom, Measure, Payload, Seen, View
 from viz.views.attention import cells
 from viz.views.attention.cell.figures import finite, steps_payload
 from viz.views.attention.cells import cell_of
+from viz.views.code import code_payload
 
 # What float32 may lose: of a score, relative to its absolute terms; of a weight, as a share.
 ROUNDING = 1e-5
@@ -45,6 +49,19 @@ def measure(scene: Scene, settings: Settings) -> Explanation:
     return steps
 
 
+@dataclass(frozen=True)
+class Lines:
+    """The code of every step."""
+
+    steps: dict[str, Code]
+
+
+def measure_code(scene: Scene, settings: Settings) -> Lines:
+    """The lines that compute the steps, with the shapes of this run."""
+    wiring, (query, _) = wiring_of(scene.model.model, scene.head[0]), cell_of(scene)
+    return Lines({step: code_of_step(wiring, step, len(scene.tokens), query) for step in STEPS})
+
+
 def shown_steps(seen: Seen) -> Payload:
     """The steps, what the run itself computed, and the words."""
     result, facts, words = seen.result, seen.facts, seen.here
@@ -62,6 +79,7 @@ def shown_steps(seen: Seen) -> Payload:
         "check": check(result, changes(facts.edits, facts.head, (query, key))),
         "stage_names": [words[f"stage_{stage['name']}"] for stage in payload["stages"]],
         "words": words.plain(),
+        "code": {step: code_payload(code, seen.all_words) for step, code in seen.results["code"].steps.items()},
         "file": f"why-{layer}-{head}-query-{query}-key-{key}",
         "python": script(
             facts, [f"explain(run, {layer}, {head}, {query}, {key})"], ["from model.attention.cell import explain"]
@@ -153,8 +171,11 @@ def head_vectors(scene: Scene, layer: int, head: int, positions: list[int] = ())
 
 VIEW = View(
     "cell",
-    measures=(Measure("main", measure, depends=("run", "head", "tokens", "pair"), locks=False),),
+    measures=(
+        Measure("main", measure, depends=("run", "head", "tokens", "pair"), locks=False),
+        Measure("code", measure_code, depends=("run", "head", "tokens", "pair"), locks=False),
+    ),
     layout=("steps",),
-    parts={"steps": Custom("why", shown_steps)},
+    parts={"steps": Custom("why", shown_steps, ("main", "code"))},
     api=(Endpoint(attention_cell), Endpoint(head_vectors)),
 )

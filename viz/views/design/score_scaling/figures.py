@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.charts.axes import BLUE, LEGEND, ORANGE, axis, figure, token_axis, token_names
+from viz.charts.axes import BLUE, LEGEND, LOG, ORANGE, axis, figure, token_axis, token_names
 from viz.charts.lines import bars, grid, guide, line, stacked, token_data
 from viz.labels import plotly_text
 from viz.numbers import BIT
+from viz.theme import HUES
 
 BINS = 60
+KEYS = 5  # of a row that have lines of their own
 MEASURES = ("entropy", "largest", "jacobian")
 _COLOURS = {"trained": BLUE, "chosen": ORANGE}
 
@@ -57,6 +59,36 @@ def row_figure(both: Both, pieces: Sequence[str], words: Mapping[str, str]) -> g
     ]
     y = axis(words["weight"], {"range": [0, 1.02]})
     return figure(traces, token_axis(words["key"], pieces[:n]), y, meta={"places": True}, more={"bargap": 0.2})
+
+
+def lookup_figure(found: Any, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
+    """The weights of a row's largest keys, and how far the output is from the best one's value, by temperature.
+
+    `found`: temperatures, weights, best and apart. `words`: "temperature", "weight", "apart".
+    """
+    trained = found.weights[int(np.abs(np.log(found.temperatures)).argmin())]
+    keys = np.argsort(-trained, kind="stable")[:KEYS]
+    start, x = f"{plotly_text(words['temperature'])}: %{{x:.3~g}}<br>", found.temperatures
+    plain = {"mode": "lines"}
+    weights = [
+        line(
+            f"{pieces[key]} ({key})",
+            x,
+            found.weights[:, key],
+            colour,
+            hover=f"{start}{plotly_text(words['weight'])}: %{{y:.4f}}",
+            more=plain,
+        )
+        for key, colour in zip(keys.tolist(), HUES, strict=False)
+    ]
+    hover = f"{start}{plotly_text(words['apart'])}: %{{y:.4~g}}"
+    apart = line(words["apart"], x, found.apart, HUES[-1], hover=hover, dash="dash", more=plain)
+    y = {
+        "weight": axis(words["weight"], {"range": [0, 1.02]}),
+        "apart": axis(words["apart"], {"rangemode": "tozero"}),
+    }
+    panels = {"weight": weights, "apart": [apart]}
+    return stacked(panels, axis(words["temperature"], LOG), y, height=460, legend=LEGEND)
 
 
 def rows_figure(trained: Any, chosen: Any, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:

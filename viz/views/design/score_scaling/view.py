@@ -9,9 +9,11 @@ import numpy as np
 from model.design.score_scaling import (
     SIZES,
     Drawn,
+    Lookup,
     Rows,
     Summary,
     drawn,
+    lookup,
     products,
     rows_of,
     scaled,
@@ -27,7 +29,14 @@ from viz.seam.python_lines import script
 from viz.seam.scene import Scene
 from viz.seam.settings import Range, Settings
 from viz.seam.view import Figure, Measure, Payload, Seen, Table, View
-from viz.views.design.score_scaling.figures import Both, random_figure, row_figure, rows_figure, scores_figure
+from viz.views.design.score_scaling.figures import (
+    Both,
+    lookup_figure,
+    random_figure,
+    row_figure,
+    rows_figure,
+    scores_figure,
+)
 from viz.words import Words
 
 TRAINED = 0.5  # the power of d that every model here was trained with
@@ -66,6 +75,12 @@ def measure(scene: Scene, settings: Settings, results: Mapping[str, np.ndarray])
 def measure_random(scene: Scene, settings: Settings) -> tuple[Drawn, ...]:
     """Random queries and keys of growing size; the same for every model."""
     return tuple(drawn())
+
+
+def measure_lookup(scene: Scene, settings: Settings) -> Lookup:
+    """The row of the token that is looked at, at every temperature."""
+    (layer, head), seen = scene.head, scene.position + 1
+    return lookup(scene.trace.scores(layer, head)[scene.position, :seen], scene.trace.qkv(layer, head).v[:seen])
 
 
 # --- what is drawn ---
@@ -170,6 +185,23 @@ def rows(seen: Seen) -> Payload:
     }
 
 
+def looked_up(seen: Seen) -> Payload:
+    """The row of the token as a soft dictionary."""
+    words, result, facts = seen.here, seen.result, seen.facts
+    (layer, head), i = facts.head, facts.position
+    where = {"layer": layer, "head": head, "token": quoted(facts.pieces[i]), "position": i}
+    key = f"{quoted(facts.pieces[result.best])} ({result.best})"
+    trained = float(result.apart[len(result.apart) // 2])  # T = 1 stands in the middle
+    lines = [f"lookup(run.scores({layer}, {head})[{i}, :{i + 1}], run.qkv({layer}, {head}).v[:{i + 1}])"]
+    return {
+        "figure": lookup_figure(result, facts.pieces, words.plain()),
+        "title": words["title"].format(**where),
+        "note": words["note"].format(key=key, apart=number(trained)),
+        "columns": [words["series"], words["temperature"], words["value"]],
+        "python": script(facts, lines, ["from model.design.score_scaling import lookup"]),
+    }
+
+
 def random(seen: Seen) -> Payload:
     """Random queries and keys of growing size."""
     words, last = seen.here, seen.result[-1]
@@ -218,14 +250,16 @@ VIEW = View(
     measures=(
         Measure("products", measure_products, depends=("run", "head")),
         Measure("main", measure, depends=(), settings=("power",), locks=False, uses=("products",)),
+        Measure("lookup", measure_lookup, depends=("run", "head", "token")),
         Measure("random", measure_random, depends=(), locks=False),
     ),
-    layout=("form", "table", ("scores", "row"), ("rows", "random")),
+    layout=("form", "table", ("scores", "row"), ("rows", "random"), "lookup"),
     parts={
         "table": Table(table),
         "scores": Figure(scores),
         "row": Figure(row, depends=("token",)),
         "rows": Figure(rows),
+        "lookup": Figure(looked_up, of="lookup", settings=()),
         "random": Figure(random, of="random", settings=()),
     },
     api=(Endpoint(score_scaling),),

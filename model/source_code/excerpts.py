@@ -1,0 +1,220 @@
+"""Lines of the project's own code, found in the source by the names in them, so that what is shown cannot go stale."""
+
+import ast
+import functools
+import inspect
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+_COMPOUND = (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_TAPS = ("at", "tap")  # calls whose first argument names the site of a tensor
+
+
+@dataclass(frozen=True)
+class Span:
+    """Some lines of a function, by names that are in them.
+
+    of: the function, or a file below the project's folder and the function's dotted name in it.
+    lines: which statements; none for all of it. "=x": those that assign x, or where none does, a keyword argument x;
+        "x": those that mention the name x, with quotes the text; "return": the last one of that kind; "if x" and
+        "else x": a branch of the condition that mentions x. A loop's or a condition's own line is never taken.
+    gives: (one of the same, the name of the tensor that it makes).
+    """
+
+    of: Callable | tuple[str, str]
+    lines: tuple[str, ...] = ()
+    gives: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Lines that stand together: the number of the first one, and their text without its indentation."""
+
+    line: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """What a span is in the source. `shapes`: (line, what to say of the tensors that are made there)."""
+
+    file: str  # below the project's folder
+    function: str  # its dotted name
+    pieces: tuple[Piece, ...]
+    shapes: tuple[tuple[int, str], ...]
+
+    @property
+    def text(self) -> str:
+        """All lines."""
+        return "\n".join(piece.text for piece in self.pieces)
+
+
+@dataclass(frozen=True)
+class Code:
+    """The code of one part: the project's own, and where it computes the same, that of docs/mini_gpt.py."""
+
+    own: tuple[Excerpt, ...]
+    mini: tuple[Excerpt, ...] = ()
+
+
+Sizes = Mapping[str, tuple[int, ...]]  # of tensors by their names
+_Node = ast.stmt | ast.keyword
+
+
+def excerpts(spans: Iterable[Span], sizes: Sizes) -> tuple[Excerpt, ...]:
+    """The lines of all spans that can be found: an installation without sources, or without docs/, has none."""
+    found = []
+    for span in spans:
+        try:
+            found.append(excerpt(span, sizes))
+        except (LookupError, OSError):
+            continue
+    return tuple(found)
+
+
+def excerpt(span: Span, sizes: Sizes) -> Excerpt:
+    """The lines of one span; raises LookupError for a name that is not there, OSError where there is no source."""
+    file, name = span.of if isinstance(span.of, tuple) else _place(span.of)
+    lines, tree = _source(file)
+    function = _function(tree, name)
+    nodes: list[_Node] = _in_order(function, span.lines) if span.lines else [function]
+    shapes: dict[int, list[str]] = {}
+    for line, tensor in (*_tapped(nodes), *_given(function, span.gives)):
+        if tensor in sizes and any(node.lineno <= line <= _end(node) for node in nodes):
+            shapes.setdefault(line, []).append(tensor)
+    said = tuple((line, _said(tensors, sizes)) for line, tensors in sorted(shapes.items()))
+    return Excerpt(file, name, tuple(_pieces(nodes, lines)), said)
+
+
+def _place(function: Callable) -> tuple[str, str]:
+    """The file of a function below the project's folder, and its dotted name."""
+    plain = inspect.unwrap(function)
+    if not inspect.isfunction(plain):
+        raise LookupError(f"{plain!r} is not written in Python")
+    path = Path(inspect.getsourcefile(plain) or "").resolve()
+    if not path.is_relative_to(ROOT):
+        raise LookupError(f"{plain!r} is not of this project")
+    return path.relative_to(ROOT).as_posix(), plain.__qualname__
+
+
+@functools.lru_cache(maxsize=64)
+def _source(file: str) -> tuple[tuple[str, ...], ast.Module]:
+    """The lines of a file and its syntax tree."""
+    text = (ROOT / file).read_text(encoding="utf-8")
+    return tuple(text.splitlines()), ast.parse(text)
+
+
+def _function(tree: ast.Module, name: str) -> ast.FunctionDef:
+    """A function by its dotted name."""
+    body: list[ast.stmt] = tree.body
+    found: ast.stmt | None = None
+    for part in name.split("."):
+        found = next((each for each in body if getattr(each, "name", None) == part), None)
+        body = getattr(found, "body", [])
+    if not isinstance(found, ast.FunctionDef):
+        raise LookupError(f"there is no function {name}")
+    return found
+
+
+# --- which statements ----------------------------------------------------------------------------------
+
+
+def _in_order(function: ast.FunctionDef, anchors: Iterable[str]) -> list[_Node]:
+    """What the anchors name, each once, from top to bottom."""
+    found = {(node.lineno, node.col_offset): node for anchor in anchors for node in _found(function, anchor)}
+    return [found[place] for place in sorted(found)]
+
+
+def _found(function: ast.FunctionDef, anchor: str) -> list[_Node]:
+    """The statements that one anchor names; raises LookupError where there are none."""
+    simple = [node for node in ast.walk(function) if isinstance(node, ast.stmt) and not isinstance(node, _COMPOUND)]
+    word, _, name = anchor.rpartition(" ")
+    found: list[_Node]
+    if word:
+        branches = (node for node in ast.walk(function) if isinstance(node, ast.If) and name in _names(node.test))
+        found = [each for node in branches for each in (node.body if word == "if" else node.orelse)]
+    elif anchor == "return":
+        found = [*sorted((node for node in simple if isinstance(node, ast.Return)), key=_start)[-1:]]
+    elif anchor.startswith("="):
+        found = [node for node in simple if anchor[1:] in _assigned(node)]
+        if not found:
+            found = [each for each in ast.walk(function) if isinstance(each, ast.keyword) and each.arg == anchor[1:]]
+    else:
+        found = [node for node in simple if anchor in _names(node)]
+    if not found:
+        raise LookupError(f"{function.name} has no {anchor!r}")
+    return found
+
+
+def _start(node: _Node) -> int:
+    return node.lineno
+
+
+def _end(node: _Node) -> int:
+    return node.end_lineno or node.lineno
+
+
+def _assigned(node: ast.stmt) -> set[str]:
+    """The names and attributes that a statement assigns."""
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    return {name for target in targets if target is not None for name in _names(target)} - {"self"}
+
+
+def _names(node: ast.AST) -> set[str]:
+    """Names and attributes below a node, and its texts in quotes."""
+    names = set()
+    for each in ast.walk(node):
+        if isinstance(each, ast.Name):
+            names.add(each.id)
+        elif isinstance(each, ast.Attribute):
+            names.add(each.attr)
+        elif isinstance(each, ast.Constant) and isinstance(each.value, str):
+            names.add(f'"{each.value}"')
+    return names
+
+
+def _pieces(nodes: list[_Node], lines: tuple[str, ...]) -> Iterator[Piece]:
+    """The text of the statements; those that follow one another stay together."""
+    groups: list[tuple[int, int]] = []
+    for node in nodes:
+        first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
+        if groups and first <= groups[-1][1] + 1 and _indent(lines[first - 1]) == _indent(lines[groups[-1][0] - 1]):
+            groups[-1] = groups[-1][0], max(_end(node), groups[-1][1])
+        else:
+            groups.append((first, _end(node)))
+    for first, last in groups:
+        yield Piece(first, textwrap.dedent("\n".join(lines[first - 1 : last])))
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+# --- shapes --------------------------------------------------------------------------------------------
+
+
+def _tapped(nodes: Iterable[_Node]) -> Iterator[tuple[int, str]]:
+    """Where a tensor is handed to the tap: the line, and the site."""
+    for node in nodes:
+        for call in (each for each in ast.walk(node) if isinstance(each, ast.Call) and each.args):
+            called = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+            site = call.args[0]
+            if called in _TAPS and isinstance(site, ast.Constant) and isinstance(site.value, str):
+                yield call.lineno, site.value
+
+
+def _given(function: ast.FunctionDef, gives: Iterable[tuple[str, str]]) -> Iterator[tuple[int, str]]:
+    for anchor, tensor in gives:
+        for node in _found(function, anchor):
+            yield node.lineno, tensor
+
+
+def _said(tensors: list[str], sizes: Sizes) -> str:
+    """As in [1, 8, 10, 32]; where shapes differ, each with the name of its tensor."""
+    shapes = {tensor: f"[{', '.join(map(str, sizes[tensor]))}]" for tensor in tensors}
+    if len(set(shapes.values())) == 1:
+        return next(iter(shapes.values()))
+    return ", ".join(f"{tensor} {shape}" for tensor, shape in shapes.items())
