@@ -1,10 +1,10 @@
-"""A reward model as one piece of work for a process of its own: the model opened, pairs made, learned from, written down.
+"""A reward model as one piece of work for a process of its own: pairs made, learned from, the result written down.
 
 What goes in and what comes out are plain values and files, so that neither process holds the other's weights.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +45,7 @@ class RewardLesson:
     name: str
     pairs: tuple[Pair, ...] = ()
     rules: tuple[Rule, ...] = ()  # in place of pairs: the model writes texts, and these choose
-    ask: Ask = Ask()  # how it writes them
+    ask: Ask = field(default_factory=Ask)  # how it writes them
 
 
 @dataclass(frozen=True)
