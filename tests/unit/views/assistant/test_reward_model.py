@@ -202,7 +202,7 @@ def test_a_process_that_ends_before_its_time_leaves_nothing(real, tmp_path, monk
     else:
         steps.close()
     told = [part for part, _ in steps]
-    until(lambda: not half.parent.exists())
+    until(lambda: not half.parent.exists(), 10)
     assert time.monotonic() - began < 5 and all(child.pid != process for child in multiprocessing.active_children())
     if how == "killed":
         assert told[-1]["state"] == "failed"
