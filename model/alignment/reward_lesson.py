@@ -84,8 +84,8 @@ def check(recipe: RewardRecipe, n_params: int, limits: Limits) -> None:
         hint = "Train the readout alone, or choose a smaller model."
         raise InputError("This model is too large to learn as a whole here.", f"{n_params:,}", hint)
     if n_params > limits.adapted_parameters:
-        hint = "Choose a smaller model."
-        raise InputError("This model is too large to be trained here.", f"{n_params:,} parameters", hint)
+        got = f"{n_params:,} parameters"
+        raise InputError("This model is too large to be trained here.", got, "Choose a smaller model.")
 
 
 def learn(lesson: RewardLesson, tell: Callable[[int], None]) -> RewardLearned:
