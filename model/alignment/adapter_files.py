@@ -21,6 +21,7 @@ from model.loading.export import gpt2_config
 
 FOLDER = "adapter"
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+PART = ".part"  # the ending of a file that is being written
 JOINT = "attn.c_attn"  # of GPT-2: q, k and v
 
 # The layers of a block by their names in transformers, each with those of ours that it holds.
@@ -107,11 +108,17 @@ def peft_config(config: ModelConfig, lora: Lora, base: str) -> dict:
 
 
 def save_peft(folder: Path, model: Transformer, lora: Lora, base: str) -> None:
-    """Write both files. Raises UnsupportedModel for a model that is neither of GPT-2's shape nor of Llama's."""
+    """Write both files, each complete or absent, the config last.
+
+    Raises UnsupportedModel for a model that is neither of GPT-2's shape nor of Llama's.
+    """
     values, state = peft_config(model.config, lora, base), peft_state(model)
     folder.mkdir(parents=True, exist_ok=True)
-    save_file(state, folder / WEIGHTS, metadata={"format": "pt"})
-    (folder / CONFIG).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+    temporary = folder / (WEIGHTS + PART)
+    save_file(state, temporary, metadata={"format": "pt"})
+    temporary.replace(folder / WEIGHTS)
+    temporary.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+    temporary.replace(folder / CONFIG)
 
 
 def peft_files(model: Transformer, lora: Lora | None, base: str) -> Callable[[Path], None] | None:

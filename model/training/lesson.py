@@ -26,7 +26,7 @@ class Lesson:
     look: Callable[[], Any]  # a snapshot of the model as it is now
     model: Callable[[], Transformer | None]  # what is saved at the end; None where nothing was trained
     files: dict[str, str] = field(default_factory=dict)  # further files of the model by name: tokenizer.json at least
-    leave: Callable[[Path], None] | None = None  # writes what else is left in the run's folder at its end
+    leave: Callable[[Path], None] | None = None  # writes what else belongs to the model into the run's folder
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,9 @@ import signal
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
+from model.alignment.adapter_files import CONFIG, WEIGHTS
 from model.alignment.instructions import Example
 from model.alignment.lora import Lora
 from model.alignment.reinforcement.job import course_of, practice
@@ -73,6 +75,10 @@ def test_of_a_process_that_is_killed_the_last_good_model_stays(playground, base,
     model = playground.load(run.model_id).model
     assert all(torch.isfinite(each).all() for each in model.parameters())
     assert b"half.part" not in archive(run.folder)
+    assert (run.adapter is not None) == ("adapters" in kind)
+    if run.adapter:
+        assert {path.name for path in run.adapter.iterdir()} == {CONFIG, WEIGHTS}
+        assert all(bool(torch.isfinite(tensor).all()) for tensor in load_file(run.adapter / WEIGHTS).values())
     assert not shop.start("you", quick()).over  # the next one may begin
 
 

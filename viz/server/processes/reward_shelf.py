@@ -1,13 +1,15 @@
 """Reward models that visitors trained: a few of each, as folders, until the page is closed."""
 
+import contextlib
 import shutil
 import tempfile
 import threading
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from model.alignment.reward_folder import fingerprint, load_reward, save_reward
+from model.alignment.reward_folder import about_reward, load_reward
 from model.alignment.reward_model import RewardModel
 from model.errors import InputError
 from model.gpt.transformer import Transformer
@@ -38,18 +40,29 @@ class RewardShelf:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _home: Path | None = None
 
-    def put(self, owner: str, reward: RewardModel, name: str, base: str, body: bool, accuracy: float, of: Transformer):
-        """Keep a reward model that began from `of`; a visitor's oldest beyond KEPT go. Returns its Kept."""
+    @contextlib.contextmanager
+    def place(self) -> Iterator[Path]:
+        """A folder that a reward model may be written to; at the end it goes, unless `keep` was told of it."""
         with self._lock:
             if self._home is None:
                 self._home = Path(tempfile.mkdtemp(prefix="playground-rewards-"))
-            number = uuid.uuid4().hex
-            folder = self._home / number
-        save_reward(folder, reward, name=name, base=base, body=body, weights=fingerprint(of))
+            folder = self._home / uuid.uuid4().hex
+        try:
+            yield folder
+        finally:
+            if folder.name not in self._kept:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def keep(self, owner: str, folder: Path, name: str, accuracy: float) -> Kept:
+        """Keep the reward model that was written to such a folder; a visitor's oldest beyond KEPT go.
+
+        Raises CheckpointError where the folder holds none.
+        """
+        about = about_reward(folder)
         nbytes = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-        kept = Kept(number, owner, name, base, body, accuracy, folder, nbytes)
+        kept = Kept(folder.name, owner, name, about.base, about.body, accuracy, folder, nbytes)
         with self._lock:
-            self._kept[number] = kept
+            self._kept[kept.id] = kept
             mine = [each for each in self._kept.values() if each.owner == owner]
             self._drop(mine[:-KEPT])
             while len(self._kept) > 1 and sum(each.nbytes for each in self._kept.values()) > MOST_BYTES:

@@ -28,7 +28,8 @@ from typing import Any
 
 import torch
 
-from model.alignment.adapter_files import FOLDER
+from model.alignment.adapter_files import CONFIG as ADAPTER
+from model.alignment.adapter_files import FOLDER, PART
 from model.errors import InputError, PlaygroundError, say
 from model.gpt.transformer import Transformer
 from model.loading.checkpoint import CONFIG, save_folder
@@ -47,7 +48,6 @@ NICE = 10
 ENDS = ("done", "time", "stopped", DIVERGED, "failed")
 SAVE_EVERY = 5.0  # seconds between two savings of a run under way, at least
 SAVING = 20  # and so many times what the last one took
-PART = ".part"  # the ending of a file that is being written
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def _teach(connection: Connection, job: Any, limits: Limits, folder: Path) -> No
         (folder / name).write_text(text, encoding="utf-8")
     connection.send(lesson.started)
     reason, spent, paused, began = "done", 0.0, 0.0, time.monotonic()
-    saving = Saving(folder, lesson.model)
+    saving = Saving(folder, lesson.model, lesson.leave)
     message = None
     for message in lesson.messages:
         if isinstance(message, Finished):
@@ -132,6 +132,7 @@ class Saving:
 
     folder: Path
     model: Callable[[], Transformer | None]
+    leave: Callable[[Path], None] | None = None  # writes what else belongs to it
     due: float = 0.0  # by the clock
 
     def after(self, step: int) -> bool:
@@ -143,6 +144,8 @@ class Saving:
         if model is None or not all(bool(torch.isfinite(each).all()) for each in model.parameters()):
             return False
         save_folder(self.folder, model)
+        if self.leave:
+            self.leave(self.folder)
         self.due = time.monotonic() + max(SAVE_EVERY, SAVING * (time.monotonic() - began))
         return True
 
@@ -196,7 +199,7 @@ class LiveRun:
     @property
     def adapter(self) -> Path | None:
         """The folder of its adapters, where it trained some that other programs can read."""
-        return self.folder / FOLDER if self.left_a_model and (self.folder / FOLDER).is_dir() else None
+        return self.folder / FOLDER if self.left_a_model and (self.folder / FOLDER / ADAPTER).is_file() else None
 
     @property
     def kind(self) -> Kind:

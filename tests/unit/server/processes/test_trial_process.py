@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -11,8 +12,8 @@ import torch
 from model.errors import InputError, PlaygroundError
 from model.training.job import Limits
 from tests.support.rehearsal import LONG, in_threads, quick
-from viz.server.processes.training_process import Failed, Workshop
-from viz.server.processes.trial_process import side_by_side, work
+from viz.server.processes.training_process import CUT_SHORT, Failed, Workshop
+from viz.server.processes.trial_process import alone, side_by_side, work
 
 
 def doubled(value: int, tell) -> tuple[int, int]:
@@ -26,6 +27,17 @@ def endless(path: str, tell) -> None:
     Path(path).write_text(str(os.getpid()))
     tell(1)
     time.sleep(600)
+
+
+def vanishing(path: str, tell) -> None:
+    """Once there is such a file, as if the system had ended its process."""
+    while not Path(path).exists():
+        time.sleep(0.02)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def threads(tell) -> int:
+    return torch.get_num_threads()
 
 
 def broken(error: Exception, tell) -> None:
@@ -68,6 +80,21 @@ def test_a_cancel_ends_the_processes_at_once(tmp_path):
         pass
 
 
+def test_of_a_process_that_is_killed_a_sentence_is_told_and_the_others_end(tmp_path):
+    note, workshop = str(tmp_path / "process"), shop()
+    with pytest.raises(PlaygroundError) as told:
+        side_by_side(workshop, [(endless, (note,)), (vanishing, (note,))], 2, lambda *told: None)
+    assert (told.value.what, told.value.hint) == (CUT_SHORT, "Nothing of it is kept. Start it again.")
+    assert not alive(int(Path(note).read_text()))
+    with workshop.trial():
+        pass
+
+
+def test_one_alone_has_the_threads_of_a_training_run():
+    workshop = Workshop(threads=3)
+    assert alone(workshop, threads, (), 1, lambda *told: None) == 3
+
+
 def test_one_comparison_or_training_at_a_time():
     with in_threads():
         workshop = Workshop()
@@ -103,7 +130,7 @@ def test_an_error_is_told_to_the_page(error, told, monkeypatch):
     monkeypatch.setattr(os, "nice", lambda by: None)  # here it would be this process that gives way
     monkeypatch.setattr(torch, "set_num_threads", lambda n: None)
     ours, theirs = multiprocessing.Pipe(duplex=False)
-    work(theirs, [(0, broken, (error,))])
+    work(theirs, [(0, broken, (error,))], 1)
     assert ours.recv() == ("failed", -1, told)
     with pytest.raises(EOFError):
         ours.recv()

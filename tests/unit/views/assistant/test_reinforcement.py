@@ -15,6 +15,7 @@ from model.alignment.lora import Lora
 from model.alignment.reinforcement.course import DEFAULTS, METHODS
 from model.alignment.reinforcement.job import reward_of
 from model.alignment.reinforcement.texts import Answers
+from model.alignment.reward_folder import fingerprint, save_reward
 from model.alignment.reward_model import RewardModel
 from model.errors import InputError
 from model.training.job import Limits
@@ -74,7 +75,9 @@ def test_the_pages_own_pairs_and_reward_model_are_used(playground):
         job_of(visit(playground, {"preset": "trained"}))
     lm = playground.load("tinygpt")
     reward = RewardModel(lm.model, torch.full((256,), 0.01), torch.tensor(0.5))
-    kept = playground.rewards.put("me", reward, "mine", "tinygpt", False, 1.0, lm.model)
+    with playground.rewards.place() as folder:
+        save_reward(folder, reward, name="mine", base="tinygpt", body=False, weights=fingerprint(lm.model))
+        kept = playground.rewards.keep("me", folder, "mine", 1.0)
     job = job_of(visit(playground, {"preset": "trained"}))
     assert job.reward == kept.folder and job.rules == () and job.course == DEFAULTS["ppo"]
     paid = reward_of(job, lm)(Answers([[5, 6, 7], [8]], ["", ""]))

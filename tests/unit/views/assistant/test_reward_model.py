@@ -2,18 +2,59 @@
 
 import dataclasses
 import math
+import multiprocessing
+import os
+import signal
+import tempfile
+import threading
+import time
 
+import numpy as np
 import pytest
 
-from model.errors import InputError
+from model.alignment.preferences import Ask, Pair
+from model.alignment.reward_lesson import WHOLE, RewardLesson, learn
+from model.alignment.reward_model import RewardRecipe
+from model.alignment.rewards import parse_rules
+from model.design.block_trials import one_thread
+from model.errors import CheckpointError, InputError
+from model.gpt import linear
+from model.progress import silent
+from tests.support.rehearsal import in_threads, until
+from tests.support.reward_lessons import HALF, endless, plainly
+from tests.support.small_models import save_tiny
 from tests.support.views import no_holes, question
 from viz.page.pipeline import payloads, scene_of
 from viz.seam import panels
 from viz.seam.jobs import background
+from viz.seam.playground import Options, Playground
 from viz.server.processes.reward_shelf import KEPT
+from viz.server.processes.training_process import CUT_SHORT, Workshop
+from viz.server.processes.trial_process import side_by_side
+from viz.views.assistant.reward_model import measure
 from viz.views.assistant.reward_model.view import VIEW
 
 PAIRS = [[f"{n % 4}:", f"{n} yes!", f"{n} no", "person"] for n in range(24)]
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    return save_tiny(tmp_path_factory.mktemp("base"), n_layer=2, d_model=32)
+
+
+@pytest.fixture
+def real(base):
+    """A server whose only model is tiny."""
+    ours = Playground(Options(model="tiny", max_tokens=40, local=base))
+    yield ours
+    ours.rewards.close()
+
+
+@pytest.fixture
+def playground(real):
+    """The same, whose processes are threads."""
+    with in_threads():
+        yield real
 
 
 def asked(form: dict, language: str = "en", pairs=PAIRS):
@@ -23,17 +64,24 @@ def asked(form: dict, language: str = "en", pairs=PAIRS):
 
 def trained(playground, form: dict, visitor: str = "me"):
     """Press the button and wait; the scene and the result, None where the training failed."""
-    page = asked(form)
-    scene = dataclasses.replace(scene_of(playground, page), visitor=visitor)
-    settings = panels.settings_of(VIEW, scene, page.values)
-    steps = list(background.perform(playground, panels.job_of(VIEW, "trained", scene, settings), "en"))
+    scene, settings, job = begun(playground, form, visitor)
+    steps = list(background.perform(playground, job, "en"))
     result = panels.measured(VIEW, "trained", scene, settings)
     return scene, settings, result and result.value, steps
 
 
+def begun(playground, form: dict, visitor: str = "me"):
+    """What the button starts: the scene, its settings, the job."""
+    page = asked(form)
+    scene = dataclasses.replace(scene_of(playground, page), visitor=visitor)
+    settings = panels.settings_of(VIEW, scene, page.values)
+    return scene, settings, panels.job_of(VIEW, "trained", scene, settings)
+
+
 @pytest.mark.parametrize("learns", ["head", "body"])
 def test_the_pairs_of_the_page_are_learned_and_the_prompt_is_read(playground, learns):
-    scene, settings, found, _ = trained(playground, {"learns": learns, "word": "zz"})
+    scene, settings, learned, _ = trained(playground, {"learns": learns, "word": "zz"})
+    found = learned.found
     assert (found.pairs, found.by) == (24, "prompt") and len(found.margins) == found.held_out > 0
     assert found.looks[0].loss == pytest.approx(math.log(2)) and found.looks[-1].loss < 0.6
     read = panels.measured(VIEW, "prompt", scene, settings).value
@@ -76,11 +124,90 @@ def test_too_few_pairs_and_bad_rules_do_not_start(playground):
 
 
 def test_a_rule_makes_the_pairs(playground):
-    _, _, found, _ = trained(playground, {"source": "rule", "rule": "length: 4", "count": "10", "learns": "head"})
+    _, _, learned, _ = trained(playground, {"source": "rule", "rule": "length: 4", "count": "10", "learns": "head"})
+    found = learned.found
     assert found.pairs + found.ties == 120 and found.best[0].reward >= found.worst[0].reward
 
 
-def test_where_training_is_switched_off_the_whole_model_does_not_learn(playground):
+def test_where_training_is_switched_off_nothing_learns(playground):
     playground.workshop.limits = dataclasses.replace(playground.workshop.limits, minutes=0.0)
-    assert trained(playground, {"learns": "body"})[2] is None
-    assert trained(playground, {"learns": "head"})[2] is not None
+    for learns in ("body", "head"):
+        *_, result, steps = trained(playground, {"learns": learns})
+        assert result is None and steps[-1][0]["text"].startswith("Training is switched off on this server.")
+    assert playground.rewards.of("me") == []
+
+
+def test_a_model_too_large_for_this_server_does_not_learn(playground):
+    playground.workshop.limits = dataclasses.replace(playground.workshop.limits, full_parameters=10)
+    *_, result, steps = trained(playground, {"learns": "body"})
+    assert result is None and steps[-1][0]["text"].startswith("This model is too large to learn as a whole here.")
+
+
+def test_one_training_at_a_time(playground):
+    with playground.workshop.trial():
+        *_, result, steps = trained(playground, {"learns": "head"})
+    assert result is None and steps[-1][0]["text"].startswith("Another training run is using this server.")
+
+
+def test_what_is_no_reward_model_is_not_kept(playground):
+    with pytest.raises(CheckpointError), playground.rewards.place() as folder:
+        folder.mkdir()
+        playground.rewards.keep("me", folder, "mine", 1.0)
+    assert playground.rewards.of("me") == [] and not folder.exists()
+
+
+# --- in real processes -------------------------------------------------------------------------------
+
+
+def exact(value: object) -> object:
+    """To be compared bit for bit."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    if dataclasses.is_dataclass(value):
+        return {name: exact(each) for name, each in vars(value).items()}
+    return [exact(each) for each in value] if isinstance(value, tuple) else value
+
+
+def test_a_process_finds_the_very_numbers_that_are_found_here(base, tmp_path, monkeypatch):
+    head, body = RewardRecipe(steps=6, seed=3), RewardRecipe(body=True, steps=6, seed=3)
+    rules, pairs = parse_rules("length: 4"), tuple(Pair(*each) for each in PAIRS)
+    lessons = [
+        RewardLesson(base, head, tmp_path / "head", "mine", rules=rules, ask=Ask(2, 6, 1.0, 3)),
+        RewardLesson(base, body, tmp_path / "body", "mine", pairs),
+    ]
+    there = side_by_side(Workshop(workers=1), [(plainly, (each,)) for each in lessons], WHOLE, silent)
+    monkeypatch.setattr(linear, "tune", lambda model: {})
+    for lesson, found in zip(lessons, there, strict=True):
+        with one_thread():
+            here = learn(dataclasses.replace(lesson, folder=tmp_path / "here" / lesson.folder.name), lambda done: None)
+        assert exact(found) == exact(here)
+    written = {path.relative_to(tmp_path / "here") for path in (tmp_path / "here").rglob("*") if path.is_file()}
+    assert len(written) == 2 * 2 + 2  # the body has two files more
+    assert all((tmp_path / name).read_bytes() == (tmp_path / "here" / name).read_bytes() for name in written)
+
+
+@pytest.mark.parametrize("how", ["killed", "cancelled", pytest.param("left", marks=pytest.mark.long)])
+def test_a_process_that_ends_before_its_time_leaves_nothing(real, tmp_path, monkeypatch, how):
+    monkeypatch.setattr(measure, "learn", endless)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    stop = threading.Event()
+    steps = background.perform(real, begun(real, {"learns": "head"})[2], "en", stop)
+    next(steps)
+    until(lambda: any(path.read_text() for path in tmp_path.rglob(HALF)))
+    (half,) = tmp_path.rglob(HALF)
+    process, began = int(half.read_text()), time.monotonic()
+    if how == "killed":
+        os.kill(process, signal.SIGKILL)
+    elif how == "cancelled":
+        stop.set()
+    else:
+        steps.close()
+    told = [part for part, _ in steps]
+    until(lambda: not half.parent.exists(), 10)
+    assert time.monotonic() - began < 5 and all(child.pid != process for child in multiprocessing.active_children())
+    if how == "killed":
+        assert told[-1]["state"] == "failed"
+        assert told[-1]["text"].strip() == f"{CUT_SHORT} Nothing of it is kept. Start it again."
+    assert real.rewards.of("me") == []
+    with real.workshop.trial():  # and the place is free again
+        pass

@@ -5,12 +5,11 @@ import math
 import numpy as np
 
 from model.alignment.preferences import PROMPTS, Ask, Pair
-from model.alignment.reward_model import (
-    accuracy,
-    interval,
-)
+from model.alignment.reward_lesson import LEAST_PAIRS
+from model.alignment.reward_model import accuracy, interval
 from model.alignment.rewards import parse_rules
 from model.errors import PlaygroundError
+from model.training.job import Limits
 from viz.labels import visible
 from viz.numbers import nats, percent, signed, whole
 from viz.seam.notices import notice
@@ -22,14 +21,7 @@ from viz.theme import SIGNED_RAMPS
 from viz.views.assistant.fine_tune.view import as_it_is
 from viz.views.assistant.preferences.view import read_listed
 from viz.views.assistant.reward_model.figures import calibration_figure, curve_figure, words_figure
-from viz.views.assistant.reward_model.measure import (
-    LEAST_PAIRS,
-    MOST_BODY,
-    NEW_TOKENS,
-    measure_prompt,
-    measure_reward,
-    question,
-)
+from viz.views.assistant.reward_model.measure import NEW_TOKENS, measure_prompt, measure_reward, question
 
 SOURCE = Choice("source", ("rule", "page"))
 RULE = Text("rule", "sentiment", max_length=600, when={"source": ("rule",)})
@@ -39,6 +31,7 @@ STEPS = Choice("steps", ("20", "40", "80"), default="40", label=as_it_is)
 SEED = Number("seed", 0, 1_000_000, 0)
 WORD = Text("word", "happy", max_length=40)
 TRAINING = (SOURCE, RULE, COUNT, LEARNS, STEPS, SEED)
+MOST_BODY = Limits().full_parameters  # of a model that learns as a whole; a server may allow fewer
 
 
 def used(seen: Seen) -> Payload:
@@ -74,7 +67,7 @@ def start(seen: Seen) -> Payload:
 
 
 def _python(seen: Seen, line: str) -> str:
-    chosen, found = seen.settings, seen.results["trained"]
+    chosen, found = seen.settings, seen.results["trained"].found
     made = "pairs = read_pairs(Path('pairs.jsonl').read_text())  # saved on the page"
     if chosen.source == "rule":
         ask = Ask(int(chosen.count), NEW_TOKENS, 1.0, chosen.seed)
@@ -92,7 +85,7 @@ def _python(seen: Seen, line: str) -> str:
 
 
 def _curve(seen: Seen, field: str, form: str, reference: float) -> Payload:
-    words, found = seen.here, seen.result
+    words, found = seen.here, seen.result.found
     series = {
         words["train"]: [getattr(look, field) for look in found.looks],
         words["held_out"]: [getattr(look, f"held_out_{field}") for look in found.looks],
@@ -119,7 +112,7 @@ def accuracies(seen: Seen) -> Payload:
 
 def calibrated(seen: Seen) -> Payload:
     """Predicted probability against the share that agrees, with counts."""
-    words, found = seen.here, seen.result.calibrated
+    words, found = seen.here, seen.result.found.calibrated
     named = {key: words[key] for key in ("predicted", "agreed", "perfect", "count", "pairs")}
     return {
         "figure": calibration_figure(found.predicted, found.agreed, found.counts, named),
@@ -132,7 +125,7 @@ def calibrated(seen: Seen) -> Payload:
 
 def facts(seen: Seen) -> Payload:
     """How it did, in words."""
-    words, found = seen.here, seen.result
+    words, found = seen.here, seen.result.found
     last = found.looks[-1]
     share, n = accuracy(found.margins), len(found.margins)
     values = {"share": percent(share), "n": whole(n)}
@@ -141,7 +134,7 @@ def facts(seen: Seen) -> Payload:
         [words["accuracy"], words["accuracy_text"].format(**values)],
         [words["pairs"], words[f"pairs_{found.by}"].format(n=whole(found.pairs), held=whole(found.held_out))],
         [words["loss"], words["loss_text"].format(train=nats(last.loss), held=nats(last.held_out_loss))],
-        [words["kept"], words["kept_text"].format(name=found.name)],
+        [words["kept"], words["kept_text"].format(name=seen.result.name)],
     ]
     if found.ties:
         items.insert(2, [words["ties"], words["ties_text"].format(n=whole(found.ties))])
@@ -194,7 +187,7 @@ def changes(seen: Seen) -> Payload:
 
 def texts(seen: Seen) -> Payload:
     """The held-out texts with the highest and the lowest reward."""
-    words, found = seen.here, seen.result
+    words, found = seen.here, seen.result.found
     rows = [
         [signed(each.reward), words["chosen"] if each.chosen else words["rejected"], each.prompt, visible(each.text)]
         for each in (*found.best, *reversed(found.worst))
@@ -219,6 +212,7 @@ VIEW = View(
             depends=("model",),
             settings=(*(each.name for each in TRAINING), "pairs"),
             slow=True,
+            locks=False,
             question=question,
         ),
         Measure("prompt", measure_prompt, depends=("plain",), settings=("word",), uses=("trained",)),

@@ -1,0 +1,143 @@
+"""A reward model as one piece of work for a process of its own: pairs made, learned from, the result written down.
+
+What goes in and what comes out are plain values and files, so that neither process holds the other's weights.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from model.alignment.preferences import PROMPTS, Ask, Pair, Split, pairs_by_rule, split
+from model.alignment.reward_folder import fingerprint, save_reward
+from model.alignment.reward_model import (
+    Calibration,
+    Look,
+    RewardModel,
+    RewardRecipe,
+    calibration,
+    pair_ids,
+    train,
+)
+from model.alignment.reward_reading import extremes
+from model.alignment.rewards import Rule
+from model.api import LanguageModel, load_resolved
+from model.errors import InputError
+from model.loading.sources import Resolved
+from model.progress import Progress
+from model.training.cli import keep_freed_memory
+from model.training.job import Limits
+
+LEAST_PAIRS = 4
+SHOWN = 5  # texts of the highest and of the lowest reward
+WHOLE = 1000  # parts in which the work is counted
+WRITING = 400  # of them for the texts that a rule judges, where it has to
+
+
+@dataclass(frozen=True)
+class RewardLesson:
+    """What is learned from what, as plain values."""
+
+    source: Resolved  # the model that it begins from, which is left as it is
+    recipe: RewardRecipe
+    folder: Path  # for model.alignment.reward_folder.load_reward
+    name: str
+    pairs: tuple[Pair, ...] = ()
+    rules: tuple[Rule, ...] = ()  # in place of pairs: the model writes texts, and these choose
+    ask: Ask = field(default_factory=Ask)  # how it writes them
+
+
+@dataclass(frozen=True)
+class Told:
+    """A held-out text with its reward."""
+
+    prompt: str
+    text: str
+    reward: float
+    chosen: bool
+
+
+@dataclass(frozen=True, eq=False)
+class RewardLearned:
+    """A reward model that was trained, and how well it does on held-out pairs."""
+
+    recipe: RewardRecipe
+    weight: np.ndarray  # [D] float32
+    bias: float
+    looks: tuple[Look, ...]
+    margins: np.ndarray  # of the held-out pairs. float32 [n]
+    calibrated: Calibration
+    deviation: float  # of the rewards of held-out texts
+    best: tuple[Told, ...]
+    worst: tuple[Told, ...]
+    pairs: int
+    held_out: int
+    by: str  # "prompt" or "pair": what was held out
+    ties: int
+    dropped: int
+
+
+def check(recipe: RewardRecipe, n_params: int, limits: Limits) -> None:
+    """Raise InputError for a model of more parameters than may learn, or be opened beside the page, on this server."""
+    if recipe.body and n_params > limits.full_parameters:
+        hint = "Train the readout alone, or choose a smaller model."
+        raise InputError("This model is too large to learn as a whole here.", f"{n_params:,}", hint)
+    if n_params > limits.adapted_parameters:
+        got = f"{n_params:,} parameters"
+        raise InputError("This model is too large to be trained here.", got, "Choose a smaller model.")
+
+
+def learn(lesson: RewardLesson, tell: Callable[[int], None]) -> RewardLearned:
+    """Do the lesson and write the reward model to its folder. `tell` gets how many of WHOLE parts are done.
+
+    Raises InputError for fewer than LEAST_PAIRS pairs, and as `pairs_by_rule` and `train` do.
+    """
+    keep_freed_memory()
+    lm = load_resolved(lesson.source)
+    recipe, pairs, ties, begun = lesson.recipe, lesson.pairs, 0, 0
+    if lesson.rules:
+        made = pairs_by_rule(lm, PROMPTS, lesson.rules, lesson.ask, portion(tell, 0, WRITING))
+        pairs, ties, begun = made.pairs, made.ties, WRITING
+    if len(pairs) < LEAST_PAIRS:
+        raise InputError("There are too few pairs to learn from.", str(len(pairs)), "Choose a few more.")
+    apart = split(pairs, recipe.held_out, recipe.seed)
+    found = train(lm, apart, recipe, portion(tell, begun, WHOLE))
+    weights = fingerprint(lm.model)
+    save_reward(lesson.folder, found.reward, name=lesson.name, base=lm.id, body=recipe.body, weights=weights)
+    rewards, told = texts_told(lm, apart, found.reward)
+    ends = extremes(rewards, max(1, min(SHOWN, len(rewards) // 2)))
+    best, worst = (tuple(told[at] for at in chosen) for chosen in ends)
+    return RewardLearned(
+        recipe=recipe,
+        weight=found.reward.weight.numpy(),
+        bias=float(found.reward.bias),
+        looks=found.looks,
+        margins=found.margins,
+        calibrated=calibration(found.margins),
+        deviation=float(rewards.std()),
+        best=best,
+        worst=worst,
+        pairs=len(pairs),
+        held_out=len(apart.held_out),
+        by=apart.by,
+        ties=ties,
+        dropped=found.dropped,
+    )
+
+
+def portion(tell: Callable[[int], None], start: int, end: int) -> Progress:
+    """Progress of one part of the work, from `start` to `end`."""
+    return lambda done, total, what: tell(start + (end - start) * done // (total or 1))
+
+
+def texts_told(lm: LanguageModel, apart: Split, reward: RewardModel) -> tuple[np.ndarray, list[Told]]:
+    """The held-out texts with their rewards. [2 n], 2 n of them"""
+    fitting = [pair for pair in apart.held_out if pair_ids(lm, [pair])]
+    rewards = reward.score_ids([ids for both in pair_ids(lm, fitting) for ids in both]).numpy()
+    texts = [(pair, text) for pair in fitting for text in (pair.chosen, pair.rejected)]
+    told = [
+        Told(pair.prompt, text, float(value), text == pair.chosen)
+        for (pair, text), value in zip(texts, rewards, strict=True)
+    ]
+    return rewards, told
