@@ -2,6 +2,7 @@
 
 prepare    text files -> a vocabulary and token files
 train      a new model on prepared text or on a synthetic task; --resume continues after an interruption
+follow     a plan: phases with their texts and recipes, one after the other; the same command goes on
 tune       supervised fine-tuning of a trained model on instruction / input / output
 evaluate   loss, perplexity and bits per byte on held-out text
 export     a checkpoint -> a model folder that the app opens
@@ -26,10 +27,11 @@ from model.gpt.config import ModelConfig, from_dict, preset, to_dict
 from model.loading.checkpoint import build, load_folder, save_folder
 from model.loading.export import save_gpt2
 from model.text.tokenizer import from_folder
-from model.training import data, loop
+from model.training import data, loop, phases
 from model.training.data import Dataset
 from model.training.folders import CHECKPOINT, TOKENIZER, prepare, prepared, read_text, train
 from model.training.loop import Recipe, Report, Run
+from model.training.optimizers import OPTIMIZERS
 from model.training.tasks import TASKS, task
 
 
@@ -84,6 +86,8 @@ def _add_recipe(parser: argparse.ArgumentParser) -> None:
             parser.add_argument(name, action="store_true")
         elif field.name == "schedule":
             parser.add_argument(name, choices=tuple(loop.SCHEDULES), default=field.default)
+        elif field.name == "optimizer":
+            parser.add_argument(name, choices=OPTIMIZERS, default=field.default)
         elif field.name == "length":
             what = "tokens a row; without it, 256, or what suits the task"
             parser.add_argument(name, type=int, default=None, help=what)
@@ -144,6 +148,12 @@ def parser() -> argparse.ArgumentParser:
     c.add_argument("--held-out-batches", type=int, default=4, help="of 16 rows, at each evaluation but the last")
     c.add_argument("--device", default="cpu")
     _add_recipe(c)
+
+    c = command("follow", _follow, "train by a plan of phases; the same command goes on after an interruption")
+    c.add_argument("plan", type=Path, help="a TOML file; model/training/phases.py says what it holds")
+    c.add_argument("--data", type=Path, required=True, help="folder that prepare wrote")
+    c.add_argument("--out", type=Path, required=True)
+    c.add_argument("--save-every", type=int, default=250, help="steps between checkpoints and evaluations")
 
     c = command("tune", _tune, "fine-tune a model folder on instruction / input / output")
     c.add_argument("--model", type=Path, required=True)
@@ -207,6 +217,14 @@ def _train(options: argparse.Namespace) -> None:
     show(reports, recipe, run.step)
 
 
+def _follow(options: argparse.Namespace) -> None:
+    plan = phases.read_plan(options.plan)
+    print(phases.described(plan))
+    for phase, reports in phases.follow(plan, options.data, options.out, save_every=options.save_every):
+        print(phase.name)
+        show(reports, phase.recipe, 0)
+
+
 def _load_or_start(options: argparse.Namespace, recipe: Recipe, begin: Callable[[], Run]) -> Run:
     """The run in --out with --resume, otherwise a new one; an existing run is never overwritten by accident."""
     if options.resume:
@@ -261,6 +279,8 @@ def _tune(options: argparse.Namespace) -> None:
 
 def _tune_adapters(options: argparse.Namespace, recipe: Recipe, dataset: Dataset) -> None:
     """Train adapters; the model with them worked in, and the adapters alone, are written at the end."""
+    if recipe.optimizer != "adamw":
+        raise InputError("Adapters learn with AdamW.", recipe.optimizer, "Leave --optimizer out.")
     settings, path = lora.Lora(options.lora, options.lora_alpha, options.lora_matrices), options.out / CHECKPOINT
     model = build(*load_folder(options.model))
     if options.resume:

@@ -27,6 +27,7 @@ from model.gpt.tap import record
 from model.gpt.transformer import Transformer
 from model.loading.convert import skeleton
 from model.training.data import Batch, HeldOut, Source
+from model.training.optimizers import OPTIMIZERS, optimizer_for
 from model.training.tasks import IGNORE
 
 PRECISIONS = ("float32", "bfloat16", "auto")
@@ -54,6 +55,7 @@ class Recipe:
     clip: float = 1.0
     balance: float = 0.0  # weight of the load-balancing loss of a mixture of experts; 0 leaves the router alone
     seed: int = 0
+    optimizer: Literal["adamw", "muon"] = "adamw"  # muon: for the matrices inside the blocks
     precision: Literal["float32", "bfloat16", "auto"] = "float32"
     compile: bool = False
 
@@ -79,6 +81,8 @@ class Recipe:
             raise ValueError(f"clip must be a number above 0, infinite for none, got {self.clip!r}")
         if self.precision not in PRECISIONS:
             raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, got {self.precision!r}")
+        if self.optimizer not in OPTIMIZERS:
+            raise ValueError(f"optimizer must be one of {', '.join(OPTIMIZERS)}, got {self.optimizer!r}")
         if self.schedule not in SCHEDULES:
             raise ValueError(f"schedule must be one of {', '.join(SCHEDULES)}, got {self.schedule!r}")
 
@@ -152,25 +156,18 @@ def start(config: ModelConfig, recipe: Recipe) -> Run:
         return from_model(Transformer(config), recipe)
 
 
-_UNDECAYED = ("bias", "A_log")
-
-
 def from_model(model: Transformer, recipe: Recipe) -> Run:
-    """A run from existing weights: AdamW, weight decay on matrices only. Loshchilov & Hutter 2019.
-
-    The rates of a state space are no matrices, though they are stored as one (Gu & Dao 2023 exempt them, too).
-    """
+    """A run from existing weights, all of which are trained, with the recipe's optimizer."""
     for parameter in model.parameters():
         parameter.requires_grad_(True)
-    matrices, others = [], []
-    for name, parameter in model.named_parameters():
-        (matrices if parameter.ndim >= 2 and not name.endswith(_UNDECAYED) else others).append(parameter)
-    groups = [
-        {"params": matrices, "weight_decay": recipe.weight_decay},
-        {"params": others, "weight_decay": 0.0},
-    ]
-    betas = (recipe.beta1, recipe.beta2)
-    return Run(model, torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=betas, fused=True))
+    optimizer = optimizer_for(
+        model,
+        recipe.optimizer,
+        learning_rate=recipe.learning_rate,
+        betas=(recipe.beta1, recipe.beta2),
+        weight_decay=recipe.weight_decay,
+    )
+    return Run(model, optimizer)
 
 
 def steps(run: Run, recipe: Recipe, source: Source) -> Iterator[Report]:
@@ -378,7 +375,8 @@ def read_state(path: Path) -> dict:
 
 def go_on(run: Run, state: dict) -> None:
     """Give a new run the optimizer's state, the step and the tokens of a checkpoint; options are the recipe's."""
-    groups = [{name: group[name] for name in ("betas", "weight_decay")} for group in run.optimizer.param_groups]
+    names = ("betas", "weight_decay")
+    groups = [{name: group[name] for name in names if name in group} for group in run.optimizer.param_groups]
     run.optimizer.load_state_dict(state["optimizer"])
     for group, options in zip(run.optimizer.param_groups, groups, strict=True):
         group.update(options)  # from the recipe, not from the file

@@ -16,7 +16,8 @@ ROOT = Path(__file__).resolve().parents[4]
 def test_every_field_of_the_recipe_is_an_option():
     more = (
         "--batch 2 --length 3 --accumulate 4 --learning-rate 0.5 --schedule trapezoid --warmup 6 --floor 0.7 "
-        "--decay 0.8 --beta1 0.9 --beta2 0.25 --weight-decay 0.5 --clip 2 --seed 9 --precision auto --compile"
+        "--decay 0.8 --beta1 0.9 --beta2 0.25 --weight-decay 0.5 --clip 2 --seed 9 --optimizer muon "
+        "--precision auto --compile"
     )
     parse = lambda text: cli._recipe(cli.parser().parse_args(text.split()))  # noqa: E731
     assert parse("train --task sort --out x --steps 1 " + more) == Recipe(
@@ -35,6 +36,7 @@ def test_every_field_of_the_recipe_is_an_option():
         clip=2.0,
         seed=9,
         precision="auto",
+        optimizer="muon",
         compile=True,
     )
     assert parse("tune --model m --examples e --out x --steps 7") == Recipe(steps=7)

@@ -1,0 +1,96 @@
+"""The optimizers of a recipe: AdamW for everything, or Muon for the matrices inside the blocks beside it."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+OPTIMIZERS = ("adamw", "muon")
+_UNDECAYED = ("bias", "A_log")  # the rates of a state space are no matrices, though they are stored as one
+
+
+class Several(torch.optim.Optimizer):
+    """Several optimizers that take their steps together, each with parameters of its own.
+
+    Their groups stand in one list, so that a learning rate is set for all in one loop; a checkpoint holds the state of
+    each.
+    """
+
+    def __init__(self, optimizers: list[torch.optim.Optimizer]) -> None:
+        self.optimizers = optimizers
+        super().__init__([group for each in optimizers for group in each.param_groups], {})
+        self._share()
+
+    def _share(self) -> None:
+        """One list of the same groups, which are dicts that are changed in place."""
+        self.param_groups = [group for each in self.optimizers for group in each.param_groups]
+
+    def step(self, closure: Callable[[], Any] | None = None) -> None:
+        """One step of each; a closure is not supported."""
+        if closure is not None:
+            raise ValueError("several optimizers cannot share a closure")
+        for each in self.optimizers:
+            each.step()
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drop all gradients, or set them to zero."""
+        for each in self.optimizers:
+            each.zero_grad(set_to_none)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The states in order."""
+        return {"several": [each.state_dict() for each in self.optimizers]}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Raises ValueError for the state of other optimizers."""
+        for each, state in zip(self.optimizers, state_dict["several"], strict=True):
+            each.load_state_dict(state)
+        self._share()
+
+
+def grouped(
+    parameters: Iterator[tuple[str, nn.Parameter]], weight_decay: float
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The groups with and without weight decay, which is for matrices only. Loshchilov & Hutter 2019.
+
+    Gu & Dao 2023 exempt the rates of a state space, too.
+    """
+    matrices, others = [], []
+    for name, parameter in parameters:
+        (matrices if parameter.ndim >= 2 and not name.endswith(_UNDECAYED) else others).append(parameter)
+    return {"params": matrices, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}
+
+
+def optimizer_for(
+    model: nn.Module, name: str, *, learning_rate: float, betas: tuple[float, float], weight_decay: float
+) -> torch.optim.Optimizer:
+    """AdamW for all parameters; with "muon", Muon for the matrices of the blocks and AdamW for the rest.
+
+    Muon makes the singular values of a matrix' momentum equal before it steps (Jordan et al. 2024). Its step is scaled
+    to the size of AdamW's, so that one learning rate serves both (Liu et al. 2025, 2.2). Embeddings, position tables,
+    the head, biases and norms stay with AdamW.
+    """
+    if name not in OPTIMIZERS:
+        raise ValueError(f"optimizer must be one of {', '.join(OPTIMIZERS)}, got {name!r}")
+    named = list(model.named_parameters())
+    if name == "adamw":
+        return torch.optim.AdamW(grouped(iter(named), weight_decay), lr=learning_rate, betas=betas, fused=True)
+    inside = {each for each, parameter in named if _is_inner_matrix(each, parameter)}
+    rest = grouped((pair for pair in named if pair[0] not in inside), weight_decay)
+    return Several(
+        [
+            torch.optim.Muon(
+                [parameter for each, parameter in named if each in inside],
+                lr=learning_rate,
+                weight_decay=weight_decay,
+                adjust_lr_fn="match_rms_adamw",
+            ),
+            torch.optim.AdamW([group for group in rest if group["params"]], lr=learning_rate, betas=betas, fused=True),
+        ]
+    )
+
+
+def _is_inner_matrix(name: str, parameter: nn.Parameter) -> bool:
+    """A matrix of a block: not an embedding, a table of positions or the head."""
+    return parameter.ndim == 2 and name.startswith("blocks.") and not name.endswith(_UNDECAYED)

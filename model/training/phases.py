@@ -1,0 +1,197 @@
+"""A training run as data: the phases of a plan, one after the other, each with its recipe and its texts.
+
+A plan is a TOML file:
+
+    [model]                     # where it begins: a folder with weights, or a new model
+    weights = "../tinygpt"      # beside the plan; or: config = {n_layer = 8, d_model = 256, n_head = 8}
+    seen = 16_179_200           # tokens that these weights have read
+
+    [recipe]                    # what all phases share: fields of Recipe
+    batch = 8
+    length = 512
+
+    [[phases]]
+    name = "on"
+    steps = 3_000               # and any other field of Recipe
+    shares = {stories = 0.7, books = 0.3}   # of the rows; the names of prepared files, and "repeated"
+"""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from model.errors import InputError
+from model.gpt.config import from_dict
+from model.loading.checkpoint import build, load_folder
+from model.training import loop
+from model.training.folders import CHECKPOINT, prepared, read_text, train
+from model.training.loop import Recipe, Report, Run
+
+_HINT = "Mend the file."
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One stretch of a run."""
+
+    name: str
+    recipe: Recipe
+    shares: Mapping[str, float]  # of the rows, by the name of a prepared file
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that it reads."""
+        recipe = self.recipe
+        return recipe.steps * recipe.batch * recipe.length * recipe.accumulate
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run: what it begins with, and its phases in order."""
+
+    phases: tuple[Phase, ...]
+    weights: Path | None  # a model folder
+    config: Mapping[str, Any]  # of a new model where there are no weights
+    seen: int  # tokens that were read before
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that are read in all, those before it included."""
+        return self.seen + sum(phase.tokens for phase in self.phases)
+
+
+# --- reading ---------------------------------------------------------------------------------------
+
+
+def read_plan(path: Path) -> Plan:
+    """The plan of a TOML file; raises InputError, which names the phase that is wrong."""
+    try:
+        values = tomllib.loads(read_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise _unreadable(path, str(error)) from error
+    if unknown := sorted(values.keys() - {"model", "recipe", "phases"}):
+        raise _unreadable(path, f"unknown: {', '.join(unknown)}")
+    model, common, phases = values.get("model", {}), values.get("recipe", {}), values.get("phases", [])
+    if not isinstance(phases, list) or not phases:
+        raise _unreadable(path, "there are no [[phases]]")
+    if not isinstance(model, dict) or not isinstance(common, dict):
+        raise _unreadable(path, "model and recipe are tables")
+    if unknown := sorted(model.keys() - {"weights", "config", "seen"}):
+        raise _unreadable(path, f"model: unknown: {', '.join(unknown)}")
+    if ("weights" in model) == ("config" in model):
+        raise _unreadable(path, "model: either weights or config")
+    seen, config = model.get("seen", 0), model.get("config", {})
+    if type(seen) is not int or seen < 0 or not isinstance(config, dict):
+        raise _unreadable(path, "model: seen is a number of tokens, config a table")
+    weights = (path.parent / str(model["weights"])).resolve() if "weights" in model else None
+    read = tuple(_phase(path, common, phase, number) for number, phase in enumerate(phases, 1))
+    if len({phase.name for phase in read}) < len(read):
+        raise _unreadable(path, "two phases have one name")
+    return Plan(read, weights, config, seen)
+
+
+def _phase(path: Path, common: Mapping[str, Any], values: Any, number: int) -> Phase:
+    """A phase; its seed is the common one plus its number, so that no phase repeats the rows of another."""
+    try:
+        name, shares = values["name"], values["shares"]
+        if not isinstance(name, str) or not name.replace(" ", "").replace("-", "").isalnum():
+            raise ValueError("the name is made of letters, digits, spaces and hyphens")
+        if not isinstance(shares, dict) or not shares:
+            raise ValueError("shares is a table of names and numbers")
+        numbers = {each: float(share) for each, share in shares.items()}
+        if not 0 <= min(numbers.values()) <= sum(numbers.values()) < float("inf") or not sum(numbers.values()):
+            raise ValueError("shares are 0 or more, and not all 0")
+        own = {key: value for key, value in values.items() if key not in ("name", "shares")}
+        seed = {"seed": common.get("seed", 0) + number} if "seed" not in own else {}
+        return Phase(name, Recipe(**{**common, **seed, **own}), numbers)
+    except (KeyError, TypeError, ValueError) as error:
+        what = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
+        raise _unreadable(path, f"phase {number}: {what}") from error
+
+
+def _unreadable(path: Path, what: str) -> InputError:
+    return InputError("The plan cannot be read.", f"{path.name}: {what}"[:160], _HINT)
+
+
+# --- following -------------------------------------------------------------------------------------
+
+
+def folder_of(plan: Plan, number: int, out: Path) -> Path:
+    """The folder of a phase, numbered from 0."""
+    return out / f"{number + 1}-{plan.phases[number].name.replace(' ', '-')}"
+
+
+def begin(plan: Plan, vocab_size: int, out: Path) -> tuple[int, Run]:
+    """Where the run in `out` stands: the number of the phase to go on with, from 0, and its run.
+
+    The number is that of phases when all are done. A phase begins with the weights of the one before and, where both
+    have the same optimizer, with its state.
+    """
+    for number in reversed(range(len(plan.phases))):
+        path, phase = folder_of(plan, number, out) / CHECKPOINT, plan.phases[number]
+        if path.exists():
+            run, _ = loop.load_checkpoint(path, phase.recipe)
+            return (number, run) if run.step < phase.recipe.steps else (number + 1, _next(plan, number, run))
+    recipe = plan.phases[0].recipe
+    if plan.weights is not None:
+        run = loop.from_model(build(*load_folder(plan.weights)), recipe)
+    else:
+        length = max(phase.recipe.length for phase in plan.phases)
+        run = loop.start(from_dict({"vocab_size": vocab_size, "n_ctx": length} | dict(plan.config)), recipe)
+    run.tokens = plan.seen
+    return 0, run
+
+
+def _next(plan: Plan, number: int, run: Run) -> Run:
+    """The run at the start of the phase that follows `number`; unchanged after the last."""
+    if number + 1 == len(plan.phases):
+        return run
+    recipe = plan.phases[number + 1].recipe
+    following = loop.from_model(run.model, recipe)
+    if recipe.optimizer == plan.phases[number].recipe.optimizer:
+        state = {"optimizer": run.optimizer.state_dict(), "step": 0, "tokens": run.tokens}
+        loop.go_on(following, state)
+    following.tokens = run.tokens
+    return following
+
+
+def follow(
+    plan: Plan, data: Path, out: Path, *, save_every: int = 250, held_out_batches: int = 4
+) -> Iterator[tuple[Phase, Iterator[Report]]]:
+    """Each phase that is left, with the reports of its steps, which are to be read before the next one is asked for.
+
+    `out` gets a folder a phase, with its log, its checkpoint and its model; an interrupted run goes on where its last
+    checkpoint stands, as if it had not been interrupted.
+    """
+    # All at once, so that a wrong name is said before hours of work.
+    datasets = [prepared(data, phase.shares, phase.shares, 1.0) for phase in plan.phases]
+    number, run = begin(plan, datasets[0].tokenizer.vocab_size, out)
+    while number < len(plan.phases):
+        phase = plan.phases[number]
+        yield (
+            phase,
+            train(
+                run,
+                phase.recipe,
+                datasets[number],
+                folder_of(plan, number, out),
+                evaluate_every=save_every,
+                save_every=save_every,
+                held_out_batches=held_out_batches,
+            ),
+        )
+        run, number = _next(plan, number, run), number + 1
+
+
+def described(plan: Plan) -> str:
+    """A line a phase: steps, rows x tokens, learning rate, shares in percent."""
+    lines = []
+    for phase in plan.phases:
+        recipe, whole = phase.recipe, sum(phase.shares.values())
+        shares = ", ".join(f"{name} {100 * share / whole:.0f}" for name, share in phase.shares.items())
+        rows = f"{recipe.batch * recipe.accumulate} x {recipe.length}"
+        rate = f"{recipe.optimizer} {recipe.learning_rate:g} {recipe.schedule}"
+        lines.append(f"{phase.name}: {recipe.steps:,} steps of {rows}, {rate}; % of the rows: {shares}")
+    return "\n".join([*lines, f"{plan.tokens:,} tokens in all, {plan.seen:,} of them before"])
