@@ -18,6 +18,7 @@ from model.arguments import shown
 from model.errors import CheckpointError, InputError, say
 from model.generation.generate import Tick, generate
 from model.generation.strategies import STRATEGIES, Plan, Strategy
+from model.generation.together import SharedBatch
 from model.gpt import linear
 from model.gpt.config import ModelConfig
 from model.gpt.trace import Trace, run
@@ -89,6 +90,7 @@ class LanguageModel:
         *,
         shared: bool = True,
         stop: str | Sequence[str] = (),
+        together: bool = False,
     ) -> Iterator[Tick]:
         """Continue a prompt by one or several strategies; an iterator of steps, all strategies in one batch.
 
@@ -104,7 +106,8 @@ class LanguageModel:
         "length" or "context" (no room is left). Closing the iterator stops the work at once.
 
         The same seed gives the same text. With `shared`, all strategies get the same random number at a step, so that
-        only their methods differ; without it each has its own.
+        only their methods differ; without it each has its own. With `together`, texts that are written at the same
+        time, in turns or by several threads, share the forwards of one batch, and each is the text that it is alone.
 
         Raises InputError at this call, before the model runs, for an empty prompt, one beyond the context, unknown
         names and settings out of range.
@@ -117,7 +120,8 @@ class LanguageModel:
         chosen = [_strategy(each) if isinstance(each, str) else each for each in several]
         texts = tuple(text for text in ((stop,) if isinstance(stop, str) else _listed(stop)) if text)
         plan = Plan(max_new_tokens, seed, shared, ending=ending(self.tokenizer), stop=texts)
-        return generate(self.model, tokens.ids.tolist(), chosen, plan, self.tokenizer.vocab_size, self.decode)
+        rest = (tokens.ids.tolist(), chosen, plan, self.tokenizer.vocab_size, self.decode)
+        return SharedBatch.of(self.model).generate(*rest) if together else generate(self.model, *rest)
 
     def chat(self, messages: Sequence[Mapping[str, str]], *, answer: bool = True) -> Tokens:
         """A conversation as the tokens that this model was trained to answer, up to where its answer begins.

@@ -5,7 +5,7 @@ one forward serves a greedy row, six beams and the candidates of a contrastive s
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -27,6 +27,7 @@ from model.generation.strategies import (
     rows_of,
 )
 from model.gpt.cache import KVCache
+from model.gpt.config import ModelConfig
 from model.gpt.linear import PACKED_ROWS, pack
 from model.gpt.mixers.needs import need_attention
 from model.gpt.trace import check_length
@@ -67,6 +68,47 @@ def generate(
     vocabulary, no strategy or too many, too many rows, and settings that are unknown or out of range. A step raises
     CheckpointError where the model's logits are not finite.
     """
+    return _alone(model, course_of(model, ids, strategies, plan, size, text))
+
+
+@dataclass(frozen=True, eq=False)
+class Need:
+    """What a course waits for: the model on these tokens, which continue what its cache holds."""
+
+    ids: Tensor  # [n, T]: the prompt, [1, T], then one token a row
+    cache: KVCache
+    memory: BoundedMemory | None = None  # the attention kernel, where a text forgets
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The model's answer to a need."""
+
+    logits: Tensor  # of each row's last token. float32 [n, V], the rows of the model
+    hidden: Tensor  # final normed states [n, T, D]
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """The run of `generate` without its forwards: it says what it needs, and whoever drives it runs the model.
+
+    Its steps are a need, then, once that was sent, a tick, and so on by turns.
+    """
+
+    steps: Generator[Need | Tick, Found | None, None]
+    rows: int  # of the batch at most
+
+
+def course_of(
+    model: Transformer,
+    ids: Sequence[int],
+    strategies: Sequence[Strategy],
+    plan: Plan,
+    size: int,
+    text: Callable[[Sequence[int]], str] | None = None,
+) -> Course:
+    """A run of `generate` to be driven; arguments and errors are its."""
     check_length(len(ids), model.config.n_ctx)
     check_plan(plan)
     for strategy in strategies:
@@ -77,28 +119,27 @@ def generate(
 
     setup = Setup(tuple(ids), plan, size, text, model.config.n_ctx - len(ids), read)
     decoders = [METHODS[strategy.method].start(strategy, setup, row) for row, strategy in enumerate(strategies)]
-    check_size(strategies, [decoder.width for decoder in decoders])
+    widths = [decoder.width for decoder in decoders]
+    check_size(strategies, widths)
     for token in ids:
         check_token(token, size)
     if any(strategy.memory for strategy in strategies):
         need_attention(model.config)
-    return _ticks(model, setup, decoders, [strategy.memory for strategy in strategies])
+    steps = _course(model.config, setup, decoders, [strategy.memory for strategy in strategies])
+    return Course(steps, sum(widths))
 
 
-@torch.inference_mode()
-def _ticks(
-    model: Transformer, setup: Setup, decoders: Sequence[Decoder], memories: Sequence[Policy | None]
-) -> Iterator[Tick]:
+def _course(
+    config: ModelConfig, setup: Setup, decoders: Sequence[Decoder], memories: Sequence[Policy | None]
+) -> Generator[Need | Tick, Found | None, None]:
     """The steps of a run with valid arguments."""
     memory = BoundedMemory(memories) if any(memories) else None
     T, plan = len(setup.ids), setup.plan
+    cache = KVCache.empty(config, 1, T + min(plan.max_new_tokens, setup.room))
+    found = yield Need(torch.tensor([setup.ids]), cache, memory)
     began = time.perf_counter()
-    if sum(decoder.width for decoder in decoders) >= PACKED_ROWS:
-        pack(model)
-    cache = KVCache.empty(model.config, 1, T + min(plan.max_new_tokens, setup.room))
-    stream = model.trunk(torch.tensor([setup.ids]), cache=cache, attend=memory)  # [1, T, D]
-    rows = rows_of(usable(model.logits(stream[:, -1:])[:, 0].float(), setup.size))  # of one row, the start of all
-    hidden = model.normed(stream)[0]  # [T, D]
+    rows = rows_of(usable(found.logits, setup.size))  # of one row, the start of all
+    hidden = found.hidden[0]  # [T, D]
     places = dict.fromkeys(range(len(decoders)), (0, 1))  # each decoder's first row and the one after its last
     step = 0
     while True:
@@ -107,8 +148,7 @@ def _ticks(
             for number, span in places.items()
         }
         changes = tuple(decisions[n].change if n in decisions else None for n in range(len(decoders)))
-        yield Tick(plan.first_step + step, changes, time.perf_counter() - began)
-        began = time.perf_counter()
+        yield Tick(plan.first_step + step, changes, found.seconds + time.perf_counter() - began)
         alive = {number: decision for number, decision in decisions.items() if not decision.change.ended}
         if not alive:
             return
@@ -118,10 +158,29 @@ def _ticks(
         if memory is not None:
             memory.follow(source, [memories[number] for number, decision in alive.items() for _ in decision.ids])
         new = torch.tensor([token for decision in alive.values() for token in decision.ids])
-        stream = model.trunk(new[:, None], cache=cache, attend=memory)  # [N, 1, D]
-        hidden = model.normed(stream)[:, -1]  # [N, D]
-        rows = rows_of(usable(model.logits(stream)[:, -1].float(), setup.size))
+        found = yield Need(new[:, None], cache, memory)
+        began = time.perf_counter()
+        rows = rows_of(usable(found.logits, setup.size))
+        hidden = found.hidden[:, -1]  # [N, D]
         step += 1
+
+
+@torch.inference_mode()
+def forward(model: Transformer, need: Need) -> Found:
+    """The model on what one course needs."""
+    began = time.perf_counter()
+    stream = model.trunk(need.ids, cache=need.cache, attend=need.memory)  # [n, T, D]
+    logits, hidden = model.logits(stream[:, -1:])[:, 0].float(), model.normed(stream)
+    return Found(logits, hidden, time.perf_counter() - began)
+
+
+@torch.inference_mode()
+def _alone(model: Transformer, course: Course) -> Iterator[Tick]:
+    """The ticks of one course, each after a forward of its own."""
+    if course.rows >= PACKED_ROWS:
+        pack(model)
+    for wanted in course.steps:
+        yield course.steps.send(forward(model, wanted))
 
 
 def _places(decisions: dict[int, Decision]) -> dict[int, tuple[int, int]]:

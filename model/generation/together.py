@@ -1,0 +1,158 @@
+"""Texts of different people in one batch: rows join and leave at any step (continuous batching, Yu et al. 2022).
+
+A text is a course of `generate`: it says what it needs, and a driver runs the model. Here whoever asks for a step runs
+one forward for all courses that wait for one, and leaves the others their answers. So nobody waits for somebody else's
+text to end, no thread of its own is needed, and a text that nobody asks for is at most one step ahead.
+
+The products with the weights take the rows of all texts at once. Attention, positions and caches are each text's own:
+the texts differ in length, and none sees another.
+"""
+
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+
+from model.generation.generate import Course, Found, Need, Tick, course_of, forward
+from model.generation.strategies import Plan, Strategy
+from model.gpt.layers import rope_table
+from model.gpt.linear import PACKED_ROWS, pack
+from model.gpt.passes import Attend, Pass, attend_fused
+from model.gpt.transformer import Transformer
+
+_BATCHES: "WeakKeyDictionary[Transformer, SharedBatch]" = WeakKeyDictionary()
+_MAKING = threading.Lock()
+
+
+@dataclass(eq=False)
+class _Seat:
+    """A text on its way: what it waits for, and what was found for it by whoever ran the model."""
+
+    need: Need | None = None
+    found: Found | None = None
+    rows: int = 1
+
+
+class SharedBatch:
+    """Texts of one model that share their forwards; any number of threads may ask for the steps of their own."""
+
+    def __init__(self, model: Transformer, most_rows: int = 64) -> None:
+        self._model = weakref.ref(model)  # the batch of a model does not keep it in memory
+        self.most_rows = most_rows  # of one forward; further texts wait for the next
+        self.seats: list[_Seat] = []  # in the order they came, those served last at the end
+        self.lock = threading.Lock()  # held for one forward
+
+    @staticmethod
+    def of(model: Transformer) -> "SharedBatch":
+        """The one batch of a model, for all who write with it in this process."""
+        with _MAKING:
+            return _BATCHES.setdefault(model, SharedBatch(model))
+
+    def generate(
+        self,
+        ids: Sequence[int],
+        strategies: Sequence[Strategy],
+        plan: Plan,
+        size: int,
+        text: Callable[[Sequence[int]], str] | None = None,
+    ) -> Iterator[Tick]:
+        """`generate` of this model, to float32 rounding: same arguments, errors and texts. Closing it leaves the batch.
+
+        A model with layers that carry a state, or keep a window, writes each text by forwards of its own.
+        """
+        model = self._model()
+        if model is None:
+            raise ValueError("the model of this batch is gone")
+        return self._ticks(model, course_of(model, ids, strategies, plan, size, text))
+
+    @torch.inference_mode()
+    def _ticks(self, model: Transformer, course: Course) -> Iterator[Tick]:
+        seat = _Seat(rows=course.rows)
+        try:
+            with self.lock:
+                self.seats.append(seat)
+                if sum(each.rows for each in self.seats) >= PACKED_ROWS:
+                    pack(model)
+                tick = course.steps.send(forward(model, next(course.steps)))  # the prompt, of any length
+            while True:
+                # The next need is known before the tick is shown, so that others can take it along meanwhile.
+                seat.need = next(course.steps, None)
+                yield tick
+                if seat.need is None:
+                    return
+                tick = course.steps.send(self._answer(model, seat))
+        finally:
+            with self.lock:
+                self.seats.remove(seat)
+
+    def _answer(self, model: Transformer, seat: _Seat) -> Found:
+        """What this seat waits for: found by another's forward, or by one for all who wait now."""
+        with self.lock:
+            if seat.found is None:
+                self._serve(model, seat)
+            found, seat.found, seat.need = seat.found, None, None
+        return found
+
+    def _serve(self, model: Transformer, first: _Seat) -> None:
+        """One forward for the first seat and, as far as they fit, all that wait."""
+        served, rows = [first], len(first.need.ids)
+        for seat in self.seats:
+            fits = seat.need is not None and rows + len(seat.need.ids) <= self.most_rows
+            if seat is not first and seat.found is None and fits:
+                served.append(seat)
+                rows += len(seat.need.ids)
+        for seat, found in zip(served, forward_all(model, [seat.need for seat in served]), strict=True):
+            seat.found = found
+            self.seats.remove(seat)
+            self.seats.append(seat)
+
+
+@torch.inference_mode()
+def forward_all(model: Transformer, needs: Sequence[Need]) -> list[Found]:
+    """`forward` of each need, a token a row, by one forward for all where the model's layers allow it."""
+    if len(needs) == 1 or model.config.stateful:
+        return [forward(model, need) for need in needs]
+    began = time.perf_counter()
+    for need in needs:
+        model.check(need.ids, need.cache.length)
+        need.cache.reserve(*need.ids.shape)
+    counts = [len(need.ids) for need in needs]
+    run = Pass(_angles(model, needs, counts), _attend_each(needs, counts))
+    x = torch.cat([model.embed_tokens(need.ids, need.cache.length, run) for need in needs])  # [N, 1, D]
+    for layer, block in enumerate(model.blocks):
+        x = block(x, layer, run)
+    for need in needs:
+        need.cache.advance(1)
+    logits, hidden = model.logits(x)[:, 0].float(), model.normed(x)
+    seconds = time.perf_counter() - began
+    parts = zip(logits.split(counts), hidden.split(counts), strict=True)
+    return [Found(each, normed, seconds) for each, normed in parts]
+
+
+def _attend_each(needs: Sequence[Need], counts: Sequence[int]) -> Attend:
+    """The attention kernel of a batch whose rows have caches of their own."""
+
+    def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        out = []
+        for need, own_q, own_k, own_v in zip(needs, *(rows.split(counts) for rows in (q, k, v)), strict=True):
+            keys, values = need.cache.put(layer, own_k, own_v)
+            kernel = need.memory or attend_fused
+            out.append(kernel(layer, own_q, keys, values))
+        return torch.cat(out)
+
+    return attend
+
+
+def _angles(model: Transformer, needs: Sequence[Need], counts: Sequence[int]) -> tuple[Tensor, Tensor] | None:
+    """Cosines and sines of each row's position, [N, 1, 1, d_rotary / 2] each."""
+    if model.config.positions != "rope":
+        return None
+    tables = [rope_table(model.config, need.cache.length, 1) for need in needs]
+    repeats = torch.tensor(counts)
+    cos, sin = (torch.cat(parts).repeat_interleave(repeats, 0)[:, None, None] for parts in zip(*tables, strict=True))
+    return cos, sin
