@@ -110,6 +110,13 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         metavar="N",
         help="take a client's address from X-Forwarded-For, as N proxies in front wrote it (1 without a number)",
     )
+    shared.add_argument(
+        "--workers",
+        type=_positive,
+        default=1,
+        metavar="N",
+        help="page processes behind one address; more than one need HAProxy (apt-get install haproxy)",
+    )
     return parser
 
 
@@ -171,12 +178,26 @@ def hash_password() -> None:
     print(f"{name}:{hashed(getpass.getpass())}")
 
 
+def serve_by_several(options: argparse.Namespace, arguments: list[str]) -> None:
+    """Start the processes and their proxy; this one only watches them."""
+    from model.errors import PlaygroundError
+    from viz.server.workers.pool import serve
+
+    try:
+        serve(options, arguments, ROOT / "app.py")
+    except PlaygroundError as error:
+        sys.exit(str(error))
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Load the model, build the page, serve it until interrupted."""
     options = parse(arguments)
     environment(options)
     if options.hash_password:
         hash_password()
+        return
+    if options.workers > 1:
+        serve_by_several(options, sys.argv[1:] if arguments is None else arguments)
         return
     import torch
 
@@ -189,8 +210,10 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         from viz.server.serve import launch, prepare
 
-        playground = prepare(options, terminal_progress())
-        print(file=sys.stderr)
+        alone = "PLAYGROUND_PORT" not in os.environ  # one of several processes does not draw on the terminal
+        playground = prepare(options, terminal_progress() if alone else lambda *_: None)
+        if alone:
+            print(file=sys.stderr)
         launch(playground, ROOT / "static", host=options.host, port=options.port, open_browser=options.open)
     except PlaygroundError as error:  # of the command line
         sys.exit(str(error))

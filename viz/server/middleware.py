@@ -20,7 +20,8 @@ from viz.server.clients import as_asked, client_of, is_foreign, is_ours, name_of
 from viz.server.framework import errors
 from viz.server.framework.door import name_inside
 from viz.server.headers import dress
-from viz.server.rate_limit import Buckets, Rate
+from viz.server.rate_limit import COMPUTING, COMPUTING_EACH, VISITS, Buckets
+from viz.server.workers.haproxy import HEALTH
 from viz.words import pick_language, words
 
 log = logging.getLogger("playground")
@@ -63,14 +64,11 @@ OUTSIDE = (
     "/assets/",
     "/static/",
     "/playground/static/",
+    HEALTH,
     "/pwa_icon",
     f"{API}startup-events",
     f"{API}theme.css",
 )
-# A class of thirty sits behind one address: its pages ask about as often as the model can answer, and open together.
-VISITS = Rate(burst=6000, per_second=200)  # of any request, for an address
-COMPUTING = Rate(burst=600, per_second=60)  # of calls that compute, for an address
-COMPUTING_EACH = Rate(burst=60, per_second=12)  # and for a page: more than fast typing needs, one call an answer
 _NAMED = {
     400: "bad",
     401: "login",

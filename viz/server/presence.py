@@ -61,6 +61,16 @@ class Presence:
         """Whether its page is open, or a program waits for its answers."""
         return self._pages[visit] > 0 or self._listening[visit] > 0
 
+    @property
+    def open_pages(self) -> int:
+        """How many visits have a page open."""
+        return len(self._pages)
+
+    @property
+    def listeners(self) -> int:
+        """How many visits somebody reads the answers of."""
+        return len(self._listening)
+
     def _less(self, counter: Counter, visit: str) -> bool:
         with self._lock:
             counter[visit] -= 1

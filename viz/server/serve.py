@@ -5,8 +5,10 @@ import dataclasses
 import html
 import json
 import logging
+import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,9 +34,12 @@ from viz.server.framework.door import Door, Untold
 from viz.server.framework.fair_queue import FairQueue, Room
 from viz.server.framework.visits import Listeners, heartbeat
 from viz.server.headers import SERVER
+from viz.server.health import Health
 from viz.server.limits import PRIVATE, PUBLIC
 from viz.server.processes.training_process import archive
 from viz.server.protocol import crowd_of, files_allowed, tell_few
+from viz.server.tokens import Tokens, cookie_id, key_of
+from viz.server.workers.pool import KEY, PORT
 from viz.words import LANGUAGES, section, words
 
 log = logging.getLogger("playground")
@@ -125,8 +130,9 @@ def alive(request: Request) -> Response:
     return Response("alive", media_type="text/plain")
 
 
-def launch_options(static: Path, playground: Playground) -> dict:
+def launch_options(static: Path, playground: Playground, draining: threading.Event | None = None) -> dict:
     """Options of launch() that are the same whichever way the page is served."""
+    draining = draining or threading.Event()
     bundled = Path(plotly.__file__).parent / "package_data"
     assets = read(static)
     options = playground.options
@@ -139,6 +145,7 @@ def launch_options(static: Path, playground: Playground) -> dict:
     routes = [
         *Door(playground.options.proxies).routes(),
         heartbeat(playground.presence),
+        Health(playground, draining).route(),
         Route("/playground/alive", alive),
         Mount("/playground/plotly", app=StaticFiles(directory=bundled)),
         Route(ROUTE, answer(assets)),
@@ -175,8 +182,18 @@ def launch_options(static: Path, playground: Playground) -> dict:
     }
 
 
-def start(playground: Playground, static: Path, page: gr.Blocks, *, host: str, port: int | None, browser=False) -> None:
-    """Serve a page in the background."""
+def start(
+    playground: Playground,
+    static: Path,
+    page: gr.Blocks,
+    *,
+    host: str,
+    port: int | None,
+    browser=False,
+    key: bytes | None = None,
+    draining: threading.Event | None = None,
+) -> None:
+    """Serve a page in the background. `key`: what those who log in to one of several processes are known by."""
     answers.no_files()
     visits.install()
     page.queue(max_size=playground.options.allowed.queue, api_open=False)
@@ -184,8 +201,10 @@ def start(playground: Playground, static: Path, page: gr.Blocks, *, host: str, p
     page._queue = FairQueue.of(page, playground.presence, Room(waiting, share, playground.answer_bytes))
     patches.rest(page)
     answers.direct(page)
-    options = launch_options(static, playground)
+    options = launch_options(static, playground, draining)
     page.launch(server_name=host, server_port=port, inbrowser=browser, prevent_thread_lock=True, **options)
+    if key is not None:
+        page.app.tokens, page.app.cookie_id = Tokens(key), cookie_id(key)
     patches.look_at_once(page)
     visits.attend(page, playground.presence)
     endpoints.finish(page)
@@ -198,7 +217,12 @@ def launch(playground: Playground, static: Path, *, host: str, port: int | None,
     page = build(playground)
     for number in (signal.SIGINT, signal.SIGTERM):  # so that what was trained is removed then, too
         signal.signal(number, patches.on_stop(page))
-    start(playground, static, page, host=host, port=port, browser=open_browser)
+    draining = threading.Event()
+    if worker := os.environ.get(PORT):  # one of several processes, which only their proxy reaches
+        host, port, open_browser = "127.0.0.1", int(worker), False
+        signal.signal(signal.SIGUSR1, lambda *_: draining.set())
+    key = key_of(os.environ[KEY]) if worker else None
+    start(playground, static, page, host=host, port=port, browser=open_browser, key=key, draining=draining)
     print(f"Attention playground: {page.local_url}", flush=True)
     try:
         page.block_thread()

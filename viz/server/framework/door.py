@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from viz.server.clients import client_of
 from viz.server.rate_limit import Buckets, Rate
+from viz.server.tokens import Tokens
 from viz.words import pick_language, words
 
 WRONG = Rate(burst=10, per_second=1 / 30)  # tries of one name from one address that did not succeed
@@ -45,7 +46,12 @@ def name_inside(scope: Scope) -> str | None:
 
 
 def let_in(tokens: dict[str, str], name: str) -> str:
-    """A new token for a name; the oldest of its tokens ends where there are too many."""
+    """A new token for a name; the oldest of its tokens ends where there are too many.
+
+    Where several processes serve the page, the token says the name itself, signed.
+    """
+    if isinstance(tokens, Tokens):
+        return tokens.new(name)
     mine = [token for token, owner in tokens.items() if owner == name]
     for token in mine[: len(mine) + 1 - MOST_TOKENS]:
         del tokens[token]

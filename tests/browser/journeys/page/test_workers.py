@@ -1,0 +1,133 @@
+"""The page on two processes: one is killed, the proxy is killed, one drains, and who has logged in stays inside."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.browser.conftest import FIRST, ROOT, blank_page
+from tests.support.visitor import SOON, expect
+from viz.server.workers.haproxy import COOKIE
+from viz.server.workers.pool import free_ports, health_of
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(shutil.which("haproxy") is None, reason="HAProxy is not installed."),
+]
+
+
+def children(process: int) -> dict[int, list[str]]:
+    """The processes that a process has started, each with its command."""
+    found = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    return {int(each): Path(f"/proc/{each}/cmdline").read_text().split("\0") for each in found}
+
+
+def environment(process: int) -> dict[str, str]:
+    pairs = Path(f"/proc/{process}/environ").read_text().split("\0")
+    return dict(pair.split("=", 1) for pair in pairs if "=" in pair)
+
+
+class Several:
+    """The command, its page processes by their names, and its proxy."""
+
+    def __init__(self, folder: Path) -> None:
+        port = free_ports(1)[0]
+        self.url = f"http://127.0.0.1:{port}/"
+        people = folder / "people.txt"
+        people.write_text("ann:secret\n", encoding="utf-8")
+        command = [sys.executable, "app.py", "--offline", "--workers", "2", "--port", str(port), "--login", str(people)]
+        self.process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        assert self.process.stdout.readline().startswith("Attention playground:")
+
+    def pages(self) -> dict[str, tuple[int, int]]:
+        """name -> process and port, of those that answer; in the order of their ports they are page1, page2."""
+        found = [each for each, command in children(self.process.pid).items() if "haproxy" not in command[0]]
+        ports = {each: int(environment(each)["PLAYGROUND_PORT"]) for each in found}
+        return {environment(each)["PLAYGROUND_PLACE"]: (each, port) for each, port in ports.items() if health_of(port)}
+
+    def proxy(self) -> int:
+        return next(each for each, command in children(self.process.pid).items() if "haproxy" in command[0])
+
+    def wait_for_two(self) -> dict[str, tuple[int, int]]:
+        until = time.monotonic() + 60
+        while len(self.pages()) < 2 and time.monotonic() < until:
+            time.sleep(0.2)
+        return self.pages()
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory) -> Iterator[Several]:
+    made = Several(tmp_path_factory.mktemp("people"))
+    yield made
+    made.process.terminate()
+    assert made.process.wait(30) == 0
+
+
+def place_of(page) -> str:
+    return next(cookie["value"] for cookie in page.context.cookies() if cookie["name"] == COOKIE)
+
+
+def test_a_page_goes_on_when_its_process_or_the_proxy_ends_and_stays_logged_in(several, profile):
+    before = several.wait_for_two()
+    assert set(before) == {"page1", "page2"}
+    page = blank_page(profile)
+    page.goto(several.url)
+    page.get_by_label("username").fill("ann")
+    page.get_by_label("password").fill("secret")
+    page.get_by_role("button", name="Login").click()
+    page.locator(FIRST).wait_for(timeout=SOON)
+    chips = page.locator("#pg-tokens .pg-chip")
+    page.locator("#prompt textarea").fill("The dog sat")
+    expect(chips).to_have_count(3, timeout=SOON)
+
+    # Its process is killed: another one goes on with the prompt, and asks for no password.
+    home = place_of(page)
+    os.kill(before[home][0], signal.SIGKILL)
+    page.locator("#prompt textarea").fill("The dog sat on the mat")
+    expect(chips).to_have_count(6, timeout=SOON)
+    assert place_of(page) != home
+
+    # The process is started again under its name, the proxy likewise.
+    again = several.wait_for_two()
+    assert again[home][1] == before[home][1] and again[home][0] != before[home][0]
+    os.kill(several.proxy(), signal.SIGKILL)
+    page.locator("#prompt textarea").fill("The cat sat on a mat here")
+    expect(chips).to_have_count(7, timeout=SOON)
+    page.close()  # a process that drains waits for its pages
+
+
+def test_a_rolling_restart_replaces_every_process_and_the_page_goes_on(several, profile):
+    before = several.wait_for_two()
+    several.process.send_signal(signal.SIGHUP)
+    until = time.monotonic() + 120
+    after = before
+    while time.monotonic() < until and any(after.get(name, each) == each for name, each in before.items()):
+        time.sleep(0.3)
+        after = several.pages()
+    assert {name: each[1] for name, each in after.items()} == {name: each[1] for name, each in before.items()}
+    assert not {each[0] for each in after.values()} & {each[0] for each in before.values()}
+    with urllib.request.urlopen(several.url, timeout=10) as answer:
+        assert answer.status == 200
+
+
+def test_the_line_of_a_process_says_how_much_it_has_to_do(several):
+    pages = several.wait_for_two()
+    for process, port in pages.values():
+        report = health_of(port)
+        assert report["state"] == "ready" and report["process"] == process
+        assert json.dumps(report) and report["long_work"] == report["long_work_waits"] == 0

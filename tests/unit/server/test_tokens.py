@@ -1,0 +1,56 @@
+"""Tokens that every process with the key can read, and nobody else can make."""
+
+import pytest
+
+from viz.server.framework.door import let_in
+from viz.server.tokens import KEEP, Tokens, cookie_id, key_of
+
+KEY, OTHER = bytes(range(32)), bytes(32)
+
+
+def test_another_process_with_the_key_knows_who_has_logged_in():
+    one, two = Tokens(KEY), Tokens(KEY)
+    token = let_in(one, "Ann . Müller")
+    assert two.get(token) == two[token] == "Ann . Müller" and token in two
+    assert let_in(one, "Ann . Müller") != token
+
+
+@pytest.mark.parametrize("change", ["name", "time", "signature", "cut", "empty", "key", "surrogate"])
+def test_nobody_else_can_make_one(change):
+    one = Tokens(KEY)
+    name, until, salt, signature = one.new("ann").split(".")
+    forged = {
+        "name": f"{Tokens(KEY).new('bob').split('.')[0]}.{until}.{salt}.{signature}",
+        "time": f"{name}.{int(until) + 1}.{salt}.{signature}",
+        "signature": f"{name}.{until}.{salt}.{'0' * len(signature)}",
+        "cut": f"{name}.{until}",
+        "empty": "",
+        "key": Tokens(OTHER).new("ann"),
+        "surrogate": "\udcff.x.\udcff",
+    }[change]
+    assert one.get(forged) is None and forged not in one
+    with pytest.raises(KeyError):
+        one[forged]
+
+
+def test_a_token_ends_by_time_and_by_logging_out():
+    now = [1000.0]
+    one, two = (Tokens(KEY, lambda: now[0]) for _ in range(2))
+    first, second = one.new("ann"), one.new("ann")
+    assert one.pop(first) == "ann"
+    assert one.get(first) is None and one.get(second) == "ann"
+    assert one.pop(first) is None and one.pop(None) is None and one.pop("nonsense", "x") == "x"
+    now[0] += KEEP + 1
+    assert one.get(second) is None and two.get(second) is None
+
+
+def test_the_cookie_has_one_name_in_all_processes():
+    assert cookie_id(KEY) == cookie_id(KEY) != cookie_id(OTHER)
+    assert KEY.hex() not in cookie_id(KEY)
+
+
+@pytest.mark.parametrize("text", ["", "00", "zz" * 32])
+def test_a_key_that_is_none_is_refused(text):
+    with pytest.raises(ValueError):
+        key_of(text)
+    assert key_of(KEY.hex()) == KEY

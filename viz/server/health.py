@@ -1,0 +1,47 @@
+"""How this process is: whether it takes new pages, and how much it has to do; a line for a proxy and its operator."""
+
+import json
+import os
+import threading
+from dataclasses import dataclass, field
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from viz.seam.playground import Playground
+from viz.server.workers.haproxy import HEALTH
+
+
+@dataclass(eq=False)
+class Health:
+    """The state of a process that serves the page."""
+
+    playground: Playground
+    draining: threading.Event = field(default_factory=threading.Event)
+
+    def drain(self) -> None:
+        """Take no new pages from now on: the proxy is told so when it next asks. Open pages go on."""
+        self.draining.set()
+
+    def report(self) -> dict:
+        """What there is to do now."""
+        presence, desk = self.playground.presence, self.playground.desk
+        return {
+            "state": "draining" if self.draining.is_set() else "ready",
+            "process": os.getpid(),
+            "pages": presence.open_pages,
+            "listening": presence.listeners,
+            "computing_waits": self.playground.computing.waiting,
+            "long_work": len(desk.working),
+            "long_work_waits": len(desk.line),
+        }
+
+    def answer(self, request: Request) -> Response:
+        """The report; 404 while it drains, which is how the proxy is told to send nobody new."""
+        report = self.report()
+        return Response(json.dumps(report), 404 if self.draining.is_set() else 200, media_type="application/json")
+
+    def route(self) -> Route:
+        """The line, for whoever can reach the process; the proxy of `--workers` does not pass it on."""
+        return Route(HEALTH, self.answer)

@@ -1,0 +1,1 @@
+"""The page on several processes behind one address."""

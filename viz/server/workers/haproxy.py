@@ -1,0 +1,136 @@
+"""The proxy in front of several page processes: what HAProxy (2.4 or later) is told.
+
+A page stays with the process that opened it, by a cookie: that process has its visit. A new page goes to the process
+with the fewest connections. Where a process is gone, its pages are answered by another one, see that it is another
+server, and open themselves anew there. Programs, which keep no cookies, and logins, whose tries are counted, go to a
+process by their address.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from viz.server.rate_limit import COMPUTING, VISITS, Rate
+
+COOKIE = "pg-place"
+HEALTH = "/playground/health"
+WINDOW = 10  # seconds over which the proxy counts
+
+
+@dataclass(frozen=True)
+class Front:
+    """Where the proxy listens, and whom it believes."""
+
+    host: str
+    port: int
+    proxies: int = 0  # in front of it, as in --behind-proxy
+    public: bool = False  # whether requests of one address are counted, over all processes
+    framed: bool = False  # whether another website's pages may show this one: its cookie has to go along
+    socket: Path | None = None  # for commands to the proxy, of the owner only
+
+
+def config(front: Front, ports: Sequence[int]) -> str:
+    """The configuration file for processes that listen on these ports of this machine."""
+    return "\n".join([*_common(front), *_frontend(front), *_backends(front, ports), ""])
+
+
+def name_of(number: int) -> str:
+    """The name of a process, numbered from 0, in the proxy and in the cookie."""
+    return f"page{number + 1}"
+
+
+def _common(front: Front) -> list[str]:
+    return [
+        "global",
+        f"    maxconn {min(8192, _files() // 4)}",
+        *([f"    stats socket {front.socket} mode 600 level admin"] if front.socket else []),
+        "",
+        "defaults",
+        "    mode http",
+        "    timeout connect 5s",
+        "    timeout check 5s",
+        "    timeout http-request 10s",
+        "    timeout http-keep-alive 30s",
+        "    timeout client 1h  # a page holds a line on which answers come when they come",
+        "    timeout server 1h",
+        "    retries 3",
+        "    retry-on conn-failure  # nothing was asked yet: another process may be",
+        "    option redispatch 1",
+        "    option forwardfor",
+        "",
+    ]
+
+
+def _frontend(front: Front) -> list[str]:
+    host = f"[{front.host}]" if ":" in front.host else front.host
+    lines = ["frontend page", f"    bind {host}:{front.port}"]
+    if not front.proxies:  # what a visitor says of itself counts for nothing
+        said = ("X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Forwarded", "X-Real-IP")
+        lines += [f"    http-request del-header {name}" for name in said]
+        lines.append("    http-request set-header X-Forwarded-Proto http")
+    if front.public:
+        lines += [
+            f"    http-request track-sc0 {_who(front)} table visits",
+            f"    http-request track-sc1 {_who(front)} table computing if METH_POST {{ path_beg /gradio_api/ }}",
+            *_refused(VISITS, "sc0_http_req_rate(visits)"),
+            *_refused(COMPUTING, "sc1_http_req_rate(computing)"),
+        ]
+    return [
+        *lines,
+        f"    http-request return status 404 if {{ path {HEALTH} }}  # of one process: for this proxy alone",
+        "    acl logs_in path /login /login/",
+        f"    acl placed req.cook({COOKIE}) -m found",
+        "    acl opens path /",
+        "    use_backend by_address if logs_in METH_POST",
+        "    use_backend places if placed || opens",
+        "    default_backend by_address",
+        "",
+    ]
+
+
+def _backends(front: Front, ports: Sequence[int]) -> list[str]:
+    frame = "None attr Secure" if front.framed else "Lax"  # browsers take the first over safe connections only
+    named = [(name_of(number), port) for number, port in enumerate(ports)]
+    lines = [
+        "backend places",
+        "    balance leastconn",
+        f"    cookie {COOKIE} insert indirect nocache httponly attr SameSite={frame}",
+        "    option httpchk",
+        f"    http-check send meth GET uri {HEALTH} ver HTTP/1.1 hdr Host 127.0.0.1",
+        "    http-check disable-on-404  # it drains: its pages go on, new ones go elsewhere",
+        "    http-check expect status 200",
+        "    default-server check inter 2s fall 3 rise 1  # a busy process answers late",
+        *(f"    server {name} 127.0.0.1:{port} cookie {name}" for name, port in named),
+        "",
+        "backend by_address",
+        f"    balance hash {_who(front)}",
+        "    hash-type consistent",
+        "    option httpchk",
+        "    http-check disable-on-404",
+        *(f"    server {name} 127.0.0.1:{port} track places/{name}" for name, port in named),
+        "",
+    ]
+    if front.public:
+        store = f"type ipv6 size 200k expire 1m store http_req_rate({WINDOW}s)"
+        for table in ("visits", "computing"):
+            lines += [f"backend {table}", f"    stick-table {store}", ""]
+    return lines
+
+
+def _who(front: Front) -> str:
+    """The address of whoever asks, as the processes count it."""
+    return f"req.hdr_ip(x-forwarded-for,-{front.proxies})" if front.proxies else "src"
+
+
+def _refused(rate: Rate, count: str) -> list[str]:
+    """The answer to one request too many, in the form of the processes' own."""
+    most = int(rate.burst + rate.per_second * WINDOW)
+    body = 'string "{\\"detail\\": \\"busy\\"}"'
+    answer = f"http-request return status 429 content-type application/json {body} hdr Retry-After {WINDOW}"
+    return [f"    {answer} if {{ {count} gt {most} }}"]
+
+
+def _files() -> int:
+    """How many files this process may have open."""
+    return os.sysconf("SC_OPEN_MAX")

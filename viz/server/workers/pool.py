@@ -1,0 +1,195 @@
+"""Several page processes and the proxy in front of them: started, watched, started again, and drained one by one."""
+
+import argparse
+import contextlib
+import http.client
+import json
+import logging
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from model.errors import InputError
+from viz.server.workers.haproxy import HEALTH, Front, config, name_of
+
+log = logging.getLogger("playground")
+
+# What a process is told by the one that started it.
+PORT, PLACE, KEY = "PLAYGROUND_PORT", "PLAYGROUND_PLACE", "PLAYGROUND_KEY"
+START = 300.0  # seconds in which a process is ready: models may have to be fetched
+DRAIN = 600.0  # seconds that open pages may take before their process ends all the same
+LOOK = 0.5  # seconds between two looks at the processes
+CALM = 5.0  # seconds between two starts of a process that ends at once
+
+
+@dataclass(eq=False)
+class Worker:
+    """A page process."""
+
+    number: int
+    port: int
+    process: subprocess.Popen
+    begun: float = field(default_factory=time.monotonic)
+
+
+def is_worker() -> bool:
+    """Whether this process was started by a pool."""
+    return PORT in os.environ
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of this machine that nobody listens on."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def health_of(port: int) -> dict | None:
+    """What a process says of itself; None where it does not answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
+    try:
+        connection.request("GET", HEALTH)
+        return json.loads(connection.getresponse().read())
+    except (OSError, ValueError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
+
+
+class Pool:
+    """N processes of `command`, each with a port of its own, behind one proxy. `start`, then `watch` until `stop`."""
+
+    def __init__(self, command: Sequence[str], front: Front, count: int, say: Callable[[str], None] = print) -> None:
+        found = shutil.which("haproxy")
+        if found is None:
+            raise InputError("Several processes need a proxy.", "haproxy", "Install it: apt-get install haproxy.")
+        self._haproxy, self.command, self.count, self._say = found, list(command), count, say
+        self.folder = Path(tempfile.mkdtemp(prefix="playground-"))
+        self.front = front
+        self.ports = free_ports(count)
+        self.workers: list[Worker] = []
+        self.proxy: subprocess.Popen | None = None
+        self._environment = {**os.environ, KEY: secrets.token_hex(32)}
+        self._ended = threading.Event()
+
+    def start(self) -> None:
+        """All processes, and the proxy once one of them is ready. Raises InputError where none becomes ready."""
+        self.workers = [self._worker(number) for number in range(self.count)]
+        until = time.monotonic() + START
+        while not any(health_of(port) for port in self.ports):
+            ended = all(worker.process.poll() is not None for worker in self.workers)
+            if ended or time.monotonic() > until or self._ended.wait(0.2):
+                self.stop()
+                raise InputError("No page process could be started.", "", "Start one alone, to see why.")
+        (self.folder / "haproxy.cfg").write_text(config(self.front, self.ports), encoding="utf-8")
+        self._start_proxy()
+
+    def watch(self) -> None:
+        """Start again what ends, until `stop`."""
+        while not self._ended.wait(LOOK):
+            self.look()
+
+    def look(self) -> None:
+        """One look: what has ended is started again, not too often."""
+        for at, worker in enumerate(self.workers):
+            if worker.process.poll() is not None and time.monotonic() - worker.begun > CALM:
+                log.warning("%s ended (%s): starting it again", name_of(worker.number), worker.process.returncode)
+                self.workers[at] = self._worker(worker.number)
+        if self.proxy is not None and self.proxy.poll() is not None:
+            log.warning("the proxy ended (%s): starting it again", self.proxy.returncode)
+            self._start_proxy()
+
+    def roll(self, drain: float = DRAIN) -> None:
+        """Replace one process after the other: each takes no new page, waits for the open ones, and is begun anew."""
+        for at, worker in enumerate(list(self.workers)):
+            worker.process.send_signal(signal.SIGUSR1)
+            until = time.monotonic() + drain
+            while not self._ended.is_set() and time.monotonic() < until:
+                report = health_of(worker.port)
+                if report is None or (report["state"] == "draining" and not report["pages"]):
+                    break
+                self._ended.wait(LOOK)
+            _end(worker.process)
+            self.workers[at] = self._worker(worker.number)
+            while not self._ended.is_set() and self.workers[at].process.poll() is None and not health_of(worker.port):
+                self._ended.wait(LOOK)
+
+    def stop(self) -> None:
+        """End all of it."""
+        self._ended.set()
+        for process in (self.proxy, *(worker.process for worker in self.workers)):
+            if process is not None:
+                _end(process)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _worker(self, number: int) -> Worker:
+        port = self.ports[number]
+        environment = {**self._environment, PORT: str(port), PLACE: name_of(number)}
+        return Worker(number, port, subprocess.Popen(self.command, env=environment, stdout=subprocess.DEVNULL))
+
+    def _start_proxy(self) -> None:
+        command = [self._haproxy, "-db", "-f", str(self.folder / "haproxy.cfg")]
+        self.proxy = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        time.sleep(0.3)
+        if self.proxy.poll() is not None:
+            hint = "Choose another --port or --host, and see what haproxy says above."
+            raise InputError("The proxy cannot listen here.", f"{self.front.host}:{self.front.port}", hint)
+
+
+def _end(process: subprocess.Popen, patience: float = 8.0) -> None:
+    """Ask a process to end, and end it."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(patience)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def command_of(options: argparse.Namespace, arguments: Sequence[str], program: Path) -> list[str]:
+    """The command of one process: that of the pool, alone, behind one proxy more, with its share of the cores."""
+    cores = options.threads or os.cpu_count() or 1
+    own = ["--workers", "1", "--behind-proxy", str(options.behind_proxy + 1)]
+    return [sys.executable, str(program), *arguments, *own, "--threads", str(max(1, cores // options.workers))]
+
+
+def serve(options: argparse.Namespace, arguments: Sequence[str], program: Path) -> None:
+    """Serve the page by `--workers` processes until interrupted; SIGHUP replaces them one by one."""
+    port = options.port or 7860
+    front = Front(options.host, port, options.behind_proxy, options.public, bool(options.embed))
+    pool = Pool(command_of(options, arguments, program), front, options.workers)
+    rolling = threading.Lock()
+
+    def roll() -> None:
+        if rolling.acquire(blocking=False):
+            try:
+                pool.roll()
+            finally:
+                rolling.release()
+
+    def end(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGHUP, lambda *_: threading.Thread(target=roll, daemon=True).start())
+    try:
+        pool.start()
+        print(f"Attention playground: http://{options.host}:{port}/, {options.workers} processes", flush=True)
+        pool.watch()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        pool.stop()
