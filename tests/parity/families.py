@@ -1,7 +1,6 @@
 """The table of tiny models, an entry for every choice a supported config.json can make."""
 
 import torch
-import transformers as hf
 from torch import nn
 
 from tests.parity.common import N_CTX, D, G, H, L, M, V, shake
@@ -32,40 +31,40 @@ def _rope(fraction: float) -> dict:
     return {"rope_type": "default", "rope_theta": 10_000.0, "partial_rotary_factor": fraction}
 
 
-# name: (model class, config class, config)
-CASES: dict[str, tuple[type, type, dict]] = {
-    "gpt2": (hf.GPT2LMHeadModel, hf.GPT2Config, GPT2),
+# name: (model class and config class of transformers, config)
+CASES: dict[str, tuple[str, str, dict]] = {
+    "gpt2": ("GPT2LMHeadModel", "GPT2Config", GPT2),
     "gpt2 untied, erf, default width": (
-        hf.GPT2LMHeadModel,
-        hf.GPT2Config,
+        "GPT2LMHeadModel",
+        "GPT2Config",
         GPT2 | {"tie_word_embeddings": False, "activation_function": "gelu", "n_inner": None},
     ),
-    "llama MHA": (hf.LlamaForCausalLM, hf.LlamaConfig, SIZES | {"num_key_value_heads": H, "rms_norm_eps": 1e-5}),
-    "llama GQA": (hf.LlamaForCausalLM, hf.LlamaConfig, GQA),
+    "llama MHA": ("LlamaForCausalLM", "LlamaConfig", SIZES | {"num_key_value_heads": H, "rms_norm_eps": 1e-5}),
+    "llama GQA": ("LlamaForCausalLM", "LlamaConfig", GQA),
     "llama MQA, biases, tied": (
-        hf.LlamaForCausalLM,
-        hf.LlamaConfig,
+        "LlamaForCausalLM",
+        "LlamaConfig",
         SIZES | {"num_key_value_heads": 1, "attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True},
     ),
-    "llama head_dim": (hf.LlamaForCausalLM, hf.LlamaConfig, GQA | {"head_dim": 10}),
-    "llama 3 rope": (hf.LlamaForCausalLM, hf.LlamaConfig, GQA | {"rope_parameters": LLAMA3}),
-    "qwen2": (hf.Qwen2ForCausalLM, hf.Qwen2Config, GQA | {"tie_word_embeddings": True}),
-    "qwen3": (hf.Qwen3ForCausalLM, hf.Qwen3Config, GQA | {"head_dim": 16}),
-    "qwen3 biases": (hf.Qwen3ForCausalLM, hf.Qwen3Config, GQA | {"head_dim": 10, "attention_bias": True}),
+    "llama head_dim": ("LlamaForCausalLM", "LlamaConfig", GQA | {"head_dim": 10}),
+    "llama 3 rope": ("LlamaForCausalLM", "LlamaConfig", GQA | {"rope_parameters": LLAMA3}),
+    "qwen2": ("Qwen2ForCausalLM", "Qwen2Config", GQA | {"tie_word_embeddings": True}),
+    "qwen3": ("Qwen3ForCausalLM", "Qwen3Config", GQA | {"head_dim": 16}),
+    "qwen3 biases": ("Qwen3ForCausalLM", "Qwen3Config", GQA | {"head_dim": 10, "attention_bias": True}),
     # A quarter of 12 dimensions is odd, so the quarter is taken of 16.
     "gpt_neox parallel": (
-        hf.GPTNeoXForCausalLM,
-        hf.GPTNeoXConfig,
+        "GPTNeoXForCausalLM",
+        "GPTNeoXConfig",
         SIZES | {"hidden_size": 64, "use_parallel_residual": True, "rope_parameters": _rope(0.25)},
     ),
     "gpt_neox sequential": (
-        hf.GPTNeoXForCausalLM,
-        hf.GPTNeoXConfig,
+        "GPTNeoXForCausalLM",
+        "GPTNeoXConfig",
         SIZES | {"use_parallel_residual": False, "rope_parameters": _rope(0.5), "tie_word_embeddings": True},
     ),
     "gpt_neox no biases": (
-        hf.GPTNeoXForCausalLM,
-        hf.GPTNeoXConfig,
+        "GPTNeoXForCausalLM",
+        "GPTNeoXConfig",
         SIZES | {"attention_bias": False, "rope_parameters": _rope(1.0), "hidden_act": "gelu_new"},
     ),
 }
@@ -73,12 +72,16 @@ CASES: dict[str, tuple[type, type, dict]] = {
 
 def build_hf(case: str, shaken: bool, **changes: object) -> nn.Module:
     """The transformers model of a case with random weights, its attention computed step by step."""
+    import transformers as hf  # takes seconds, so only where it is used
+
     model_class, config_class, values = CASES[case]
     torch.manual_seed(0)
     # transformers completes the dict it is given in place, hence the copy.
-    config = config_class(**{k: dict(v) if isinstance(v, dict) else v for k, v in (values | changes).items()})
+    config = getattr(hf, config_class)(
+        **{k: dict(v) if isinstance(v, dict) else v for k, v in (values | changes).items()}
+    )
     config._attn_implementation = "eager"
-    model = model_class(config).eval()
+    model = getattr(hf, model_class)(config).eval()
     if shaken:
         shake(model)
     return model

@@ -2,8 +2,6 @@
 
 import pytest
 import torch
-import transformers as hf
-from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_func
 
 from model.gpt.cache import KVCache
 from model.gpt.config import LLAMA_STYLE, ModelConfig
@@ -18,8 +16,10 @@ N = 5  # experts
 EXPERTS = {"num_local_experts": N, "sliding_window": None, "rms_norm_eps": 1e-6, "head_dim": E}
 
 
-def pair(k: int) -> tuple[Transformer, hf.MixtralForCausalLM]:
+def pair(k: int) -> tuple[Transformer, torch.nn.Module]:
     """Our model and transformers' with the same shaken weights, k experts a token."""
+    import transformers as hf
+
     torch.manual_seed(0)
     values = hf.MixtralConfig(**GQA, **EXPERTS, num_experts_per_tok=k)
     values._attn_implementation = "eager"
@@ -68,6 +68,8 @@ def test_step_by_step_with_a_cache_gives_the_logits_of_all_at_once():
 @torch.inference_mode()
 def test_router_and_balance_loss_are_those_of_transformers():
     """Theirs adds the choices of a token, ours is their share: k times less."""
+    from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_func
+
     ours, theirs = pair(2)
     store: dict = {}
     ours(ids(), tap=record({"norm2_out", "router"}, store))

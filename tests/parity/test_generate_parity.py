@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from transformers.utils.chat_template_utils import render_jinja_template
 
 from model.errors import DownloadError
 from model.generation.generate import generate
@@ -108,11 +107,19 @@ TALK = [
 ]
 
 
+def rendered(talk: list[dict], template: str, **values: object) -> str:
+    """What transformers writes of a talk; the import takes seconds, so only where it is used."""
+    from transformers.utils.chat_template_utils import render_jinja_template
+
+    (text,), _ = render_jinja_template([talk], chat_template=template, **values)
+    return text
+
+
 @pytest.mark.parametrize("talk", [TALK, TALK[1:2], TALK[:3]], ids=["four", "one", "three"])
 @pytest.mark.parametrize("template", [LLAMA3, BLOCKS], ids=["llama3", "blocks"])
 def test_templates_write_what_transformers_writes(template, talk):
     values = {"add_generation_prompt": True, "bos_token": "<s>", "eos_token": "</s>"}
-    (wanted,), _ = render_jinja_template([talk], chat_template=template, **values)
+    wanted = rendered(talk, template, **values)
     assert render(template, {"messages": talk, "tools": None, "documents": None, **values}) == wanted
 
 
@@ -124,12 +131,12 @@ def test_smollm2_is_asked_as_transformers_asks_it():
         pytest.skip(f"the weights cannot be fetched: {error}")
     tokenizer = from_gguf(load_gguf(path)[2])
     for talk in (TALK, TALK[1:2], TALK[:3]):
-        (wanted,), _ = render_jinja_template([talk], chat_template=tokenizer.chat_template, add_generation_prompt=True)
+        wanted = rendered(talk, tokenizer.chat_template, add_generation_prompt=True)
         ids, turns = chat_turns(tokenizer, talk)
         assert ids == chat_ids(tokenizer, talk) == tokenizer.encode_ids(wanted, special=True)
         for turn, message in enumerate(talk):
             own = [number for number, each in zip(ids, turns, strict=True) if each == turn]
             assert tokenizer.decode(own) == message["content"]
-        (closed,), _ = render_jinja_template([talk], chat_template=tokenizer.chat_template, add_generation_prompt=False)
+        closed = rendered(talk, tokenizer.chat_template, add_generation_prompt=False)
         assert chat_ids(tokenizer, talk, answer=False) == tokenizer.encode_ids(closed, special=True)
     assert ending(tokenizer) == {tokenizer.special["<|im_end|>"], tokenizer.special["<|endoftext|>"]}

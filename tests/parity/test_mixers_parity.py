@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-import transformers as hf
 
 from model.gpt.cache import KVCache
 from model.gpt.config import ModelConfig
@@ -40,6 +39,8 @@ MAMBA = Layout(
 
 def mamba() -> tuple[Transformer, torch.nn.Module]:
     """Their Mamba, shaken, and ours of the same weights; its blocks have no MLP, so that ours write nothing."""
+    import transformers as hf
+
     sizes = {
         "hidden_size": D,
         "state_size": STATE,
@@ -99,6 +100,8 @@ def test_mamba_step_by_step_is_that_of_transformers():
 
 def mistral() -> tuple[Transformer, torch.nn.Module]:
     """Their Mistral, shaken, with a window shorter than the prompt; and ours of the same weights."""
+    import transformers as hf
+
     torch.manual_seed(0)
     settings = hf.MistralConfig(**GQA, sliding_window=WINDOW, tie_word_embeddings=False)
     settings._attn_implementation = "eager"

@@ -11,9 +11,6 @@ from model.gpt.config import ModelConfig, RopeScaling
 from model.gpt.transformer import Transformer
 from tests.support.helpers import assert_close
 
-transformers = pytest.importorskip("transformers")
-llama = pytest.importorskip("transformers.models.llama.modeling_llama")
-
 SCALING = RopeScaling(factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_n_ctx=256)
 CASES = {"plain": (10_000.0, None), "theta": (500_000.0, None), "llama3": (500_000.0, SCALING)}
 E = 64
@@ -22,6 +19,8 @@ E = 64
 @pytest.fixture(params=CASES)
 def both(request):
     """Our config, and their rotary embedding of the same settings."""
+    from transformers.models.llama.modeling_llama import LlamaConfig, LlamaRotaryEmbedding
+
     theta, scaling = CASES[request.param]
     ours = ModelConfig(
         vocab_size=7,
@@ -43,7 +42,7 @@ def both(request):
             "high_freq_factor": scaling.high_freq_factor,
             "original_max_position_embeddings": scaling.original_n_ctx,
         }
-    config = transformers.LlamaConfig(
+    config = LlamaConfig(
         vocab_size=7,
         hidden_size=128,
         num_hidden_layers=1,
@@ -52,7 +51,7 @@ def both(request):
         max_position_embeddings=4096,
         rope_parameters=told,
     )
-    return ours, llama.LlamaRotaryEmbedding(config)
+    return ours, LlamaRotaryEmbedding(config)
 
 
 def theirs(rotary, positions):
@@ -74,14 +73,16 @@ def test_frequencies_and_angles_are_theirs(both):
 
 
 def test_scores_are_theirs(both):
+    from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
+
     ours, rotary = both
     rng = np.random.default_rng(0)
     q, k = rng.normal(size=(2, E)).astype(np.float32)
     m, n = torch.tensor([3, 100, 255, 1000]), torch.tensor([0, 99, 3, 500])
     (q_cos, q_sin), (k_cos, k_sin) = theirs(rotary, m), theirs(rotary, n)
     rows = torch.from_numpy(np.stack((q, k)))[:, None, None, :].expand(2, 1, 4, E)
-    turned_q = llama.apply_rotary_pos_emb(rows[:1], rows[:1], q_cos[None], q_sin[None])[0][0, 0]
-    turned_k = llama.apply_rotary_pos_emb(rows[1:], rows[1:], k_cos[None], k_sin[None])[0][0, 0]
+    turned_q = apply_rotary_pos_emb(rows[:1], rows[:1], q_cos[None], q_sin[None])[0][0, 0]
+    turned_k = apply_rotary_pos_emb(rows[1:], rows[1:], k_cos[None], k_sin[None])[0][0, 0]
     expected = (turned_q * turned_k).sum(-1) / math.sqrt(E)
     pair = QKPair(q, k, 0, 0, ours, True, math.nan)
     assert_close(scores_at(pair, m, n, "float32"), expected, 1e-5)

@@ -8,7 +8,6 @@ from model.loading import sources
 from tests.support.helpers import assert_close
 from tests.support.rounding import within
 
-transformers = pytest.importorskip("transformers")
 TEXT = "Once upon a time there was a little dog named Max. Max liked to run. One day, Max saw a big cat and Max ran."
 
 
@@ -19,6 +18,8 @@ def lm():
 
 @pytest.fixture(scope="module")
 def reference():
+    import transformers
+
     folder = sources.WEIGHTS / "tinygpt"
     model = transformers.AutoModelForCausalLM.from_pretrained(
         folder, dtype=torch.float32, attn_implementation="eager", local_files_only=True

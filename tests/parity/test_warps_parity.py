@@ -1,8 +1,9 @@
 """The same logits and the same sets of tokens as transformers' processors, on random and on adverse logits."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
-from transformers.generation import logits_process as theirs
 
 from model.sampling.pipeline import Context, Step
 from model.sampling.warps import run_steps
@@ -10,12 +11,12 @@ from model.sampling.warps import run_steps
 OUT = -torch.inf
 TEXT = (1, 2, 3, 1, 2, 4, 1, 2)
 CUTS = {
-    "top_k": (theirs.TopKLogitsWarper, "k", [1, 3, 40]),
-    "top_p": (theirs.TopPLogitsWarper, "p", [0.1, 0.5, 0.9, 0.99]),
-    "min_p": (theirs.MinPLogitsWarper, "min_p", [0.01, 0.05, 0.5, 1.0]),
-    "typical": (theirs.TypicalLogitsWarper, "mass", [0.1, 0.2, 0.5, 0.9, 0.99]),
-    "epsilon": (theirs.EpsilonLogitsWarper, "epsilon", [1e-4, 1e-3, 0.03]),
-    "eta": (theirs.EtaLogitsWarper, "eta", [1e-4, 1e-3, 0.03, 0.1]),
+    "top_k": ("TopKLogitsWarper", "k", [1, 3, 40]),
+    "top_p": ("TopPLogitsWarper", "p", [0.1, 0.5, 0.9, 0.99]),
+    "min_p": ("MinPLogitsWarper", "min_p", [0.01, 0.05, 0.5, 1.0]),
+    "typical": ("TypicalLogitsWarper", "mass", [0.1, 0.2, 0.5, 0.9, 0.99]),
+    "epsilon": ("EpsilonLogitsWarper", "epsilon", [1e-4, 1e-3, 0.03]),
+    "eta": ("EtaLogitsWarper", "eta", [1e-4, 1e-3, 0.03, 0.1]),
 }
 CUT_CASES = [(warp, value) for warp, (_, _, values) in CUTS.items() for value in values]
 ADVERSE = {
@@ -30,11 +31,18 @@ ADVERSE = {
 }
 
 
+def theirs(name: str, *given: object) -> Callable[..., torch.Tensor]:
+    """A processor of transformers, by its name; the import takes seconds, so only where it is used."""
+    from transformers.generation import logits_process
+
+    return getattr(logits_process, name)(*given)
+
+
 def pair(warp: str, value: float, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Our result and theirs. They compute in the precision they are given; float64 makes their sums comparable."""
     make, name, _ = CUTS[warp]
     ours = run_steps(logits, (Step(warp, ((name, float(value)),)),))
-    return ours, make(value)(None, logits.double()[None])[0].float()
+    return ours, theirs(make, value)(None, logits.double()[None])[0].float()
 
 
 @pytest.mark.parametrize("size", [2, 17, 1000, 50257])
@@ -53,7 +61,7 @@ def test_cuts_of_few_logits_in_their_own_precision(warp, value, size):
     for seed in range(4):
         logits = 2 * torch.randn(size, generator=torch.Generator().manual_seed(seed))
         ours = run_steps(logits, (Step(warp, ((name, float(value)),)),))
-        assert torch.equal(ours, make(value)(None, logits[None])[0])
+        assert torch.equal(ours, theirs(make, value)(None, logits[None])[0])
 
 
 @pytest.mark.parametrize("size", [5, 300])
@@ -84,14 +92,14 @@ def test_two_tied_at_the_edge_both_stay(warp, value):
     make, name, _ = CUTS[warp]
     ours = run_steps(logits, (Step(warp, ((name, float(value)),)),))
     assert torch.isfinite(ours[1]) == torch.isfinite(ours[2])
-    assert torch.equal(ours, make(value)(None, logits[None])[0])
+    assert torch.equal(ours, theirs(make, value)(None, logits[None])[0])
 
 
 @pytest.mark.parametrize("t", [0.01, 0.3, 0.7, 1.0, 2.5])
 def test_temperature(t):
     logits = torch.cat((5 * torch.randn(1000), torch.tensor([OUT, 1e30, 0.0])))
     ours = run_steps(logits, (Step("temperature", (("temperature", t),)),))
-    assert torch.equal(ours, theirs.TemperatureLogitsWarper(t)(None, logits[None])[0])
+    assert torch.equal(ours, theirs("TemperatureLogitsWarper", t)(None, logits[None])[0])
 
 
 @pytest.mark.parametrize("penalty", [1.0, 1.2, 2.0])
@@ -99,7 +107,7 @@ def test_temperature(t):
 def test_repetition_penalty(penalty, logits):
     logits, text = torch.tensor(logits), tuple(id % len(logits) for id in TEXT)
     ours = run_steps(logits, (Step("repetition_penalty", (("penalty", penalty),)),), Context(text, 3))
-    processor = theirs.RepetitionPenaltyLogitsProcessor(penalty)
+    processor = theirs("RepetitionPenaltyLogitsProcessor", penalty)
     assert torch.equal(ours, processor(torch.tensor([text]), logits[None])[0])
 
 
@@ -111,23 +119,24 @@ def test_no_repeat_ngram(n, seed):
     random = torch.randint(0, 3, (40,), generator=generator).tolist()
     for text in (TEXT, tuple(random), tuple(random[:3])):
         ours = run_steps(logits, (Step("no_repeat_ngram", (("ngram", n),)),), Context(text, 2))
-        processor = theirs.NoRepeatNGramLogitsProcessor(n)
+        processor = theirs("NoRepeatNGramLogitsProcessor", n)
         assert torch.equal(ours, processor(torch.tensor([text]), logits[None])[0])
 
 
 def test_a_chain_of_processors():
     """In the order in which transformers' generate puts them."""
     logits = 3 * torch.randn(2000)
-    chain = theirs.LogitsProcessorList(
+    chain = theirs(
+        "LogitsProcessorList",
         [
-            theirs.RepetitionPenaltyLogitsProcessor(1.3),
-            theirs.NoRepeatNGramLogitsProcessor(3),
-            theirs.TemperatureLogitsWarper(0.7),
-            theirs.TopKLogitsWarper(200),
-            theirs.TopPLogitsWarper(0.9),
-            theirs.MinPLogitsWarper(0.02),
-            theirs.TypicalLogitsWarper(0.9),
-        ]
+            theirs("RepetitionPenaltyLogitsProcessor", 1.3),
+            theirs("NoRepeatNGramLogitsProcessor", 3),
+            theirs("TemperatureLogitsWarper", 0.7),
+            theirs("TopKLogitsWarper", 200),
+            theirs("TopPLogitsWarper", 0.9),
+            theirs("MinPLogitsWarper", 0.02),
+            theirs("TypicalLogitsWarper", 0.9),
+        ],
     )
     steps = (
         Step("repetition_penalty", (("penalty", 1.3),)),

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import minimize_scalar
 
 from model.anatomy.known_models import KNOWN, TINYGPT, TINYGPT_LOSSES, training_of
 from model.anatomy.scaling import (
@@ -126,6 +125,8 @@ def test_kaplans_numbers():
 @settings(deadline=None)
 @given(power=st.floats(15, 30))
 def test_the_closed_form_is_the_best_of_all_sizes(law, power):
+    from scipy.optimize import minimize_scalar
+
     plan = optimum(law, 10**power)
     found = minimize_scalar(
         lambda log_n: float(loss_of(law, math.exp(log_n), 10**power / 6 / math.exp(log_n))),

@@ -6,8 +6,6 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from transformers import NystromformerConfig
-from transformers.models.nystromformer.modeling_nystromformer import NystromformerSelfAttention
 
 from model.attention.approximations import costs, kernels, low_rank, whole_model
 from model.attention.approximations.measure import CURVES, ROWS, SIZES, approximate, curve_of, doubles, sweep
@@ -204,6 +202,9 @@ def test_as_many_as_tokens_is_softmax(way):
 
 def test_the_last_row_is_that_of_transformers_nystromformer():
     """On a text whose length the landmarks divide, as published; the last token sees all."""
+    from transformers import NystromformerConfig
+    from transformers.models.nystromformer.modeling_nystromformer import NystromformerSelfAttention
+
     length, count = 24, 4
     config = NystromformerConfig(
         hidden_size=E, num_attention_heads=1, num_landmarks=count, segment_means_seq_len=length

@@ -3,12 +3,19 @@
 import numpy as np
 import pytest
 import torch
-from scipy import stats
 
 from model.sampling.draw_statistics import LEAST, _bins, band, bar_of, fit, uniforms
 from model.sampling.pipeline import draw, softmax, uniform
 
 SHARES = np.array([0.5, 0.25, 0.15, 0.0, 0.1])  # token 3 cannot be drawn
+
+
+@pytest.fixture(scope="module")
+def stats():
+    """SciPy's tests and distributions; the import takes a second, so only where they are used."""
+    from scipy import stats
+
+    return stats
 
 
 def random_shares(size: int, seed: int = 0) -> np.ndarray:
@@ -29,7 +36,7 @@ def test_no_random_number_is_drawn_twice_and_none_lies_outside():
     assert set(u.tolist()).isdisjoint(uniforms(2, 5000).tolist())
 
 
-def test_random_numbers_are_spread_evenly():
+def test_random_numbers_are_spread_evenly(stats):
     assert stats.kstest(uniforms(0, 10_000), "uniform").pvalue > 0.01
 
 
@@ -69,7 +76,7 @@ def test_counts_follow_the_shares():
 
 
 @pytest.mark.parametrize("n", [1, 10, 100, 1000, 10_000])
-def test_the_band_is_that_of_the_binomial_distribution(n):
+def test_the_band_is_that_of_the_binomial_distribution(stats, n):
     shares = np.array([0.0, 1e-5, 0.01, 0.2, 0.5, 0.77, 0.999, 1.0])
     low, high = band(n, shares)
     assert low.tolist() == stats.binom.ppf(0.025, n, shares).clip(0).tolist()
@@ -86,7 +93,7 @@ def test_a_share_that_rounding_made_larger_than_one_is_one():
     assert low.tolist() == high.tolist() == [100]
 
 
-def test_at_least_as_much_lies_in_the_band_as_is_said():
+def test_at_least_as_much_lies_in_the_band_as_is_said(stats):
     shares = np.array([0.3, 0.02])
     low, high = band(200, shares)
     inside = stats.binom.cdf(high, 200, shares) - stats.binom.cdf(low - 1, 200, shares)
@@ -96,7 +103,7 @@ def test_at_least_as_much_lies_in_the_band_as_is_said():
 # --- the test ---
 
 
-def test_chi_square_by_hand():
+def test_chi_square_by_hand(stats):
     found = fit(np.array([60, 20, 20]), np.array([0.5, 0.3, 0.2]))
     assert found.statistic == pytest.approx(100 / 50 + 100 / 30 + 0)
     assert (found.degrees, found.shared) == (2, 0)
@@ -104,7 +111,7 @@ def test_chi_square_by_hand():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_chi_square_is_that_of_scipy(seed):
+def test_chi_square_is_that_of_scipy(stats, seed):
     bar = bar_of(softmax(0.5 * np.random.default_rng(seed).standard_normal(30)))
     counts, expected = bar.counts(uniforms(seed, 10_000)), 10_000 * bar.shares
     assert expected.min() >= LEAST  # so that every token is a bin
@@ -156,7 +163,7 @@ def test_a_wrong_distribution_is_found_and_a_right_one_is_not():
     assert fit(bar.counts(u), other.shares).p < 1e-3
 
 
-def test_p_is_spread_evenly_over_seeds():
+def test_p_is_spread_evenly_over_seeds(stats):
     """A test that finds too much, or too little, would show here."""
     bar = bar_of(random_shares(20))
     found = [fit(bar.counts(uniforms(seed, 500)), bar.shares).p for seed in range(200)]
