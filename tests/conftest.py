@@ -1,7 +1,7 @@
 """Every test runs offline, seeded and on two threads at most.
 
-The README's command leaves the long part out: journeys through single views, and what is marked `long`. With
-REQUIRE_ALL=1 everything runs, and a skipped test is a failure.
+The README's command leaves the long part out: journeys through single views, the files of LONG, and what is marked
+`long`. With REQUIRE_ALL=1 everything runs, and a skipped test is a failure.
 """
 
 import os
@@ -33,6 +33,10 @@ def _place(nodeid: str) -> str:
     file = nodeid.split("::")[0]
     if file.endswith("/unit/views/test_views.py"):  # every view in every wiring: by far the longest of its kind
         return nodeid.split("[")[0]
+    if "/js/" in file:  # one Chromium
+        return "js"
+    if "/parity/" in file:  # only one process has to import transformers
+        return "parity"
     if "/browser/" not in file:
         return file
     if "/journeys/" not in file:
@@ -44,18 +48,66 @@ def _place(nodeid: str) -> str:
 def _turn(nodeid: str) -> int:
     """When it is begun. Tests in browsers wait as often as they work: first all processes have one to drive (one begins
     with the scripts' modules, which have a browser of their own), then they share what is left, short files last."""
-    place = "js" if "/js/" in nodeid else _place(nodeid)
+    place = _place(nodeid)
     late = "/unit/views/" in place or "/unit/server/" in place
     turns = {"js": 0, "browser smoke": 1, "browser": 2, "browser middle": 3, "browser late": 4}
     return turns.get(place, 6 if late else 5)
 
 
+# Files that train, start processes or try everything one by one: two fifths of the time of what has no browser (188 of
+# 433 CPU seconds), and one of two walks over every view (some 150). What they are about is still tested: every view is
+# drawn by unit/views/test_views.py, and its numbers are those of a file below unit/model.
+LONG = {
+    "browser/smoke/test_hostile.py",
+    "parity/test_experts_parity.py",
+    "parity/test_lora_parity.py",
+    "parity/test_mutants.py",
+    "property/test_fuzz_values.py",
+    "property/test_warps_property.py",
+    "unit/api/test_endpoint_numbers.py",
+    "unit/api/test_endpoints_live.py",
+    "unit/model/alignment/reinforcement/test_run.py",
+    "unit/model/alignment/test_tuning.py",
+    "unit/model/checks/test_random_tokens.py",
+    "unit/model/design/test_block_trials.py",
+    "unit/model/design/test_mlp_trials.py",
+    "unit/model/text/test_chat_turns.py",
+    "unit/model/training/test_mixers.py",
+    "unit/page/test_answer.py",
+    "unit/page/test_chat.py",
+    "unit/project/test_mini_gpt.py",
+    "unit/server/framework/test_stubs.py",
+    "unit/server/processes/test_trained_files.py",
+    "unit/server/processes/test_training_process.py",
+    "unit/server/processes/test_trial_process.py",
+    "unit/server/test_space.py",
+    "unit/views/activations/test_norm_swap.py",
+    "unit/views/activations/test_one_norm.py",
+    "unit/views/anatomy/test_compute.py",
+    "unit/views/anatomy/test_scaling_laws.py",
+    "unit/views/assistant/test_reinforcement.py",
+    "unit/views/assistant/test_reward_model.py",
+    "unit/views/attention/test_turns.py",
+    "unit/views/checks/test_checks.py",
+    "unit/views/design/test_norms_residuals.py",
+    "unit/views/heads/test_heads.py",
+    "unit/views/heads/test_table.py",
+    "unit/views/quantization/test_formats.py",
+    "unit/views/sampling/test_many_samples.py",
+    "unit/views/sampling/test_side_by_side_branches.py",
+    "unit/views/sampling/test_speculative.py",
+    "unit/views/test_views_of_experts.py",
+    "unit/views/test_views_of_mixers.py",
+    "unit/views/training/test_which_mixer.py",
+}
 # Ways to wire a block, of tests.support.helpers.VARIANTS, beyond the two that are always tried: gpt2 and llama.
 FURTHER = ("gqa", "qwen3", "neox", "post", "post-rope", "mqa")
 
 
 def _is_long(item) -> bool:
-    """What runs only where everything does: journeys through one view, further wirings, and what is marked."""
+    """What runs only where everything does: journeys through one view, LONG, further wirings, and what is marked."""
+    if item.nodeid.split("::")[0].removeprefix("tests/") in LONG:
+        return True
     if "/browser/journeys/" in item.nodeid or item.get_closest_marker("long") is not None:
         return True
     given = getattr(getattr(item, "callspec", None), "params", {})

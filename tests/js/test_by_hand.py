@@ -2,8 +2,6 @@
 
 import pytest
 
-from tests.js.test_modules import address, call  # noqa: F401
-
 pytestmark = pytest.mark.browser
 
 
@@ -20,5 +18,5 @@ pytestmark = pytest.mark.browser
         ("a\tb", [["a", "b"]]),
     ],
 )
-def test_what_is_pasted_is_cells(call, text, cells):  # noqa: F811
+def test_what_is_pasted_is_cells(call, text, cells):
     assert call("views/by_hand/block.js", "module.block", text) == cells

@@ -3,7 +3,6 @@
 import pytest
 
 from model.gpt.edits import EDITS
-from tests.js.test_modules import address, call  # noqa: F401
 
 pytestmark = pytest.mark.browser
 
@@ -59,7 +58,7 @@ NEURON = {"kind": "neuron_value", "block": 1, "neuron": "7", "value": "-2"}
     ({"kind": "project_out", "block": 0, "token": 5}, [1, 0], [], [ADD],
      {"next": [{"kind": "project_out", "layer": 0, "token": 5}]}),
 ])  # fmt: skip
-def test_a_form_becomes_edits_or_says_why_not(call, form, pair, heads, edits, found):  # noqa: F811
+def test_a_form_becomes_edits_or_says_why_not(call, form, pair, heads, edits, found):
     given = (LIMITS, form, pair, {"heads": heads, "edits": edits})
     assert call("views/effects/edit_rules.js", "module.wantedEdits", *given) == found
 
@@ -73,5 +72,5 @@ SITES = {"zero": "z", "mean": "z", "scale": "z", "uniform": "pattern", "block_ed
     ([ZERO | {"kind": "scale", "factor": 2}, ZERO | {"head": 3}], [[0, 1]], [ZERO | {"head": 3}, ZERO]),
     ([{"kind": "block_edge", "query": 2, "key": 1}], [[0, 1]], [{"kind": "block_edge", "query": 2, "key": 1}, ZERO]),
 ])  # fmt: skip
-def test_heads_that_are_switched_off_lose_other_edits_of_their_output_only(call, edits, heads, next_):  # noqa: F811
+def test_heads_that_are_switched_off_lose_other_edits_of_their_output_only(call, edits, heads, next_):
     assert call("page/head_list.js", "module.switchedOff", edits, heads, SITES) == next_

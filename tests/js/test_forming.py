@@ -2,8 +2,6 @@
 
 import pytest
 
-from tests.js.test_modules import address, call  # noqa: F401
-
 pytestmark = pytest.mark.browser
 
 
@@ -26,12 +24,12 @@ def saved(step: int, induction: list, baseline: float = 0.0) -> dict:
         ([None, None, None, None, None], None),  # a context too short to be scored
     ],
 )
-def test_the_step_at_which_it_forms(call, scores, expected):  # noqa: F811
+def test_the_step_at_which_it_forms(call, scores, expected):
     snapshots = [saved(10 * at, [[0.0, value]]) for at, value in enumerate(scores)]
     assert call("views/training/forming.js", "module.formed", snapshots, "induction") == expected
 
 
-def test_what_shuffled_text_gives_is_no_induction(call):  # noqa: F811
+def test_what_shuffled_text_gives_is_no_induction(call):
     snapshots = [saved(10 * at, [[value, 0.0]], 0.3) for at, value in enumerate([0.0, 0.35, 0.5, 0.65])]
     assert call("views/training/forming.js", "module.formed", snapshots, "induction") == {"step": 30, "before": 20}
     assert call("views/training/forming.js", "module.formed", snapshots, "previous_token") is None

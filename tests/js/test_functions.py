@@ -2,8 +2,6 @@
 
 import pytest
 
-from tests.js.test_modules import address, call  # noqa: F401
-
 pytestmark = pytest.mark.browser
 
 GIVEN = ["element", "trigger", "props", "server", "upload", "watch"]
@@ -31,12 +29,12 @@ LATER = "function (...texts) { try { return typeof module.understoodLater(...tex
         ((), "EvalError"),
     ],
 )
-def test_a_template_is_its_text_and_nothing_else_is_run(call, texts, expected):  # noqa: F811
+def test_a_template_is_its_text_and_nothing_else_is_run(call, texts, expected):
     assert call("page/functions.js", MADE, *texts) == expected
     assert call("page/functions.js", "() => window.pwned ?? null") is None
 
 
-def test_what_a_tab_s_label_does_is_understood(call):  # noqa: F811
+def test_what_a_tab_s_label_does_is_understood(call):
     text = "return (\n() => { playground.opened('start'); return []; }\n);"
     assert call("page/functions.js", LATER, text) == "function"
     for other in (text + " ", text.replace("start", "a');alert('"), text.replace("[]", "[window.pwned = 1]")):
@@ -53,7 +51,7 @@ def test_what_a_tab_s_label_does_is_understood(call):  # noqa: F811
         "Function.apply(null, ['return 1'])",
     ],
 )
-def test_the_ways_to_make_a_function_of_a_text_lead_there(call, source):  # noqa: F811
+def test_the_ways_to_make_a_function_of_a_text_lead_there(call, source):
     told = "function () { try { return typeof (" + source + "); } catch (error) { return error.message; } }"
     assert call("page/functions.js", told) == "This page makes no functions of texts."
     same = (

@@ -3,15 +3,9 @@
 import base64
 import csv
 import io
-import shutil
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
-
-from tests.support.scripts import STATIC
-from viz.server.assets import asset, read
 
 pytestmark = pytest.mark.browser
 NEWEST = {"v": 1, "model": "tiny", "prompt": "a b", "tab": "effects", "heads": [[0, 1], [2, 3]], "tokens": [1, 4],
@@ -19,54 +13,6 @@ NEWEST = {"v": 1, "model": "tiny", "prompt": "a b", "tab": "effects", "heads": [
           "values": {"lens_form": {"top": 3}}}  # fmt: skip
 UNTOUCHED = {"v": 1, "model": "tiny", "prompt": "hello", "tab": "attention", "heads": [[0, 0]], "tokens": [],
              "pair": None, "edits": [], "target": None, "distractor": None, "values": {}}  # fmt: skip
-
-LATE = asset("late.js", b"export default { there: true };")  # not there when it is asked for first
-
-
-@pytest.fixture(scope="module")
-def address():
-    """Where the scripts are served, beside one page that is blank."""
-    assets = read(STATIC)
-
-    class Files(BaseHTTPRequestHandler):
-        def do_GET(self):
-            name = self.path.removeprefix(f"/{assets.address('')}")
-            found = LATE if name.startswith("vendor/late.js?") else assets.files.get(name)
-            self.send_response(200 if found or self.path == "/" else 404)
-            self.send_header("content-type", found.media_type if found else "text/html")
-            self.end_headers()
-            self.wfile.write(found.body if found else b"<!doctype html>")
-
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Files)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/", assets
-    server.shutdown()
-
-
-@pytest.fixture(scope="module")
-def call(address):
-    """Call what a module exports: call("page/dom.js", "fill", template, values)."""
-    playwright = pytest.importorskip("playwright.sync_api")
-    url, assets = address
-    with playwright.sync_playwright() as p:
-        try:
-            chromium = p.chromium.launch(
-                executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
-            )
-        except playwright.Error as error:
-            pytest.skip(f"no Chromium to drive; install it with `playwright install chromium`: {error}")
-        page = chromium.new_page()
-        page.goto(url)
-
-        def call(path: str, what: str, *given: object):
-            code = f"async ([path, given]) => {{ const module = await import(path); return ({what})(...given); }}"
-            return page.evaluate(code, [f"/{assets.address(path)}", list(given)])
-
-        yield call
-        chromium.close()
 
 
 # --- the address ---

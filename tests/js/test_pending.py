@@ -2,8 +2,6 @@
 
 import pytest
 
-from tests.js.test_modules import address, call  # noqa: F401
-
 pytestmark = pytest.mark.browser
 
 # Two questions; the server answers the first, says that it is done, and knows of the second from then on.
@@ -51,12 +49,12 @@ LONG = "é" * 5000  # characters of two bytes
         ([done("a", LONG)[:3001], done("a", LONG)[3001:] + CLOSE], 0, done("a", LONG) + done("b") + CLOSE, 1),
     ],
 )
-def test_an_end_with_an_answer_due_is_no_end(call, pieces, late, expected, opened):  # noqa: F811
+def test_an_end_with_an_answer_due_is_no_end(call, pieces, late, expected, opened):
     found = call("page/pending.js", f"({SCENE}).bind(null, module)", pieces, [done("b"), CLOSE], late)
     assert found == [expected, opened, 0]
 
 
-def test_a_character_cut_in_two_stays_whole(call):  # noqa: F811
+def test_a_character_cut_in_two_stays_whole(call):
     sent = (done("a", LONG) + CLOSE).encode()
     pieces = [list(sent[:2001]), list(sent[2001:])]
     assert sent[2001] & 0b11000000 == 0b10000000  # within a character
@@ -64,6 +62,6 @@ def test_a_character_cut_in_two_stays_whole(call):  # noqa: F811
     assert found == [done("a", LONG) + done("b") + CLOSE, 1, 0]
 
 
-def test_a_failure_is_told(call):  # noqa: F811
+def test_a_failure_is_told(call):
     pieces = ['data: {"msg":"unexpected_error","message":"x"}\n\n']
     assert call("page/pending.js", f"({SCENE}).bind(null, module)", pieces, [], None)[2] >= 1

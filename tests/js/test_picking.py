@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-from tests.js.test_modules import address, call  # noqa: F401
-
 pytestmark = pytest.mark.browser
 
 
@@ -15,7 +13,7 @@ pytestmark = pytest.mark.browser
     ("model", "key", "word"),
     [("a", "1", ""), ("a", "2", "other_prompt"), ("b", "1", "other_model"), ("b", "2", "other_model")],
 )
-def test_a_text_says_whether_the_prompt_or_the_model_is_another(call, model, key, word):  # noqa: F811
+def test_a_text_says_whether_the_prompt_or_the_model_is_another(call, model, key, word):
     row, shown = {"model": "a", "key": "1"}, {"model": model, "key": key}
     assert call("views/sampling/side_by_side_state.js", "module.whose", row, shown) == word
 
@@ -34,14 +32,14 @@ def test_a_text_says_whether_the_prompt_or_the_model_is_another(call, model, key
         ([1, 2], 2, True, [1]),
     ],
 )
-def test_a_click_on_a_token_replaces_or_with_a_key_adds(call, places, at, add, now):  # noqa: F811
+def test_a_click_on_a_token_replaces_or_with_a_key_adds(call, places, at, add, now):
     assert call("page/selection.js", "module.toggled", places, at, add) == now
 
 
 # --- all heads ---
 
 
-def test_layers_run_across_and_heads_down(call):  # noqa: F811
+def test_layers_run_across_and_heads_down(call):
     code = """(shape, ...size) => {
         const plan = module.byPlace(shape, ...size), name = (at) => [Math.floor(at / shape.heads), at % shape.heads];
         const places = Array.from({ length: shape.layers * shape.heads }, (_, at) => plan.place(at));

@@ -2,8 +2,6 @@
 
 import pytest
 
-from tests.js.test_modules import address, call  # noqa: F401
-
 pytestmark = pytest.mark.browser
 
 
@@ -36,7 +34,7 @@ def known(reports: int, snapshots: int, run: str = "a") -> dict:
         (None, piece((1, []), (0, [])), None),
     ],
 )
-def test_a_piece_is_joined_unless_one_before_it_was_lost(call, had, came, now):  # noqa: F811
+def test_a_piece_is_joined_unless_one_before_it_was_lost(call, had, came, now):
     found = call("views/assistant/pieces.js", "module.joined", had, came)
     assert (found and (found["reports"], found["snapshots"])) == now
     assert found is None or (found["id"], found["state"]) == (came["run"], "running")

@@ -70,18 +70,24 @@ CASES: dict[str, tuple[str, str, dict]] = {
 }
 
 
-def build_hf(case: str, shaken: bool, **changes: object) -> nn.Module:
-    """The transformers model of a case with random weights, its attention computed step by step."""
+def config_of(case: str, **changes: object):
+    """The config of a case, as transformers has it."""
     import transformers as hf  # takes seconds, so only where it is used
 
-    model_class, config_class, values = CASES[case]
-    torch.manual_seed(0)
+    _, config_class, values = CASES[case]
     # transformers completes the dict it is given in place, hence the copy.
-    config = getattr(hf, config_class)(
-        **{k: dict(v) if isinstance(v, dict) else v for k, v in (values | changes).items()}
-    )
+    given = {k: dict(v) if isinstance(v, dict) else v for k, v in (values | changes).items()}
+    return getattr(hf, config_class)(**given)
+
+
+def build_hf(case: str, shaken: bool, **changes: object) -> nn.Module:
+    """The transformers model of a case with random weights, its attention computed step by step."""
+    import transformers as hf
+
+    torch.manual_seed(0)
+    config = config_of(case, **changes)
     config._attn_implementation = "eager"
-    model = getattr(hf, model_class)(config).eval()
+    model = getattr(hf, CASES[case][0])(config).eval()
     if shaken:
         shake(model)
     return model

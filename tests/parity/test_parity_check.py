@@ -16,7 +16,7 @@ from model.gpt import layers, passes
 from model.gpt.config import ModelConfig
 from model.gpt.mixers import projection
 from model.loading.families import FAMILIES
-from tests.parity.families import CASES
+from tests.parity.families import CASES, config_of
 from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_config, tiny_model
 
 KEYS = [f"parity_{name}" for name in ("logits", "patterns", "hidden", "random", "tokens")]
@@ -78,9 +78,7 @@ def test_what_has_no_counterpart_says_so(tokenizer, name):
 @pytest.mark.parametrize("case", CASES)
 def test_configs_there_and_back(case):
     """Every config that can be read, written as transformers' and read again, is the same."""
-    _, config_class, values = CASES[case]
-    made = config_class(**{k: dict(v) if isinstance(v, dict) else v for k, v in values.items()})
-    told = json.loads(made.to_json_string(use_diff=True))  # as it is written to a config.json
+    told = json.loads(config_of(case).to_json_string(use_diff=True))  # as it is written to a config.json
     kind = told["model_type"]
     config = FAMILIES[kind].to_config({key: told[key] for key in told if key != "model_type"})
     found, why = family_of(config)  # its own, or one of the same wiring

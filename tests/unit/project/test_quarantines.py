@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import LONG
+
 TESTS = Path(__file__).parents[2]
 LIST = TESTS / "QUARANTINES.md"
 WAYS = {"skip", "skipif", "xfail", "importorskip", "SkipTest", "skipIf", "skipUnless", "skipTest"}
@@ -73,6 +75,8 @@ def test_other_names_are_no_skips():
 FILE = """
 import pytest
 
+from tests.conftest import LONG
+
 @pytest.fixture
 def weights():
     pytest.skip("no weights")
@@ -114,3 +118,7 @@ def test_with_require_all_a_skip_is_a_failure(required: str, status: int, tmp_pa
     if required == "1":
         code, output = pytest_on("test_whole_file.py")
         assert code != 0 and "REQUIRE_ALL=1, but this did not run" in output and "no_such_module" in output
+
+
+def test_every_file_that_the_quick_command_leaves_out_is_there():
+    assert [name for name in sorted(LONG) if not (TESTS / name).is_file()] == []

@@ -100,6 +100,7 @@ def settings_of(view: View, opened) -> Settings:
     return panels.settings_of(view, opened, {})
 
 
+@pytest.mark.long
 def test_results_are_values_and_the_same_in_another_process(playground, tmp_path_factory):
     import torch
 
