@@ -28,8 +28,12 @@ torch.set_num_threads(min(2, torch.get_num_threads()))
 ALL = os.environ.get("REQUIRE_ALL") == "1"  # everything runs, and a skipped test is a failure
 
 
+# Places, as below, that drive a browser for more than a minute; beside them the walks.
+FIRST = ("tiny app", "page/test_lessons.py", "smoke/test_hostile.py", "browser smoke")
+
+
 def _place(nodeid: str) -> str:
-    """What stays in one process: a file's tests, and those that drive a browser in groups that share servers."""
+    """What stays in one process: a file's tests, and those that share what is dear to start."""
     file = nodeid.split("::")[0]
     if file.endswith("/unit/views/test_views.py"):  # every view in every wiring: by far the longest of its kind
         return nodeid.split("[")[0]
@@ -39,19 +43,27 @@ def _place(nodeid: str) -> str:
         return "parity"
     if "/browser/" not in file:
         return file
-    if "/journeys/" not in file:
+    if file.endswith("/smoke/test_walks.py"):  # the longest of all
+        return nodeid if ALL else "walks"
+    if not ALL:  # two processes have an app and a browser
         return "browser smoke"
-    tab = file.split("/journeys/")[1]
-    return "browser late" if tab >= "q" else "browser middle" if tab >= "h" else "browser"
+    return "tiny app" if "/training/" in file or "/assistant/" in file else file
 
 
 def _turn(nodeid: str) -> int:
-    """When it is begun. Tests in browsers wait as often as they work: first all processes have one to drive (one begins
-    with the scripts' modules, which have a browser of their own), then they share what is left, short files last."""
+    """When it is begun: what drives a browser for long first, short files last, so that all processes end together.
+
+    Each process that drives a browser keeps one, and an app. The scripts' modules have a browser of their own.
+    A process that has two tests left is handed its next place already: after the walks a short one.
+    """
     place = _place(nodeid)
-    late = "/unit/views/" in place or "/unit/server/" in place
-    turns = {"js": 0, "browser smoke": 1, "browser": 2, "browser middle": 3, "browser late": 4}
-    return turns.get(place, 6 if late else 5)
+    if place == "js":
+        return 0
+    if "/browser/" in nodeid:
+        return 1 if "walks" in place or place.endswith(FIRST) else 2
+    if "/property/" in nodeid:
+        return 3
+    return 5 if "/unit/views/" in place or "/unit/server/" in place else 4
 
 
 # Files that train, start processes or try everything one by one: two fifths of the time of what has no browser (188 of
