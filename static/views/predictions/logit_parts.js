@@ -8,6 +8,7 @@ import { pageState } from "../../page/state.js";
 import { watchRow } from "../../page/watched.js";
 import { mountPlot } from "../../parts/figure.js";
 
+const partOf = ({ kind, layer, head }) => [kind, layer, head].join(); // whatever its number is now
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 const signed = (value) => {
   const size = Math.abs(value),
@@ -109,6 +110,7 @@ define("wrotemap", (root, props, trigger) => {
       ? el("button", "pg-effect-item pg-wrote-item", "", { type: "button" })
       : el("div", "pg-effect-item pg-wrote-item pg-wrote-still");
     if (opens) {
+      node.dataset.of = partOf(row);
       node.dataset.row = JSON.stringify(row);
       node.onclick = (event) => {
         if (row.kind === "mlp") look(row.layer);
@@ -132,7 +134,7 @@ define("wrotemap", (root, props, trigger) => {
       new Option("", ""),
       ...Array.from({ length: payload.layers }, (_, layer) => new Option(fill(words.inside_mlp, { layer }), layer)),
     );
-    const held = lists.contains(document.activeElement) ? document.activeElement.dataset.row : null; // by the keyboard
+    const held = lists.contains(document.activeElement) ? document.activeElement.dataset.of : null; // by the keyboard
     lists.replaceChildren(
       ...["up", "down"].map((name) => {
         const group = el("div", "pg-effect-list", "", { role: "group", "aria-label": words[name] });
@@ -149,7 +151,7 @@ define("wrotemap", (root, props, trigger) => {
     lists.querySelectorAll("button.pg-wrote-item").forEach((button, index) => {
       button.dataset.index = index;
       button.tabIndex = index ? -1 : 0;
-      if (held && button.dataset.row === held) button.focus({ preventScroll: true });
+      if (held && button.dataset.of === held) button.focus({ preventScroll: true });
     });
     paint();
   };

@@ -65,6 +65,16 @@ def test_the_parts_add_up_and_open(open_page, lm):
     expect(page.locator("#pg-logit_parts_map select")).to_have_value("")
     expect(head).to_be_focused()  # the list was drawn again
 
+    # The list is drawn again with other numbers: the part is still the one that the keys reach.
+    first.focus()
+    number = lists.locator("button:focus .pg-effect-number")
+    before = number.text_content()
+    page.evaluate("playground.select({ edits: [{ kind: 'scale', layer: 0, head: 0, factor: 1.5 }] })")
+    expect(number).not_to_have_text(before, timeout=SOON)
+    expect(lists.locator("button:focus")).to_contain_text(wanted)
+    page.evaluate("playground.select({ edits: [] })")
+    expect(number).to_have_text(before, timeout=SOON)
+
     # An MLP from the map's strip, a head from the map.
     still(page, "#pg-logit_parts_map .pg-chart")
     strip = page.locator("#pg-logit_parts_map .xy2 image, #pg-logit_parts_map .xy2 .heatmaplayer").first
