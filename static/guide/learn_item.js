@@ -11,8 +11,10 @@ const only = JSON.parse(document.getElementById("pg-connection-words").content).
 const asked = query.get("lesson") ?? "";
 const workshop = only || (query.has("workshop") ? asked || "all" : "");
 
-const openLearn = async (key = "", again = false) =>
+export const openLearn = async (key = "", again = false) =>
   (await import("../learn/learn.js")).open({ key, again, workshop, remember });
+// { lessons, words }, for who looks for one by name.
+export const allLessons = async () => (await import("../learn/panel.js")).listing();
 
 // Whether the panel was open when this page of the visitor's was left.
 function stayed() {

@@ -17,7 +17,7 @@ let listed = null,
 export async function open({ key = "", again = false, workshop: only = "", remember: keep }) {
   workshop = only;
   remember = keep;
-  listed ??= await panel.fetched();
+  listed = await panel.listing();
   document.querySelector(".pg-tour .pg-cross")?.click(); // one guide at a time
   panel.open(listed.words, workshop ? null : shut);
   const one = workshop && workshop !== "all" && !workshop.includes(",") ? workshop : "",

@@ -18,6 +18,13 @@ export async function fetched(path = "", sent = null) {
   return found;
 }
 
+// All lessons with the words of the panel, asked for once.
+let listed = null;
+export async function listing() {
+  listed ??= await fetched();
+  return listed;
+}
+
 export function button(text, act, kind = "") {
   const node = el("button", `pg-button ${kind}`.trim(), text, { type: "button" });
   node.onclick = act;

@@ -1,5 +1,6 @@
-// A search over all that the page has: views by question and by the textbook's word, terms, and what can be done.
+// A search over all that the page has: views by question and by the textbook's word, lessons, terms, and what can be done.
 import { named, open as openGlossary } from "../guide/glossary.js";
+import { allLessons, openLearn } from "../guide/learn_item.js";
 import { el } from "./dom.js";
 import { go } from "./places.js";
 
@@ -45,6 +46,18 @@ function actions() {
       about: control.title,
       act: () => control.click(),
     }));
+}
+
+// The lessons by what they are called and what one can do after them; nothing where the server cannot be reached.
+async function lessons() {
+  const listed = await allLessons().catch(() => null);
+  return (listed?.lessons ?? []).map(({ key, title, goals, part }) => ({
+    kind: "lesson",
+    name: title,
+    about: goals.join(" "),
+    where: `${listed.words.title} › ${listed.words[`part_${part}`]}`,
+    act: () => openLearn(key),
+  }));
 }
 
 const collect = (payload) => [
@@ -132,18 +145,26 @@ function build() {
       filter();
       input.focus();
     },
+    more() {
+      if (input.value.trim()) filter();
+    },
   });
 }
 
 let payloadOf = null;
-export function openSearch() {
+export async function openSearch() {
   if (!payloadOf) return;
   entries = collect(payloadOf);
   dialog?.remove();
-  dialog = build();
-  document.querySelector(".gradio-container").append(dialog);
-  dialog.showModal();
-  dialog.start();
+  const box = build();
+  dialog = box;
+  document.querySelector(".gradio-container").append(box);
+  box.showModal();
+  box.start();
+  const found = await lessons(); // asked for when somebody searches, not with the page
+  if (dialog !== box || !found.length) return;
+  entries.push(...found);
+  box.more();
 }
 
 // The button in the page's frame; Ctrl K does the same.

@@ -4,6 +4,7 @@ import pytest
 
 from tests.browser.conftest import FIRST
 from tests.support.visitor import SOON, expect, open_tab
+from viz.lessons.library import library
 from viz.views.tabs import GROUPS, TABS
 from viz.words import words
 
@@ -90,6 +91,20 @@ def test_the_search_knows_terms_actions_and_its_keys(same_page):
     expect(box.get_by_text(WORDS["search.none"])).to_be_visible()
     page.keyboard.press("Escape")
     expect(box).to_be_hidden()
+
+
+def test_a_lesson_is_found_by_its_name_and_by_what_it_teaches_and_opens(open_page):
+    page = open_page("", ready=FIRST)
+    page.keyboard.press("Control+k")
+    box = page.get_by_role("dialog", name=WORDS["search.title"])
+    lesson = library().lesson("sinks", "en")
+    for query in (lesson.title, lesson.goals[0]):
+        box.get_by_role("combobox").fill(query)
+        expect(box.locator("[data-kind=lesson]").first).to_contain_text(lesson.title)
+    expect(box.locator("[data-kind=lesson]").first).to_contain_text(WORDS["learn.part_looking"])
+    box.locator("[data-kind=lesson]").first.click()
+    expect(box).to_be_hidden()
+    expect(page.locator(".pg-learn-title")).to_have_text(lesson.title, timeout=SOON)
 
 
 @pytest.mark.parametrize(("width", "height", "frame"), [(1280, 800, 120), (390, 844, 220), (2560, 1300, 120)])
