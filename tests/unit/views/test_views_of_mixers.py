@@ -24,6 +24,7 @@ LACKING = {  # view: the layers of whose heads it says what is missing
     "formats": LAYER,
     "forget": LAYER,
     "approximations": LAYER,
+    "shuffled": LAYER,
     "cell": ("linear", "state"),
     "distance": ("linear", "state"),
     "attention_ways": ("linear", "state"),

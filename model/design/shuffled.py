@@ -1,0 +1,103 @@
+"""The same tokens in another order: what the last one makes of them, with positions, without, and without the mask.
+
+Attention sums over keys, and a sum has no order: without positions a query reads the same keys with the same weights,
+wherever they stand (Vaswani et al. 2017, section 3.5; Lee et al. 2019, section 3). A causal mask tells more: a token
+sees those before it only, so its own output depends on what stands there. The last token sees all of them, but from
+the second block on it reads what the mask has made different (Haviv et al. 2022).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from model.design.past_length import Placed, Scheme, placed
+from model.errors import InputError
+from model.gpt.config import ModelConfig
+from model.gpt.layers import attention_pattern, attention_scores, fused_attention
+from model.gpt.mixers.needs import need_attention
+from model.gpt.passes import Pass, attend_fused
+from model.gpt.transformer import Transformer
+
+WAYS = ("model", "no_positions", "no_mask")  # as it is; positions off; positions and the causal mask off
+LEAST = 3  # tokens: two to change places, and the last
+
+
+@dataclass(frozen=True, eq=False)
+class Shuffled:
+    """The last token of a prompt and of the same prompt in another order, under one of WAYS.
+
+    The first axis of `weights` and `logits` is the order: 0 as written, 1 shuffled. The keys of both stand as written,
+    so that equal entries mean that a token gets the same weight wherever it stands.
+    """
+
+    way: str
+    weights: np.ndarray  # float32 [2, L, H, T], of the last query
+    distance: np.ndarray  # float64 [L + 1], of the stream entering each block and leaving the last, see `relative`
+    logits: np.ndarray  # float32 [2, V]
+
+    @property
+    def gaps(self) -> np.ndarray:
+        """The largest change of a weight in each layer, over its heads and all tokens. [L]"""
+        return np.abs(self.weights[1] - self.weights[0]).max((1, 2))
+
+
+def ways_of(config: ModelConfig) -> tuple[str, ...]:
+    """Those of WAYS that differ: a model without positions has none to switch off."""
+    return tuple(way for way in WAYS if way != "no_positions" or config.positions != "none")
+
+
+def new_order(T: int, seed: int, first: int = 0) -> np.ndarray:
+    """The token that stands at each place: the last one and the `first` ones stay where they are. int64 [T]
+
+    Never the order as it was: a draw that changes nothing is turned by one place. Raises InputError for fewer tokens
+    than it takes.
+    """
+    moved = np.arange(first, T - 1)
+    if len(moved) < LEAST - 1:
+        hint = "Type a prompt of at least three tokens."
+        raise InputError("There are too few tokens to change their order.", str(T), hint)
+    drawn = np.random.default_rng(seed).permutation(moved)
+    drawn = np.roll(moved, 1) if (drawn == moved).all() else drawn
+    return np.concatenate((np.arange(first), drawn, [T - 1]))
+
+
+@torch.inference_mode()
+def shuffled(model: Transformer, ids: Sequence[int], order: np.ndarray, way: str) -> Shuffled:
+    """Both orders through the model, its weights as they are; raises InputError unless all layers have attention."""
+    need_attention(model.config)
+    both = torch.tensor([list(ids), [ids[at] for at in order]])
+    T, c = both.shape[1], model.config
+    weights: list[Tensor] = []
+    at = placed(model, Scheme("as_is" if way == "model" else "zero"), T)
+
+    def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        weights.append(attention_pattern(attention_scores(q[:, :, -1:], k))[:, :, 0])  # the last query sees all keys
+        if way != "no_mask":
+            return fused_attention(q, k, v)
+        return F.scaled_dot_product_attention(q, k, v, enable_gqa=c.group_size > 1)
+
+    x = model.embed_tokens(both, 0, Pass(None, attend_fused, None, _place(at)))
+    stream, run = [x[:, -1]], Pass(at.rope, attend)
+    for layer, block in enumerate(model.blocks):
+        x = block(x, layer, run)
+        stream.append(x[:, -1])
+    written = torch.stack(weights, 1).float().numpy()  # [2, L, H, T], the second in the new order
+    back = np.argsort(order)
+    by_token = np.stack((written[0], written[1][..., back]))
+    distance = np.array([relative(*(row.double().numpy() for row in each)) for each in stream])
+    return Shuffled(way, by_token, distance, model.logits(x[:, -1:])[:, 0].float().numpy())
+
+
+def _place(at: Placed):
+    """A tap that puts these position vectors in place of the model's."""
+    return lambda site, layer, tensor: at.table if site == "pos_embed" else tensor
+
+
+def relative(before: np.ndarray, after: np.ndarray) -> float:
+    """|after - before| / |before|, 0 for two equal vectors. [D] and [D]"""
+    apart = np.linalg.norm(after - before)
+    return float(apart / np.linalg.norm(before)) if apart else 0.0

@@ -1,0 +1,204 @@
+"""The prompt in another order: what its last token makes of it, with positions, without them, without the mask."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+
+from model.activations.norm_swap import divergence_at
+from model.design.shuffled import LEAST, Shuffled, new_order, shuffled, ways_of
+from viz.api.arguments import Within
+from viz.api.endpoint import Endpoint
+from viz.api.reading import measured, named
+from viz.charts.distribution import likeliest
+from viz.labels import quoted, visible
+from viz.numbers import nats, number, percent
+from viz.seam.python_lines import script
+from viz.seam.scene import Scene
+from viz.seam.settings import Choice, Number, Settings
+from viz.seam.view import Custom, Figure, Measure, Payload, Seen, Table, View
+from viz.views.effects.shuffled.figures import distance_figure, weights_figure
+
+MOST_SEED = 10_000
+SEED = Number("seed", 0, MOST_SEED, 0)
+WAY = Choice("way", lambda scene: ways_of(scene.model.config), default="no_positions")
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """The prompt in two orders, a `Shuffled` for each way in which positions are used; no ways for a short prompt."""
+
+    order: np.ndarray  # the token that stands at each place, int64 [T]
+    first: int  # tokens at the beginning that stay
+    ways: tuple[Shuffled, ...]
+
+
+def measure(scene: Scene, settings: Settings) -> Read:
+    """Both orders through the model without edits. A token that every text begins with stays where it is."""
+    lm, ids = scene.model, scene.tokens.ids.tolist()
+    first = int(lm.tokenizer.add_bos and ids[0] == lm.tokenizer.bos_id)
+    if len(ids) - first < LEAST:
+        return Read(np.arange(len(ids)), first, ())
+    order = new_order(len(ids), settings.seed, first)
+    return Read(order, first, tuple(shuffled(lm.model, ids, order, way) for way in ways_of(lm.config)))
+
+
+def chosen(seen: Seen) -> Shuffled:
+    """The way that the form asks for."""
+    return next(each for each in seen.result.ways if each.way == seen.settings.way)
+
+
+def probabilities(logits: np.ndarray) -> np.ndarray:
+    """The softmax of the last axis, in float64."""
+    e = np.exp(logits.astype(np.float64) - logits.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+# --- what is drawn ---
+
+
+def _python(seen: Seen, last: str) -> str:
+    """Lines that read both orders, then `last`."""
+    lines = [
+        "ids = run.tokens.ids.tolist()",
+        f"order = new_order(len(ids), {seen.settings.seed}, {seen.result.first})",
+        f"ways = [shuffled(lm.model, ids, order, way) for way in {[each.way for each in seen.result.ways]}]",
+        last,
+    ]
+    return script(seen.facts, lines, ["from model.design.shuffled import new_order, shuffled"])
+
+
+def _empty(seen: Seen) -> Payload:
+    return {"empty": {"text": seen.words["short"], "hint": seen.words["short_hint"]}}
+
+
+def orders(seen: Seen) -> Payload:
+    """The prompt as it was written and as it is read."""
+    words, pieces, order = seen.here, seen.facts.pieces, seen.result.order
+    if not seen.result.ways:
+        return _empty(seen)
+    about = words["about_edits" if seen.facts.edits else "about"]
+    return {
+        "title": words["title"],
+        "about": about,
+        "items": [
+            [words["written"], "".join(map(visible, pieces))],
+            [words["shuffled"], "".join(visible(pieces[at]) for at in order)],
+        ],
+    }
+
+
+def table(seen: Seen) -> Payload:
+    """What changed with the order, in a few numbers: a row a way."""
+    words, result = seen.here, seen.result
+    if not result.ways:
+        return _empty(seen)
+    rows = []
+    for each in result.ways:
+        best = [
+            f"{quoted(seen.facts.piece(at))} {percent(p[at])}"
+            for p in probabilities(each.logits)
+            for at in likeliest(p, 1)
+        ]
+        gaps = each.gaps
+        numbers = [number(float(gaps[0]), 2), number(each.distance[1], 2), number(each.distance[-1], 2)]
+        apart = divergence_at(*each.logits)
+        rows.append([{"text": seen.words[f"ways.{each.way}"]}, *best, nats(apart), *numbers])
+    names = ("way", "written", "shuffled", "apart", "weights", "first", "last")
+    return {
+        "title": words["title"],
+        "about": words["about"],
+        "columns": [words[name] for name in names],
+        "rows": rows,
+        "source": seen.facts.source,
+        "python": _python(seen, "[(way.way, way.gaps[0], way.distance[1], way.distance[-1]) for way in ways]"),
+    }
+
+
+def weights(seen: Seen) -> Payload:
+    """The last token's weights of the picked head in both orders, each at the token it is on."""
+    if not seen.result.ways:
+        return _empty(seen)
+    words, (layer, head), each = seen.here, seen.facts.head, chosen(seen)
+    gap = float(np.abs(np.subtract(*each.weights[:, layer, head])).max())
+    at = [way.way for way in seen.result.ways].index(each.way)
+    return {
+        "figure": weights_figure(each.weights[:, layer, head], seen.facts.pieces, words.plain()),
+        "title": words["title"].format(
+            layer=layer, head=head, token=quoted(seen.facts.pieces[-1]), way=seen.words[f"ways.{each.way}"]
+        ),
+        "note": words["note"].format(gap=number(gap, 2)),
+        "columns": [words["order"], words["key"], words["position"], words["weight"]],
+        "source": seen.facts.source,
+        "python": _python(seen, f"ways[{at}].weights[:, {layer}, {head}]  # as written, shuffled: [2, T]"),
+    }
+
+
+def distance(seen: Seen) -> Payload:
+    """How far the hidden state of the last token moves, block after block."""
+    if not seen.result.ways:
+        return _empty(seen)
+    words, note = seen.here, "note" if seen.facts.config.n_layer > 1 else "note_one"
+    far = {each.way: each.distance[1:] for each in seen.result.ways}
+    mask = far.get("no_positions", far["model"])
+    return {
+        "figure": distance_figure(far, words.plain() | {way: seen.words[f"ways.{way}"] for way in far}),
+        "title": words["title"].format(token=quoted(seen.facts.pieces[-1])),
+        "note": words[note].format(
+            first=number(mask[0], 2), last=number(mask[-1], 2), free=number(float(far["no_mask"].max()), 2)
+        ),
+        "columns": [words["way"], words["block"], words["distance"]],
+        "source": seen.facts.source,
+        "python": _python(seen, "[way.distance[1:] for way in ways]  # after each block"),
+    }
+
+
+# --- for programs ---
+
+
+def shuffled_prompt(scene: Scene, seed: Annotated[int, Within(0, MOST_SEED)] = 0) -> dict:
+    """What the last token makes of the same tokens in another order: with positions, without, and without the mask.
+
+    Args:
+        seed: Of the order; the last token stays where it is.
+
+    Returns:
+        order: the token that stands at each place; ways: way (model, no_positions, no_mask), first_written and
+        first_shuffled (the likeliest next token with its id, text and probability), kl (as written to shuffled, nats),
+        gaps (the largest change of a weight of the last query, a layer) and distance (of its hidden state, relative to
+        its length, after each block). No ways for a prompt that is too short.
+    """
+    result: Read = measured(VIEW, "main", scene, seed=seed)
+    return {"order": result.order, "ways": [_said(scene, each) for each in result.ways]}
+
+
+def _said(scene: Scene, each: Shuffled) -> dict:
+    firsts = [
+        named(scene.model, at) | {"probability": float(p[at])}
+        for p in probabilities(each.logits)
+        for at in likeliest(p, 1)
+    ]
+    found = dict(zip(("first_written", "first_shuffled"), firsts, strict=True))
+    return {
+        "way": each.way,
+        **found,
+        "kl": divergence_at(*each.logits),
+        "gaps": each.gaps,
+        "distance": each.distance[1:],
+    }
+
+
+VIEW = View(
+    "shuffled",
+    settings=(SEED, WAY),
+    form_depends=("model",),
+    measures=(Measure("main", measure, depends=("run",), settings=("seed",)),),
+    layout=("form", "orders", "table", ("weights", "distance")),
+    parts={
+        "orders": Custom("normfacts", orders, depends=("edits",), settings=()),
+        "table": Table(table, settings=()),
+        "weights": Figure(weights, depends=("head",), settings=("way",)),
+        "distance": Figure(distance, settings=()),
+    },
+    api=(Endpoint(shuffled_prompt),),
+)
