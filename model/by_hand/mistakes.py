@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any
 
+from model.by_hand.exercises import EXERCISE_SHEETS
 from model.by_hand.numbers import Value, decimal_of
 from model.by_hand.sheets import SHEETS, example, rows_of, worked
 from model.by_hand.steps import Step
@@ -28,8 +29,8 @@ class Mistake:
     changes: Mapping[str, str] = field(default_factory=dict)  # tables that differ from the example's
 
 
-def _row(step: str, *texts: str) -> dict[tuple[str, int, int], str]:
-    return {(step, 0, column): text for column, text in enumerate(texts)}
+def _row(step: str, *texts: str, row: int = 0) -> dict[tuple[str, int, int], str]:
+    return {(step, row, column): text for column, text in enumerate(texts)}
 
 
 MISTAKES: dict[str, Mistake] = {
@@ -55,6 +56,27 @@ MISTAKES: dict[str, Mistake] = {
     "cold": Mistake("logits", "two_one_zero", ("z", "S", "P"), {("P", 0, 2): "0.04"}),
     "thousand": Mistake("logits", "thousand", ("z", "P"), _row("P", "0.090", "0.245", "0.665"), 3),
     "four_scores": Mistake("logits", "four_scores", ("z", "P"), {("P", 0, 0): "0.42"}),
+    "mask": Mistake(
+        "attention",
+        "cat_sat_on",
+        ("S", "A"),
+        _row("A", "0.50", "0.25", "0.25") | _row("A", "0.40", "0.39", "0.21", row=1),
+    ),
+    "mlp_width": Mistake(
+        "mlp_sizes", "qwen3_8b", ("d_model", "ratio", "d_mlp", "matrix", "parameters"), {("d_mlp", 0, 0): "14336"}, 0
+    ),
+    "rejected": Mistake(
+        "speculative",
+        "four_tokens",
+        ("large", "draft", "kept_share", "again", "out"),
+        _row("again", "0.50", "0.30", "0.15", "0.05"),
+    ),
+    "law": Mistake(
+        "law",
+        "kaplan",
+        ("n", "n_c", "d_tokens", "d_c", "alpha_n", "alpha_d", "by_size", "by_data", "loss_law"),
+        {("loss_law", 0, 0): "4.40"},
+    ),
 }
 
 
@@ -93,7 +115,7 @@ def exercise(name: str) -> Exercise:
     if name not in MISTAKES:
         raise InputError("There is no such exercise.", name, say("Choose one of: {}.", ", ".join(MISTAKES)))
     mistake = MISTAKES[name]
-    sheet = SHEETS[mistake.sheet]
+    sheet = (SHEETS | EXERCISE_SHEETS)[mistake.sheet]
     usual = example(sheet, mistake.example)
     tables = tuple(
         (key, rows_of(mistake.changes[key]) if key in mistake.changes else rows) for key, rows in usual.tables

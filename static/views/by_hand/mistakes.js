@@ -5,10 +5,11 @@
 // value: { exercise, cell: [line, column] or none }
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
+import { foundSoFar, nowFound } from "./found.js";
 import { symbol } from "./symbols.js";
 
 define("handmistake", (root, props, trigger) => {
-  const found = new Set();
+  let found = foundSoFar();
   let payload = null;
   const head = el("div", "pg-hand-head"),
     task = el("p", "pg-about"),
@@ -68,7 +69,7 @@ define("handmistake", (root, props, trigger) => {
       first = !payload;
     payload = next;
     const { words: w, answer, exercises, exercise } = payload;
-    if (answer?.found) found.add(exercise);
+    if (answer?.found && !found.has(exercise)) found = nowFound(exercise, found);
     const field = el("label", "pg-control"),
       list = el("select", "", "", { "data-name": "exercise" });
     exercises.forEach(([key, text], n) => {
@@ -82,7 +83,11 @@ define("handmistake", (root, props, trigger) => {
     head.replaceChildren(
       field,
       button,
-      el("span", "pg-muted", fill(w.found, { n: found.size, all: exercises.length })),
+      el(
+        "span",
+        "pg-muted",
+        fill(w.found, { n: exercises.filter(([key]) => found.has(key)).length, all: exercises.length }),
+      ),
     );
     task.textContent = payload.task;
     const held = root.contains(document.activeElement);
