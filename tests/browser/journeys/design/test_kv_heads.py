@@ -9,7 +9,7 @@ import pytest
 from model.design.kernels import online_steps
 from model.design.kv_sharing import survey
 from model.design.score_scaling import products, summary
-from tests.support.visitor import SOON, expect, open_tab
+from tests.support.visitor import SOON, expect, open_tab, still
 
 pytestmark = pytest.mark.browser
 
@@ -63,3 +63,32 @@ def test_a_row_is_walked_through_and_scaled(open_page, lm):
     for _ in range(3):
         slider.press("ArrowRight")
     expect(table).to_contain_text("q·k / d^0.15", timeout=SOON)
+
+
+def test_the_look_up_is_the_model_s_row_at_t_1_and_one_key_towards_0(open_page, lm):
+    page = open_page()
+    open_tab(page, "Design")
+    page.get_by_role("tab", name="Scaling by √d").click()
+    page.evaluate("playground.select({heads: [[5, 1]], tokens: [7]})")
+    figure = page.locator("#pg-score_scaling_lookup")
+    expect(figure.locator("h2")).to_contain_text("Head 5.1", timeout=SOON)
+    expect(figure.locator("h2")).to_contain_text("position 7")
+    still(page, "#pg-score_scaling_lookup .js-plotly-plot")
+    chart = page.locator("#pg-score_scaling_lookup .js-plotly-plot")
+    drawn = chart.evaluate("(chart) => chart.data.map(({x, y}) => [[...x], [...y]])")
+    trace = lm.trace(PROMPT)
+    row, values = trace.pattern(5, 1)[7, :8], trace.qkv(5, 1).v[:8].astype(float)
+    *weights, apart = [dict(zip(x, y, strict=True)) for x, y in drawn]
+    one = min(apart, key=lambda T: abs(np.log(T)))
+    assert one == pytest.approx(1, abs=1e-6)
+    # The keys in the figure, and how far the output is from the best one's value, as the model has them.
+    assert [each[one] for each in weights] == pytest.approx(sorted(row, reverse=True)[: len(weights)], abs=1e-4)
+    best = values[row.argmax()]
+    assert apart[one] == pytest.approx(np.linalg.norm(row @ values - best) / np.linalg.norm(best), rel=1e-3)
+    # Towards 0 a look-up: all weight on one key, and the output is its value.
+    coldest = min(apart)
+    scores = trace.scores(5, 1)[7, :8].astype(float) / coldest
+    powers = np.exp(scores - scores.max())
+    assert weights[0][coldest] == pytest.approx(powers.max() / powers.sum(), abs=1e-4) and weights[0][coldest] > 0.99
+    assert apart[coldest] < 0.02 < apart[one]
+    expect(figure).to_contain_text(f"({row.argmax()})")

@@ -7,9 +7,12 @@ import torch
 from model.sampling.pipeline import Context, Step
 from model.sampling.warps import shape
 from tests.support.visitor import SOON, expect, exported_rows, open_tab
+from viz.views.sampling.pipelines import USES, value_of
+from viz.words import words
 
 pytestmark = pytest.mark.browser
 
+WORDS = words("en")
 COREFERENCE = "The cat sat on the mat because it was tired"
 DRAWN = "p => Math.abs(document.querySelector('#pg-distribution_bars .pg-chart').data[2].x[0] - p) < 1e-4"
 HOSTILE = "<img src=x onerror=alert(1)> <b>bold</b> \u202e {value} <script>alert(3)</script> &lt;"
@@ -143,3 +146,23 @@ def test_hostile_tokens_stay_text_and_a_phone_has_room_for_every_step(open_page)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     boxes = page.locator(".pg-pipe-step").evaluate_all("(all) => all.map((each) => each.getBoundingClientRect().right)")
     assert len(boxes) == 7 and max(boxes) <= 390
+
+
+def test_settings_by_use_are_tried_at_a_click(open_page, lm):
+    page = open_view(open_page)
+    box = page.locator(".pg-pipe-uses")
+    box.locator("summary").click()
+    expect(box.locator("tbody tr")).to_have_count(len(USES))
+    run = lm.trace(COREFERENCE)
+    last = len(run.tokens) - 1
+    before = part(page, "distribution_bars").get_attribute("data-run")
+    for name in ("story", "summary", "answer"):
+        row = box.locator("tbody tr", has_text=WORDS[f"pipeline.use_{name}"])
+        row.get_by_role("button").click()
+        before = changed(page, "distribution_bars", before)
+        # The steps of the form are those of the row, and the bars are their probabilities.
+        assert page.evaluate("playground.state().values.pipeline.steps") == value_of(USES[name])
+        expect(page.locator(".pg-pipe-step")).to_have_count(len(USES[name]))
+        expected = np.sort(shaped_at(lm, last, USES[name]).probabilities())[::-1]
+        assert bars(page) == pytest.approx(expected[: len(bars(page))], abs=1e-4), name
+        assert box.get_attribute("open") is not None  # the next one is a click away
