@@ -47,7 +47,7 @@ export function ending(lesson, words, { back, again, next, startLesson }) {
   const written = sheet(lesson, words),
     acts = el("div", "pg-learn-row");
   const keep = async () => {
-    const css = `table { width: 100%; } td, th { border: 1px solid var(--pg-line); padding: 4px 8px; text-align: left; } ul { list-style: none; padding: 0; } .pg-tour-live { display: none; }`;
+    const css = `table { width: 100%; } td, th { border: 1px solid var(--pg-line); padding: 4px 8px; text-align: left; } tr { break-inside: avoid; } ul { list-style: none; padding: 0; } .pg-tour-live { display: none; }`;
     save(`lesson-${lesson.key}.html`, await page({ title: lesson.title, body: [written.outerHTML], figures: [], css }));
   };
   acts.append(

@@ -131,3 +131,24 @@ def test_a_link_opens_a_lesson_alone_on_a_narrow_chinese_page(open_page):
     expect(page.locator(FORM)).to_be_hidden()
     fold.click()
     expect(page.locator(FORM)).to_be_visible()
+
+
+def test_a_finished_lesson_is_printed_black_on_white_and_alone(open_page, ours):
+    lesson = PATH[0]
+    page = open_page(f"?lesson={lesson.key}", ready=".pg-learn-title", color_scheme="dark")
+    expect(page.locator(".pg-learn-title")).to_have_text(lesson.title, timeout=SOON)
+    for step in lesson.steps:
+        step_through(page, ours, lesson, step, by_hints(page), answer_wrong=False)
+    sheet = page.locator(".pg-learn-sheet")
+    expect(sheet).to_be_visible()
+    look = "(node) => { const { color, backgroundColor } = getComputedStyle(node); return [color, backgroundColor]; }"
+    assert sheet.evaluate(look)[0] == "rgb(230, 233, 240)"  # on the screen light on dark
+    page.set_viewport_size({"width": 794, "height": 1123})  # A4 at 96 dots an inch
+    page.emulate_media(media="print")
+    black_on_white = ["rgb(0, 0, 0)", "rgb(255, 255, 255)"]
+    for selector in ("body", ".pg-learn-sheet h3", ".pg-learn-results td >> nth=0"):
+        assert page.locator(selector).evaluate(look) == black_on_white, selector
+    for selector in ("#prompt", ".pg-learn-head", ".pg-learn-save"):
+        expect(page.locator(selector).first).to_be_hidden()
+    assert page.locator(".pg-learn-results").bounding_box()["width"] > 700
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
