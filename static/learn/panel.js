@@ -74,9 +74,14 @@ export function close() {
   back?.focus({ preventScroll: true });
 }
 
+// Who uses the keyboard stays in the panel: on the button that came in place of the focused one, else on the panel.
 export function show(name, ...nodes) {
   if (!panel) return;
+  const held = panel.contains(document.activeElement) ? document.activeElement : null;
   title.textContent = name;
   body.replaceChildren(...nodes);
   body.scrollTop = 0;
+  if (!held || held.isConnected) return;
+  const same = held.matches("button") && body.getElementsByClassName(held.className)[0];
+  (same || panel).focus({ preventScroll: true });
 }

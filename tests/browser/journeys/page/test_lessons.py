@@ -113,6 +113,44 @@ def test_every_lesson_can_be_taken_and_its_answers_are_the_model_s(open_page, ou
     expect(page.locator(".pg-learn-open")).to_be_focused()  # the start page, where it was opened, is not open any more
 
 
+def tab_to(page, selector: str) -> None:
+    """Press Tab until what is focused fits; it must come soon."""
+    for _ in range(8):
+        if page.evaluate("selector => document.activeElement.matches(selector)", selector):
+            return
+        page.keyboard.press("Tab")
+    raise AssertionError(f"{selector} is not reached, but {page.evaluate('document.activeElement.outerHTML')[:99]}")
+
+
+def test_the_first_lesson_is_taken_with_the_keyboard_alone(open_page, ours):
+    page = open_page(ready="#pg-start_next [data-run]")
+    lesson = PATH[0]
+    page.locator(".pg-learn-open").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".pg-learn")).to_be_focused()
+    tab_to(page, ".pg-learn-start")
+    page.keyboard.press("Enter")
+    for step in lesson.steps:
+        expect(page.locator(FORM)).to_be_visible(timeout=SOON)
+        tab_to(page, f"{FORM} input")
+        page.keyboard.type("7")
+        page.keyboard.press("Enter")
+        expect(page.locator(".pg-learn-do")).to_be_focused()
+        tab_to(page, ".pg-learn-hint-open")
+        for n in range(3):
+            page.keyboard.press("Enter")
+            expect(page.locator(".pg-learn-hint")).to_have_count(n + 1, timeout=SOON)
+            expect(page.locator(".pg-learn-hint-open")).to_be_focused()
+        expect(page.locator(".pg-learn-check input")).to_be_visible(timeout=SOON)
+        page.locator(".pg-learn-check input").focus()
+        page.keyboard.type(right(ours, lesson, step.check))
+        page.keyboard.press("Enter")
+        expect(page.locator(".pg-learn-next")).to_be_focused(timeout=SOON)
+        page.keyboard.press("Enter")
+    expect(page.locator(".pg-learn-sheet")).to_be_visible(timeout=SOON)
+    tab_to(page, ".pg-learn-next")  # to the next lesson
+
+
 def test_a_link_opens_a_lesson_alone_on_a_narrow_chinese_page(open_page):
     page = open_page("?lesson=dice&workshop&lang=zh", ready=FORM, viewport={"width": 390, "height": 844})
     lesson = library().lesson("dice", "zh")
