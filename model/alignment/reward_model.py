@@ -22,7 +22,7 @@ from model.gpt.trace import check_length
 from model.gpt.transformer import Transformer
 from model.loading.checkpoint import build
 from model.progress import Progress, silent
-from model.training.loop import attend_rows
+from model.training.forward import attend_rows
 
 MOST_BATCH_TOKENS = 4096  # of one forward, padding included
 BINS = 5  # of a calibration, from a probability of 1/2 to 1

@@ -245,7 +245,7 @@ LLAMA_STYLE = {
 }
 
 PRESETS: dict[str, ModelConfig] = {
-    # The classic teaching block: x = LN(x + f(x)), twice.
+    # The classic teaching block: x = LN(x + f(x)), twice; embeddings times sqrt(d).
     "minigpt": ModelConfig(
         vocab_size=8192,
         n_ctx=256,
@@ -254,6 +254,7 @@ PRESETS: dict[str, ModelConfig] = {
         n_head=4,
         norm_placement="post",
         mlp="relu",
+        embed_scale=True,
         tie_embeddings=False,
     ),
     # Decoder half of Vaswani et al. 2017 without cross-attention: post-norm, sines, ReLU, embedding x sqrt(d).

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from model.errors import InputError, say
+from model.text.bpe_ranks import ALPHABET
 from model.text.tokenizer import Tokenizer, from_tokenizer_json
-from model.training.tasks import IGNORE, Task, symbol_vocabulary
+from model.training.tasks import IGNORE, ONE_CHARACTER, Task, bpe_file, symbol_vocabulary
 
 END_OF_TEXT = "<|endoftext|>"
 BYTES = 257  # the smallest vocabulary: 256 bytes and the end of text
@@ -105,6 +106,24 @@ def train_vocabulary(texts: Iterator[str] | Sequence[str], vocab_size: int) -> s
     )
     maker.add_special_tokens([END_OF_TEXT])
     return maker.to_str()
+
+
+def character_vocabulary(texts: Sequence[str]) -> str:
+    """A tokenizer.json whose tokens are the characters of the texts in the order of Unicode, the end of text last.
+
+    Like `symbol_vocabulary`, byte-level BPE in form, which all loaders read: a character of several bytes is put
+    together by merges, whose parts stand after the characters.
+    """
+    letter = {byte: char for char, byte in ALPHABET.items()}
+    characters = sorted({character for text in texts for character in text})
+    spelled = ["".join(letter[byte] for byte in character.encode()) for character in characters]
+    vocab = {each: number for number, each in enumerate(spelled)}
+    merges = list(dict.fromkeys((each[:end], each[end]) for each in spelled for end in range(1, len(each))))
+    for part in (part for pair in merges for part in pair):
+        vocab.setdefault(part, len(vocab))
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    end = {"id": len(vocab), "content": END_OF_TEXT, "special": True, **flags}
+    return bpe_file(vocab, [list(pair) for pair in merges], ONE_CHARACTER, [end])
 
 
 def read_vocabulary(tokenizer_json: str) -> Tokenizer:
@@ -215,10 +234,14 @@ def mixture(parts: Sequence[Part], final_from: float = 1.0) -> Source:
 # --- datasets --------------------------------------------------------------------------------------
 
 
-def text_dataset(text: str, vocab_size: int, *, held_out: float = 0.1, seed: int = 0) -> Dataset:
-    """A single text: its vocabulary, its training tokens, and its held-out part."""
+def text_dataset(text: str, vocab_size: int | None, *, held_out: float = 0.1, seed: int = 0) -> Dataset:
+    """A single text: its vocabulary, its training tokens, and its held-out part. None: the text's characters.
+
+    Those of the held-out part are among them: no held-out character is one that the model cannot say.
+    """
     train, held_out_part = split_documents(documents(text), held_out, seed)
-    tokenizer_json = train_vocabulary(train, vocab_size)
+    every = [*train, *held_out_part]
+    tokenizer_json = character_vocabulary(every) if vocab_size is None else train_vocabulary(train, vocab_size)
     tokenizer = read_vocabulary(tokenizer_json)
     end = end_of_text(tokenizer)
     return Dataset(

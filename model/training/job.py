@@ -1,9 +1,11 @@
 """A small training run for the page: its settings, their limits, and the snapshots taken on the way."""
 
+import functools
 import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -25,6 +27,8 @@ from model.training.loop import Recipe, Report, Run
 from model.training.tasks import TASKS, task
 
 TEXT = "text"  # the task of learning the visitor's own text
+BUNDLED = {"shakespeare": "shakespeare.txt"}  # tasks of learning a text that the project has, in model/texts_data
+TEXTS = (*BUNDLED, TEXT)
 PROBE_TOKENS = 32  # longest probe sequence
 SNAPSHOTS = 60  # approximate number of snapshots of a run
 HYBRID = "hybrid"  # Mamba and softmax attention in turns, as in Jamba (Lieber et al. 2024), there one in eight
@@ -42,7 +46,7 @@ class Limits:
     """Upper limits of a job on this machine."""
 
     layers: int = 6
-    width: int = 256
+    width: int = 384
     heads: int = 8
     length: int = 256  # tokens per row
     batch: int = 64  # rows
@@ -60,9 +64,10 @@ class Limits:
 class Job:
     """Settings of a run. `config` has fields of ModelConfig; the vocabulary comes from the task or text."""
 
-    task: str = "induction"  # a key of TASKS, or "text"
+    task: str = "induction"  # a key of TASKS, or one of TEXTS
     text: str = ""
     vocab_size: int = 512  # of a text's own vocabulary
+    characters: bool = False  # whether a text's tokens are its characters, however many it has
     probe: str = ""  # text of the probe; "" for an example of the task or the beginning of the held-out text
     config: dict[str, object] = field(default_factory=dict)
     recipe: Recipe = field(default_factory=lambda: Recipe(steps=600, batch=32, length=64, warmup=50))
@@ -82,98 +87,7 @@ class Started:
     seconds: float  # to prepare the data
 
 
-# --- settings --------------------------------------------------------------------------------------
-
-
-def job_of(value: object, limits: Limits) -> Job:
-    """The job described by plain values, as a page sends them; `check` tests the limits.
-
-    Raises InputError for an invalid setting.
-    """
-    if not isinstance(value, dict):
-        raise InputError("These settings do not describe a model.", "", "Change the settings.")
-    default = Job().recipe
-
-    def whole(name: str, otherwise: int) -> int:
-        number = value.get(name, otherwise)
-        if not _is_number(number) or number % 1:
-            raise InputError("A setting is not a whole number.", f"{name}: {_brief(number)}", "Change the settings.")
-        return int(number)
-
-    def text(name: str, otherwise: str) -> str:
-        string = value.get(name, otherwise)
-        if not isinstance(string, str):
-            raise InputError("These settings do not describe a model.", name, "Change the settings.")
-        return string
-
-    rate = value.get("rate", default.learning_rate)
-    if not _is_number(rate):
-        raise InputError("The learning rate is not a number.", _brief(rate), "Change the settings.")
-    layers, mixer = whole("layers", 2), text("mixer", "softmax")
-    config = {
-        "n_layer": layers,
-        "n_head": whole("heads", 4),
-        "d_model": whole("width", 128),
-        "norm": text("norm", "layernorm"),
-        "norm_placement": text("placement", "pre"),
-        "positions": text("positions", "learned"),
-        "mlp": text("mlp", "gelu_tanh"),
-        "mixer": _mixer(mixer, layers, limits),
-        "window": whole("window", WINDOW) if mixer == "sliding_window" else None,
-    }
-    steps, seed = whole("steps", default.steps), whole("seed", 0)
-    warmup = min(whole("warmup", default.warmup), steps)
-    # What no recipe can hold is told like the other bounds.
-    for what, number, low, high in (
-        ("warm-up steps", warmup, 0, limits.steps),
-        ("seed", seed, 0, MOST_SEED),
-        ("learning rate", rate, *RATES),
-    ):
-        if number < 0:
-            check_bounds(what, number, low, high)
-    try:
-        recipe = Recipe(
-            steps=steps,
-            batch=whole("batch", default.batch),
-            length=whole("length", default.length),
-            learning_rate=float(rate),
-            schedule=text("schedule", default.schedule),
-            warmup=warmup,
-            seed=seed,
-        )
-    except ValueError as error:
-        raise InputError("These settings do not describe a model.", str(error)[:80], "Change the settings.") from error
-    name = text("task", "induction")
-    return Job(
-        task=name,
-        text=text("text", "") if name == TEXT else "",
-        vocab_size=whole("vocabulary", 512),
-        probe=text("probe", ""),
-        config=config,
-        recipe=recipe,
-        minutes=limits.minutes,
-    )
-
-
-def _mixer(name: str, layers: int, limits: Limits) -> str | tuple[str, ...]:
-    """The `mixer` of a config with so many layers; raises InputError for a name that is none of RUN_MIXERS."""
-    if name not in RUN_MIXERS:
-        known = say("Choose one of: {}.", ", ".join(RUN_MIXERS))
-        raise InputError("There is no mixer of that name.", name[:40], known)
-    if name != HYBRID:
-        return name
-    check_bounds("layers", layers, 1, limits.layers)  # before a name is written down for each
-    return tuple(("mamba", "softmax")[layer % 2] for layer in range(layers))
-
-
-def _is_number(value: object) -> bool:
-    """Whether a value is a number of a usable size: whole numbers of 400 digits overflow."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15
-
-
-def _brief(value: object) -> str:
-    """A value for an error message: its beginning, or its type where formatting it could fail."""
-    return repr(value)[:40] if isinstance(value, str | float) else type(value).__name__
+# --- bounds --------------------------------------------------------------------------------------
 
 
 def check(job: Job, limits: Limits) -> ModelConfig:
@@ -203,7 +117,7 @@ def check(job: Job, limits: Limits) -> ModelConfig:
         ("seed", recipe.seed, 0, MOST_SEED),
     ):
         check_bounds(what, value, low, high)
-    if job.task == TEXT:
+    if job.task in TEXTS:
         _check_text(job, limits)
     else:
         chosen = task(job.task)
@@ -225,7 +139,7 @@ def check_bounds(what: str, value: float, low: float, high: float) -> None:
 
 def _check_text(job: Job, limits: Limits) -> None:
     try:
-        size = len(job.text.encode())
+        size = len(text_of(job).encode())
     except UnicodeEncodeError:
         raise InputError(
             "The text holds half of a surrogate pair, which is no character.",
@@ -240,7 +154,9 @@ def _check_text(job: Job, limits: Limits) -> None:
         )
     if size < 2000:
         raise InputError("There is too little text to train on.", f"{size} bytes", "Give a few pages of it.")
-    if not data.BYTES <= job.vocab_size <= limits.vocabulary:
+    if job.characters:
+        check_bounds("characters", len(set(text_of(job))), 1, limits.vocabulary)
+    elif not data.BYTES <= job.vocab_size <= limits.vocabulary:
         raise InputError(
             "A setting is out of bounds on this server.",
             f"vocabulary: {job.vocab_size}",
@@ -251,10 +167,21 @@ def _check_text(job: Job, limits: Limits) -> None:
 # --- the run ---------------------------------------------------------------------------------------
 
 
+@functools.cache
+def _bundled(name: str) -> str:
+    return (Path(__file__).parents[1] / "texts_data" / BUNDLED[name]).read_text(encoding="utf-8")
+
+
+def text_of(job: Job) -> str:
+    """The text that is learned, "" for a task that is none."""
+    return _bundled(job.task) if job.task in BUNDLED else job.text
+
+
 def open_dataset(job: Job) -> Dataset:
     """The training data of the job."""
-    if job.task == TEXT:
-        return data.text_dataset(job.text, job.vocab_size, seed=job.recipe.seed)
+    if job.task in TEXTS:
+        size = None if job.characters else job.vocab_size
+        return data.text_dataset(text_of(job), size, seed=job.recipe.seed)
     return data.task_dataset(job.task, TASKS[job.task], seed=job.recipe.seed)
 
 
@@ -304,7 +231,7 @@ def probe_ids(job: Job, dataset: Dataset) -> Tensor:
         if len(ids) < 2:
             raise InputError("The text to replay is too short.", job.probe[:40], "Give at least two tokens.")
         return torch.tensor(ids)
-    if job.task == TEXT:
+    if job.task in TEXTS:
         return torch.from_numpy(next(dataset.held_out["text"](1, longest)).ids[0])
     rng = np.random.default_rng([job.recipe.seed, 2])
     ids, _ = task(job.task).make(rng, 1, max(longest - 1, 1), True)
@@ -339,13 +266,13 @@ def snapshot(run: Run, dataset: Dataset, job: Job, probe: Tensor) -> Snapshot:
     patterns, logits = patterns_and_logits(model, probe)
     share = logits.softmax(-1)
     top = logits.topk(min(_TOP, logits.shape[-1]))
-    pool = c.vocab_size - 1 if job.task == TEXT else len(TASKS[job.task].symbols)
+    pool = c.vocab_size - 1 if job.task in TEXTS else len(TASKS[job.task].symbols)
     heads = probe_heads(model, pool=pool, length=min(c.n_ctx, 64), sequences=4)
     square = {
         name: heads[name].to_numpy().reshape(c.n_layer, c.n_head)
         for name in ("previous_token", "induction", "induction_baseline")
     }
-    bits = scores.bits_per_byte if job.task == TEXT else math.nan  # a symbol of a task has no bytes of text
+    bits = scores.bits_per_byte if job.task in TEXTS else math.nan  # a symbol of a task has no bytes of text
     prompt, written = sample(model, job, dataset, probe, run.step)
     return Snapshot(
         run.step,
@@ -368,7 +295,7 @@ def sample(model: Transformer, job: Job, dataset: Dataset, probe: Tensor, step: 
 
     A text is continued by sampling at temperature 0.8; a task is answered greedily.
     """
-    free = job.task == TEXT
+    free = job.task in TEXTS
     prompt = probe[: max(2, len(probe) // 3)].tolist() if free else _question(job.task, dataset, probe.tolist())
     tokenizer = dataset.tokenizer
     count = _SAMPLE_TOKENS if free else max(1, len(probe) - len(prompt))

@@ -22,11 +22,11 @@ from model.arguments import is_number, is_whole
 from model.errors import CheckpointError, InputError
 from model.gpt.config import ModelConfig, from_dict, to_dict
 from model.gpt.experts import balance_loss
-from model.gpt.layers import attention_pattern, fused_attention
-from model.gpt.tap import record
+from model.gpt.tap import compose, identity, record
 from model.gpt.transformer import Transformer
 from model.loading.convert import skeleton
 from model.training.data import Batch, HeldOut, Source
+from model.training.forward import PLAIN, Reading, with_dropout
 from model.training.optimizers import OPTIMIZERS, optimizer_for
 from model.training.tasks import IGNORE
 
@@ -53,6 +53,7 @@ class Recipe:
     beta2: float = 0.95
     weight_decay: float = 0.1
     clip: float = 1.0
+    dropout: float = 0.0  # share of the numbers that a step leaves out, see model.training.forward; 0 for none
     balance: float = 0.0  # weight of the load-balancing loss of a mixture of experts; 0 leaves the router alone
     seed: int = 0
     optimizer: Literal["adamw", "muon"] = "adamw"  # muon: for the matrices inside the blocks
@@ -74,7 +75,7 @@ class Recipe:
             value = getattr(self, name)
             if not is_number(value) or not 0 <= value <= most:
                 raise ValueError(f"{name} must be a number from 0 to {most}, got {value!r}")
-        for name in ("beta1", "beta2"):
+        for name in ("beta1", "beta2", "dropout"):
             if not is_number(getattr(self, name)) or not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be a number from 0 up to below 1, got {getattr(self, name)!r}")
         if self.clip != math.inf and (not is_number(self.clip) or self.clip <= 0):
@@ -187,11 +188,13 @@ def steps(run: Run, recipe: Recipe, source: Source) -> Iterator[Report]:
         for group in run.optimizer.param_groups:
             group["lr"] = rate
         model.train()
+        how = with_dropout(recipe.dropout, recipe.seed, run.step, device)
         total = imbalance = 0.0
         for batch in batches:
             ids, targets = to_tensors(batch, device)
             with cast():
-                loss, balance = summed(model, ids, targets) if balanced else (summed(model, ids, targets), None)
+                found = summed(model, ids, targets, how)
+                loss, balance = found if balanced else (found, None)
                 loss = loss / max(scored, 1)
             total += loss.item()
             if balance is not None:
@@ -212,48 +215,25 @@ def to_tensors(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(batch.ids).to(device), torch.from_numpy(batch.targets).to(device)
 
 
-def summed_loss(model: Transformer, ids: Tensor, targets: Tensor) -> Tensor:
+def summed_loss(model: Transformer, ids: Tensor, targets: Tensor, how: Reading = PLAIN) -> Tensor:
     """Cross-entropy of the next token in nats, summed over the scored positions. ids and targets [B, T]"""
-    return _summed(model.logits(model.trunk(ids, attend=attend_rows)), targets)
+    return _summed(model.logits(model.trunk(ids, attend=how.attend, tap=how.tap)), targets)
 
 
-def balanced_loss(model: Transformer, ids: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+def balanced_loss(model: Transformer, ids: Tensor, targets: Tensor, how: Reading = PLAIN) -> tuple[Tensor, Tensor]:
     """The same of a mixture of experts, and the load-balancing losses of all its layers added up.
 
     Fedus et al. 2021, 2.2: "for each Switch layer, this auxiliary loss is added to the total model loss".
     """
     routers: dict[tuple[str, int], Tensor] = {}
-    logits = model.logits(model.trunk(ids, attend=attend_rows, tap=record(("router",), routers)))
+    tap = compose(how.tap or identity, record(("router",), routers))
+    logits = model.logits(model.trunk(ids, attend=how.attend, tap=tap))
     each = [balance_loss(router.flatten(0, 1), model.config.experts_per_token) for router in routers.values()]
     return _summed(logits, targets), torch.stack(each).sum()
 
 
 def _summed(logits: Tensor, targets: Tensor) -> Tensor:
     return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=IGNORE, reduction="sum")
-
-
-def attend_rows(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Causal attention, 128 queries at a time over their visible keys. q [B, H, T, E], k and v [B, G, T, E].
-
-    On a CPU its backward takes half the time of the fused kernel's, which is used everywhere else.
-    """
-    if q.device.type != "cpu":
-        return fused_attention(q, k, v)
-    B, H, T, E = q.shape
-    k, v = (x.repeat_interleave(H // x.shape[1], 1) if x.shape[1] < H else x for x in (k, v))
-    q, k, v = (q / math.sqrt(E)).reshape(B * H, T, E), k.reshape(B * H, T, E), v.reshape(B * H, T, E)
-    out = []
-    for start in range(0, T, 128):
-        end = min(start + 128, T)
-        future = torch.zeros(end - start, end, dtype=q.dtype).masked_fill_(_future(start, end), -math.inf)  # [t, S]
-        scores = torch.baddbmm(future.expand(B * H, -1, -1), q[:, start:end], k[:, :end].transpose(1, 2))
-        out.append(attention_pattern(scores).to(v.dtype) @ v[:, :end])
-    return torch.cat(out, 1).view(B, H, T, E)
-
-
-def _future(start: int, end: int) -> Tensor:
-    """Mask of the keys 0 .. end - 1 that lie after each of the queries start .. end - 1. [t, S] bool"""
-    return torch.arange(end) > torch.arange(start, end)[:, None]
 
 
 def uses_bfloat16(recipe: Recipe, device: torch.device) -> bool:

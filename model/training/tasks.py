@@ -4,7 +4,8 @@ Each row of a batch is one example. Only the tokens that the rule determines are
 """
 
 import json
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from string import ascii_letters, ascii_lowercase, digits
 
@@ -43,6 +44,7 @@ class Task:
     example: str
     make: Callable[[np.random.Generator, int, int, bool], Rows]
     sizes: Sizes | None = None  # of a task whose examples can be made harder
+    floor: float | None = None  # nats a scored token that no model gets below on fresh examples, where it is not 0
 
 
 _LETTERS = tuple(ascii_letters + digits)  # 62
@@ -103,6 +105,27 @@ def _sums(rng: np.random.Generator, rows: int, length: int, held_out: bool) -> R
     plus, equals = 100, 101
     ids = np.stack([a, np.full(rows, plus), b, np.full(rows, equals), (a + b) % MODULUS], axis=1)
     return ids, np.array([[False, False, False, True]]).repeat(rows, axis=0)
+
+
+NOISE = tuple(ascii_lowercase)
+KNOWN_ROWS = 32  # of the noise that comes again and again
+
+
+def _noise(rng: np.random.Generator, rows: int, length: int, held_out: bool) -> Rows:
+    """Letters drawn uniformly and independently, each of them scored: the best guess is 1/V for every letter.
+
+    By Gibbs' inequality the expected loss of any model on fresh rows is at least ln V: -sum (1/V) ln q_i >= ln V.
+    """
+    return rng.integers(0, len(NOISE), size=(rows, length + 1)), np.ones((rows, length), dtype=bool)
+
+
+def _known_noise(rng: np.random.Generator, rows: int, length: int, held_out: bool) -> Rows:
+    """The same few rows of noise in every batch, and fresh ones for the evaluation."""
+    if held_out:
+        return _noise(rng, rows, length, held_out)
+    known, scored = _noise(np.random.default_rng(KNOWN_ROWS), KNOWN_ROWS, length, held_out)
+    chosen = rng.integers(0, KNOWN_ROWS, size=rows)
+    return known[chosen], scored[chosen]
 
 
 TASKS: dict[str, Task] = {
@@ -195,6 +218,28 @@ TASKS: dict[str, Task] = {
         "17+95=15",
         _sums,
     ),
+    "noise": Task(
+        "Uniform noise",
+        "Letters drawn at random, each as likely as the others. There is nothing to learn.",
+        NOISE,
+        32,
+        4,
+        256,
+        "qkzvbdmwth",
+        _noise,
+        floor=math.log(len(NOISE)),
+    ),
+    "known_noise": Task(
+        "Noise, learned by heart",
+        f"The same {KNOWN_ROWS} rows of random letters in every step, fresh ones for the test.",
+        NOISE,
+        32,
+        4,
+        256,
+        "qkzvbdmwth",
+        _known_noise,
+        floor=math.log(len(NOISE)),
+    ),
 }
 
 
@@ -211,13 +256,20 @@ def symbol_vocabulary(symbols: tuple[str, ...]) -> str:
     merges = [list(symbol) for symbol in symbols if len(symbol) == 2]
     for part in (part for pair in merges for part in pair):
         vocab.setdefault(part, len(vocab))
-    pattern = r"\d\d|[\s\S]" if merges else r"[\s\S]"  # means the same to every regex engine
+    return bpe_file(vocab, merges, r"\d\d|[\s\S]" if merges else ONE_CHARACTER)
+
+
+ONE_CHARACTER = r"[\s\S]"  # means the same to every regex engine
+
+
+def bpe_file(vocab: dict[str, int], merges: list[list[str]], pattern: str, added: Sequence[dict] = ()) -> str:
+    """A tokenizer.json of byte-level BPE within the parts that the pattern matches; `added` are its added tokens."""
     split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
     return json.dumps(
         {
             "version": "1.0",
-            "added_tokens": [],
+            "added_tokens": list(added),
             "normalizer": None,
             "post_processor": None,
             "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, level]},

@@ -2,7 +2,8 @@
 //
 // done has one of: typed: true or a text; picks: "heads", "tokens" or "edits", with
 //   count: at least so many; event: "click" or "input", with on:
-//   selector; appears: selector; view: "tab.view"; changes: part, with to: { field: value }; finished: part of a job.
+//   selector; appears: selector; view: "tab.view"; changes: part, with to: { field: value }; finished: part of a job;
+//   trained: the form of a run.
 // What the server sends is no deed: when the strip of what is picked or of the tokens has been drawn, it is only noted.
 import { mounted, onDrawn } from "../page/mount.js";
 import { currentTab } from "../page/places.js";
@@ -25,6 +26,11 @@ function find(selector) {
   }
 }
 
+const runs = ({ trained }) =>
+  pageState.runs
+    .filter(({ part, ended }) => part === trained && ended)
+    .map(({ id }) => id)
+    .join();
 function viewOpen(name) {
   const [tab, view] = name.split(".");
   if (currentTab() !== tab) return false;
@@ -44,6 +50,7 @@ function note(watcher) {
     prompt: prompt(),
     there: there(done),
     values: values(done),
+    runs: runs(done),
   };
 }
 
@@ -72,6 +79,7 @@ function look() {
     else if (done.appears && !before.there && there(done)) told();
     else if (done.view && viewOpen(done.view)) told();
     else if (done.finished && ended(done)) told();
+    else if (done.trained && runs(done) !== before.runs) told();
     else if (done.changes) {
       const value = mounted.get(done.changes)?.props.value;
       if (done.to ? fits(done.to, value) : values(done) !== before.values) told();
@@ -98,9 +106,9 @@ onDrawn((root) => {
   if (part !== "selection" && part !== "tokens") return;
   scheduled = false;
   for (const watcher of watchers) {
-    const { prompt, there, values } = watcher.before;
+    const { prompt, there, values, runs } = watcher.before;
     note(watcher);
-    Object.assign(watcher.before, { prompt, there, values });
+    Object.assign(watcher.before, { prompt, there, values, runs });
   }
 });
 for (const kind of ["click", "input"]) {

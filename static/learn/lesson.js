@@ -8,6 +8,7 @@ import { watchFor } from "../guide/deeds.js";
 import { first } from "../guide/tour_places.js";
 import { enter } from "../page/address.js";
 import { el, fill } from "../page/dom.js";
+import { mounted } from "../page/mount.js";
 import { selection } from "../page/selection.js";
 import { pageState } from "../page/state.js";
 import { ending } from "./ending.js";
@@ -32,7 +33,12 @@ let at = 0,
 
 const step = () => lesson.steps[at];
 const kept = () => progress.of(lesson.key).steps[step().id] ?? {};
-const page = () => ({ ...pageState.shown, heads: selection.heads, tokens: selection.tokens });
+const page = () => ({
+  ...pageState.shown,
+  heads: selection.heads,
+  tokens: selection.tokens,
+  runs: pageState.runs.map(({ id }) => id),
+});
 const ask = (want, more = {}) =>
   fetched(`/${encodeURIComponent(lesson.key)}`, { step: step().id, want, page: page(), ...more });
 
@@ -151,7 +157,13 @@ async function fillIn(now) {
 async function act() {
   const now = turn;
   if (step().state) await put(lesson.state, step().state);
+  if (step().run) await fillForm(step().run);
   if (now === turn && stage === "do") watch();
+}
+// A form that holds its own fields is filled in once it is there.
+async function fillForm({ part, values }) {
+  const entry = await until(() => mounted.get(part));
+  if (entry && !entry.stateOf) entry.take?.(values);
 }
 async function restart() {
   progress.keep(lesson.key, { at: 0 });
@@ -240,7 +252,7 @@ async function doIt(now) {
     { press = [], ...rest } = shows;
   if (Object.keys(rest).length) await put(lesson.state, state, rest);
   for (const selector of press) (await until(() => now === turn && pick([selector])))?.click();
-  if (now === turn && stage === "do" && !done.finished && !done.appears) ticked();
+  if (now === turn && stage === "do" && !done.finished && !done.appears && !done.trained) ticked();
 }
 
 // --- drawing ---

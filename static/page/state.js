@@ -11,6 +11,14 @@ export const pageState = {
   words: null, // those that several parts use; written by header.js
   written: null, // { prompt, from }: a text that was written here, and its byte where that begins
   leaving: false, // whether the page loads itself again; written by connection.js
+  runs: [], // what was trained here: { id, part, ended }, the newest last; ended: with a result
   slow: false, // whether runs take long; written by header.js
   restoring: false, // whether a state from a link or a file is on its way; written by address.js
 };
+
+// A run of the form `part` as it is now.
+export function noteRun(part, { id, state }) {
+  const known = pageState.runs.find((run) => run.id === id);
+  if (known) known.ended = state === "done";
+  else pageState.runs.push({ id, part, ended: state === "done" });
+}

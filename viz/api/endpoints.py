@@ -33,9 +33,7 @@ ENDPOINTS = unique(
 # What has none, and why.
 WITHOUT = {
     "start": "Its numbers are those of distribution, pattern, lens_at and logit_parts.",
-    "training.training": "A run takes minutes and belongs to the visitor who started it: only its page watches it.",
     "assistant.reward_model": "A reward model belongs to the visitor who trained it: only its page reads it.",
-    "assistant.reinforcement": "A run takes minutes and belongs to its visitor: `python -m model.alignment reinforce`.",
 }
 
 

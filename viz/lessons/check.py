@@ -1,9 +1,11 @@
 """Whether lessons can be used: their files, and with a model the answers that they ask for."""
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 
 from model.errors import PlaygroundError
+from viz.lessons import runs
 from viz.lessons.answers import read, same
 from viz.lessons.faults import Fault
 from viz.lessons.lesson import Lesson, Question
@@ -24,16 +26,23 @@ def faults_of(folder: Path) -> tuple[Lessons, list[Fault]]:
 
 def computed(lessons: Lessons, playground: Playground | None = None) -> list[Fault]:
     """What is wrong once the model has computed every answer: each lesson once, languages have the same numbers."""
-    playground = playground or Playground(Options(offline=True))
-    return [
-        fault for by_language in lessons.values() for fault in _computed(playground, next(iter(by_language.values())))
-    ]
+    ours = playground or Playground(Options(offline=True))
+    try:
+        return [
+            fault for by_language in lessons.values() for fault in _computed(ours, next(iter(by_language.values())))
+        ]
+    finally:
+        if playground is None:
+            ours.workshop.close()
 
 
 def _computed(playground: Playground, lesson: Lesson) -> list[Fault]:
     file = f"{lesson.key}.{lesson.language}.toml"
-    page = start(lesson)
     found, faults = {}, []
+    try:
+        page = dataclasses.replace(start(lesson), runs=runs.made(playground, lesson))
+    except PlaygroundError as error:
+        return [Fault(file, "run", str(error))]
     for name, value in lesson.values.items():
         try:
             found[name] = value_of(playground, lesson, name, page)

@@ -19,6 +19,7 @@ DONE: Mapping[str, tuple[type, ...]] = {
     "view": (str,),  # "tab.view" is open
     "changes": (str,),  # the settings of a part are others; with `to`, these
     "finished": (str,),  # a part's job has ended well
+    "trained": (str,),  # a run that this form starts has ended well
 }
 _MORE: Mapping[str, tuple[str, type]] = {"event": ("on", str), "changes": ("to", dict), "picks": ("count", int)}
 _STATE: Mapping[str, type] = {
@@ -91,7 +92,7 @@ def _check_done(table: Table, kind: str, value: Any) -> None:
         table.fault(kind, "Choose one of: click, input.")
     if kind == "appears":
         _check_selector(table, kind, value)
-    if kind in ("changes", "finished"):
+    if kind in ("changes", "finished", "trained"):
         _known_part(table, kind, value)
     if kind == "view":
         tab = value.partition(".")[0]

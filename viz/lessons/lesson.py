@@ -28,6 +28,15 @@ class Value:
 
 
 @dataclass(frozen=True)
+class Run:
+    """Something that the visitor trains: the form of the page that starts it, and what is filled in."""
+
+    name: str
+    part: str  # a key of viz.lessons.runs.FORMS
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class Question:
     """What is asked, and the value that is its answer."""
 
@@ -54,6 +63,7 @@ class Step:
     at: tuple[str, ...] = ()  # selectors of what it speaks of, the first that is on the page
     state: Mapping[str, Any] | None = None  # where the step begins; None: where the one before ended
     show: Mapping[str, Any] = field(default_factory=dict)  # what the last hint changes, and what it presses
+    run: str = ""  # the run whose form is filled in where the step begins
 
 
 @dataclass(frozen=True)
@@ -82,6 +92,7 @@ class Lesson:
     values: Mapping[str, Value]
     steps: tuple[Step, ...]
     band: Band
+    runs: Mapping[str, Run] = field(default_factory=dict)
 
     def step(self, key: str) -> Step | None:
         """The step of that id."""

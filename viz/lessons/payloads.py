@@ -49,13 +49,23 @@ def _step(lesson: Lesson, step: Step) -> dict:
         "at": list(step.at),
         "do": _blank(step.do),
         "done": dict(step.done),
-        "state": None if step.state is None else dict(step.state),
+        **_begun(lesson, step),
         "show": dict(step.show),
         "hints": len(step.hints),
         "live": any(names_in(text) for text in _asked(step)),
         "ask": _question(lesson, step.ask),
         "check": _question(lesson, step.check),
     }
+
+
+def _begun(lesson: Lesson, step: Step) -> dict:
+    """Where a step begins: its state, and the form of its run filled in; one that is no part of a state by itself."""
+    if not step.run:
+        return {"state": None if step.state is None else dict(step.state), "run": None}
+    run = lesson.runs[step.run]
+    state = dict(step.state or {})
+    state["values"] = {**state.get("values", {}), run.part: dict(run.values)}
+    return {"state": state, "run": {"part": run.part, "values": dict(run.values)}}
 
 
 def _asked(step: Step) -> list[str]:

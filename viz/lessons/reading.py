@@ -12,8 +12,9 @@ from typing import Any
 from viz.api.registry import arguments
 from viz.lessons.deeds import read_done, read_selectors, read_state
 from viz.lessons.faults import Fault, Table
-from viz.lessons.lesson import KINDS, PARTS, SHOWN, Band, Lesson, Question, Step, Value
+from viz.lessons.lesson import KINDS, PARTS, SHOWN, Band, Lesson, Question, Run, Step, Value
 from viz.lessons.operations import OF_NAMES, OF_TAKEN, OF_TWO, OF_VALUES
+from viz.lessons.runs import FORMS
 from viz.lessons.text import names_in
 from viz.lessons.values import ENDPOINT, PAGE
 from viz.words import LANGUAGES
@@ -127,9 +128,10 @@ def _filled(raw: Any, words: Mapping[tuple[str, ...], Any], above: tuple[str, ..
 def read_lesson(key: str, language: str, raw: Mapping[str, Any], faults: list[Fault]) -> Lesson:
     """A whole lesson."""
     top = Table(f"{key}.{language}.toml", "", raw, faults)
-    values = _values(top)
+    runs = _runs(top)
+    values = _values(top, runs)
     steps = top.table("step")
-    found = [_step(steps, name, values) for name in steps.raw] if steps else []
+    found = [_step(steps, name, values, runs) for name in steps.raw] if steps else []
     if steps is not None and not found:
         top.fault("step", "A lesson has at least one step: [step.NAME].")
     minutes = top.take("minutes", int)
@@ -153,6 +155,7 @@ def read_lesson(key: str, language: str, raw: Mapping[str, Any], faults: list[Fa
         values,
         tuple(found),
         _band(top, values),
+        runs,
     )
     top.end()
     return lesson
@@ -177,7 +180,21 @@ def _value(table: Table, name: str, values: Mapping[str, Value]) -> str:
     return found
 
 
-def _values(top: Table) -> dict[str, Value]:
+def _runs(top: Table) -> dict[str, Run]:
+    """What the visitor trains, by its name."""
+    table = top.table("run", optional=True)
+    found = {}
+    for name in table.raw if table else ():
+        each = table.table(name)
+        if not _NAME.fullmatch(name):
+            table.fault(name, "Names are small letters, digits and _.")
+        elif each is not None:
+            found[name] = Run(name, each.one_of("form", tuple(FORMS)), each.take("values", dict, {}))
+            each.end()
+    return found
+
+
+def _values(top: Table, runs: Mapping[str, Run]) -> dict[str, Value]:
     table = top.table("value")
     found: dict[str, Value] = {}
     for name in table.raw if table else ():
@@ -185,12 +202,12 @@ def _values(top: Table) -> dict[str, Value]:
         if not _NAME.fullmatch(name):
             table.fault(name, "Names are small letters, digits and _.")
         if each is not None:
-            found[name] = _one_value(each, name, found)
+            found[name] = _one_value(each, name, found, runs)
             each.end()
     return found
 
 
-def _one_value(table: Table, name: str, before: Mapping[str, Value]) -> Value:
+def _one_value(table: Table, name: str, before: Mapping[str, Value], runs: Mapping[str, Run]) -> Value:
     show = table.one_of("show", SHOWN, "number")
     if "of" in table.raw:
         of = table.texts("of")
@@ -210,11 +227,13 @@ def _one_value(table: Table, name: str, before: Mapping[str, Value]) -> Value:
                 table.fault(f"with.{each}", f"The endpoint {call} has no such argument. It has: {', '.join(known)}.")
             if isinstance(sent, Mapping) and "page" in sent and (len(sent) > 1 or sent["page"] not in PAGE):
                 table.fault(f"with.{each}", f"Of the page can be read: {', '.join(PAGE)}.")
+            if isinstance(sent, Mapping) and "run" in sent and (len(sent) > 1 or sent["run"] not in runs):
+                table.fault(f"with.{each}", f"There is no run “{sent['run']}”: declare it as [run.{sent['run']}].")
     path = tuple(table.take("take", list))
     return Value(name, call, given, path, table.one_of("make", tuple(OF_TAKEN), ""), show=show)
 
 
-def _step(steps: Table, name: str, values: Mapping[str, Value]) -> Step:
+def _step(steps: Table, name: str, values: Mapping[str, Value], runs: Mapping[str, Run]) -> Step:
     table = steps.table(name)
     if table is None or not table.raw:
         return Step(name, "", {}, "", "", ())
@@ -231,6 +250,7 @@ def _step(steps: Table, name: str, values: Mapping[str, Value]) -> Step:
         read_selectors(table, "at"),
         None if state is None else read_state(state),
         {} if show is None else read_state(show, presses=True),
+        table.one_of("run", tuple(runs), "") if "run" in table.raw else "",
     )
     if do:
         do.end()

@@ -12,6 +12,7 @@ from viz.api.registry import arguments, call
 from viz.labels import quoted
 from viz.lessons.lesson import Lesson, Value
 from viz.lessons.operations import derived, made, taken
+from viz.lessons.runs import found
 from viz.seam.playground import Playground
 
 ENDPOINT = {each.name: each for each in ENDPOINTS}
@@ -26,6 +27,7 @@ class Page:
     prompt: str = ""
     heads: tuple[tuple[int, int], ...] = ()
     tokens: tuple[int, ...] = ()
+    runs: tuple[str, ...] = ()  # the numbers of what was trained on it, the newest last
 
     def read(self, name: str) -> Any:
         """The prompt, the main head's layer or head, or the picked position; raises InputError where none is picked."""
@@ -54,7 +56,7 @@ def value_of(playground: Playground, lesson: Lesson, name: str, page: Page, owne
     value = lesson.values[name]
     if value.of:
         return derived(value.make, {each: value_of(playground, lesson, each, page, owner) for each in value.of})
-    sent = _sent(lesson, value, page)
+    sent = _sent(playground, lesson, value, page)
     key = ("lesson", value.call, json.dumps([sent, list(value.take), value.make], sort_keys=True))
 
     def compute() -> _Kept:
@@ -64,10 +66,15 @@ def value_of(playground: Playground, lesson: Lesson, name: str, page: Page, owne
     return playground.results.get(key, compute).value
 
 
-def _sent(lesson: Lesson, value: Value, page: Page) -> dict[str, Any]:
+def _sent(playground: Playground, lesson: Lesson, value: Value, page: Page) -> dict[str, Any]:
     """The arguments of its call: the lesson's, its prompt, and the model that the page shows."""
     names = {each.name for each in arguments(ENDPOINT[value.call])}
-    sent = {name: page.read(each["page"]) if _reads(each) else each for name, each in value.arguments.items()}
+    sent = dict(value.arguments)
+    for name, each in value.arguments.items():
+        if _reads(each, "page"):
+            sent[name] = page.read(each["page"])
+        elif _reads(each, "run"):
+            sent[name] = found(playground, lesson, each["run"], page.runs).id
     if "prompt" in names:
         sent.setdefault("prompt", lesson.state.get("prompt", page.prompt))
     if "model" in names:
@@ -75,8 +82,8 @@ def _sent(lesson: Lesson, value: Value, page: Page) -> dict[str, Any]:
     return sent
 
 
-def _reads(argument: Any) -> bool:
-    return isinstance(argument, Mapping) and set(argument) == {"page"}
+def _reads(argument: Any, what: str) -> bool:
+    return isinstance(argument, Mapping) and set(argument) == {what}
 
 
 def written(value: Any, show: str) -> str:

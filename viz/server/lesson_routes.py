@@ -69,6 +69,7 @@ def page_of(playground: Playground, sent: Any) -> Page:
         prompt if isinstance(prompt, str) and len(prompt) <= MAX_CHARACTERS else "",
         tuple((pair[0], pair[1]) for pair in _list(sent.get("heads")) if _is_pair(pair)),
         tuple(at for at in _list(sent.get("tokens")) if _is_place(at)),
+        tuple(run for run in _list(sent.get("runs")) if isinstance(run, str) and len(run) <= MOST_NAME),
     )
 
 

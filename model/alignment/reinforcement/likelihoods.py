@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from model.alignment.reinforcement.rollouts import Rollouts
 from model.gpt.transformer import Transformer
 from model.sampling.pipeline import usable
-from model.training.loop import attend_rows
+from model.training.forward import attend_rows
 
 CHUNK = 16  # texts whose distributions are held at once where there are no gradients
 

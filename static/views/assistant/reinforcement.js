@@ -6,6 +6,7 @@
 //   it is now; without parts where none changed. Where one was missed, the whole is requested.
 import { el, fill } from "../../page/dom.js";
 import { define, mountPart } from "../../page/mount.js";
+import { noteRun } from "../../page/state.js";
 import { offers, problemLine, runButtons } from "../../parts/run.js";
 import { listed } from "./pairs.js";
 import { joined } from "./pieces.js";
@@ -26,6 +27,7 @@ define("practice", (root, props, trigger) => {
       return;
     }
     lab.run = run;
+    if (run) noteRun("reinforcement_form", run);
     lab.told();
   };
 });

@@ -1,6 +1,6 @@
 // The training runs of this page: what came of them so far, and which are looked at.
 import { define } from "../../page/mount.js";
-import { pageState } from "../../page/state.js";
+import { noteRun, pageState } from "../../page/state.js";
 
 export const runs = new Map(); // id -> run; a page keeps what it was sent
 const listeners = new Set();
@@ -52,6 +52,7 @@ export function take(piece) {
     const fresh = !runs.has(run.id);
     Object.assign(run, rest);
     runs.set(run.id, run);
+    noteRun("training_lab", run);
     if (fresh) lab.current = run.id;
   }
   tell("data");

@@ -10,7 +10,7 @@ import { trainingReplay } from "./training_replay.js";
 // --- settings --------------------------------------------------------------------------------------
 
 function field(words, name, control) {
-  const label = el("label", "pg-field");
+  const label = el("label", control.type === "checkbox" ? "pg-field pg-field-check" : "pg-field");
   label.append(el("span", "", words[`field_${name}`]), control);
   control.name = name;
   return label;
@@ -33,6 +33,12 @@ function select(options, value) {
   node.value = value;
   return node;
 }
+function optional([min, max], placeholder) {
+  const node = el("input", "", "", { type: "number", min, max, step: 1, placeholder });
+  node.dataset.optional = "yes";
+  return node;
+}
+const check = (value) => Object.assign(el("input", "", "", { type: "checkbox" }), { checked: value });
 const number = (value, [min, max], step = 1) => {
   const node = el("input", "", "", { type: "number", min, max, step });
   node.value = value;
@@ -52,7 +58,12 @@ function form(payload) {
   });
   const status = el("p", "pg-muted");
   area.name = "text";
-  box.append(area, file, status, field(words, "vocabulary", number(defaults.vocabulary, limits.vocabulary)));
+  box.append(area, file, status);
+  const cut = check(defaults.characters),
+    vocabulary = field(words, "vocabulary", number(defaults.vocabulary, limits.vocabulary)),
+    tokens = el("div", "pg-fields");
+  tokens.append(field(words, "characters", cut), vocabulary);
+  const preset = select([["", words.own_settings], ...payload.presets.map(({ key, label }) => [key, label])], "");
   const task = select(
     payload.tasks.map((t) => [t.key, t.label]),
     defaults.task,
@@ -76,6 +87,11 @@ function form(payload) {
     field(words, "width", number(defaults.width, limits.width, 8)),
     field(words, "norm", pick("norm")),
     field(words, "mlp", pick("mlp")),
+    field(words, "mlp_width", optional(limits.mlp_width, words.mlp_width_placeholder)),
+    field(words, "untied", check(defaults.untied)),
+    field(words, "scaled", check(defaults.scaled)),
+    field(words, "biases", check(defaults.biases)),
+    field(words, "dropout", number(defaults.dropout, limits.dropout, "any")),
     field(words, "length", number(defaults.length, limits.length)),
     field(words, "batch", number(defaults.batch, limits.batch)),
     field(words, "rate", number(defaults.rate, [0.00001, 0.1], "any")),
@@ -89,20 +105,38 @@ function form(payload) {
     ),
   );
   more.append(el("summary", "", words.more), rest);
-  node.append(field(words, "task", task), about, box, main, more);
+  const chosenPreset = field(words, "preset", preset),
+    aboutPreset = el("p", "pg-muted");
+  preset.removeAttribute("name"); // it only fills the fields in
+  node.append(chosenPreset, aboutPreset, field(words, "task", task), about, box, tokens, main, more);
   const describe = () => {
     const chosen = payload.tasks.find((t) => t.key === task.value);
     about.textContent = chosen.about + (chosen.example ? ` ${fill(words.example, chosen)}` : "");
     box.hidden = chosen.key !== "text";
+    tokens.hidden = !chosen.text;
+    vocabulary.hidden = cut.checked;
+    vocabulary.lastChild.disabled = tokens.hidden || cut.checked;
+    aboutPreset.textContent = payload.presets.find(({ key }) => key === preset.value)?.about ?? "";
+    aboutPreset.hidden = !aboutPreset.textContent;
     width.hidden = mixer.value !== "sliding_window";
     width.lastChild.disabled = width.hidden; // then nothing in it holds the start up
   };
-  mixer.onchange = describe;
+  mixer.onchange = cut.onchange = describe;
   task.onchange = () => {
+    put(node, payload.tasks.find((t) => t.key === task.value).settings);
     describe();
-    const chosen = payload.tasks.find((t) => t.key === task.value);
-    for (const [name, value] of Object.entries(chosen.settings)) node.querySelector(`[name="${name}"]`).value = value;
   };
+  preset.onchange = () => {
+    const chosen = payload.presets.find(({ key }) => key === preset.value);
+    put(node, chosen ? chosen.settings : defaults);
+    describe();
+  };
+  // What is changed by hand is no preset any more.
+  node.addEventListener("input", ({ target }) => {
+    if (target === preset || !preset.value) return;
+    preset.value = "";
+    describe();
+  });
   file.onchange = async () => {
     const [picked] = file.files;
     if (!picked) return;
@@ -119,13 +153,22 @@ function form(payload) {
   return node;
 }
 
+const held = (control) => ({ number: control.valueAsNumber, checkbox: control.checked })[control.type] ?? control.value;
 const values = (node) =>
   Object.fromEntries(
-    [...node.querySelectorAll("[name]:not(:disabled)")].map((control) => [
-      control.name,
-      control.type === "number" ? control.valueAsNumber : control.value,
-    ]),
+    [...node.querySelectorAll("[name]:not(:disabled)")]
+      .filter((control) => control.value !== "" || !control.dataset.optional)
+      .map((control) => [control.name, held(control)]),
   );
+// Fill fields in; what is not named stays as it is, but for what may stay empty.
+function put(node, filled) {
+  for (const control of node.querySelectorAll("[name]")) {
+    const value = filled[control.name] ?? (control.dataset.optional && filled.task ? "" : null);
+    if (value === null) continue;
+    if (control.type === "checkbox") control.checked = value;
+    else control.value = value;
+  }
+}
 
 // --- the run -----------------------------------------------------------------------------------------
 
@@ -229,13 +272,12 @@ define("training", (root) => {
         }); // Plotly draws before this
       }, rest);
   });
-  return (next) => {
+  const show = (next) => {
     payload = next;
     lab.words = next.words;
     const previous = settings && values(settings);
     settings = form(next);
-    if (previous)
-      for (const [name, value] of Object.entries(previous)) settings.querySelector(`[name="${name}"]`).value = value;
+    if (previous) put(settings, previous);
     settings.dispatchEvent(new Event("restored"));
     settings.onsubmit = (event) => event.preventDefault();
     side.replaceChildren(settings, buttons);
@@ -243,4 +285,10 @@ define("training", (root) => {
     draw = (what) => parts.forEach((part) => part(what));
     paint("choice");
   };
+  // A lesson's settings, the others as they are at first.
+  show.take = (filled) => {
+    put(settings, { ...payload.defaults, ...filled });
+    settings.dispatchEvent(new Event("restored"));
+  };
+  return show;
 });

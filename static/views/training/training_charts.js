@@ -163,6 +163,23 @@ export function trainingCharts(root, { words }) {
       ),
     ];
   }
+  // What no model gets below on fresh examples: a line as long as the run.
+  const floorTraces = (shown) =>
+    [
+      ...new Map(
+        shown.filter(({ floor }) => floor).map(({ floor, steps }) => [floor.text, { ...floor, steps }]),
+      ).values(),
+    ].map(({ loss, text, steps }) => ({
+      ...line(
+        [
+          [0, loss],
+          [steps, loss],
+        ],
+        text,
+        "#888888",
+        { line: { dash: "dash", width: 1.2 } },
+      ),
+    }));
   function headTraces(run, at, named) {
     const name = metric.value,
       out = [];
@@ -213,10 +230,11 @@ export function trainingCharts(root, { words }) {
       of = shown.map((run) => run.label).join(" · ");
     root.hidden = !shown.some((run) => run.snapshots.length);
     if (root.hidden) return;
-    loss.draw(
-      shown.flatMap((run, at) => lossTraces(run, at, named)),
-      { of, y: words.axis_loss, range: { rangemode: "tozero" } },
-    );
+    loss.draw([...shown.flatMap((run, at) => lossTraces(run, at, named)), ...floorTraces(shown)], {
+      of,
+      y: words.axis_loss,
+      range: { rangemode: "tozero" },
+    });
     const few = shown
       .find((run) => run.snapshots.length)
       .snapshots[0].induction.flat()

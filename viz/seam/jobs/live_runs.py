@@ -4,8 +4,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from model.errors import PlaygroundError
+from model.errors import InputError, PlaygroundError
 from viz.seam.notices import notice
+from viz.seam.playground import Playground
 from viz.seam.view import Event, Models, Payload, Visit
 from viz.server.processes.training_process import Failed, LiveRun
 from viz.words import words
@@ -40,6 +41,14 @@ def own_run(visit: Visit, sent: object, kind: type) -> LiveRun | None:
     number = sent.get("run") if isinstance(sent, Mapping) else None
     mine = visit.playground.workshop.of(visit.session)
     return next((run for run in mine if run.id == number and isinstance(run.job, kind)), None)
+
+
+def live_run(playground: Playground, number: str, kind: type) -> LiveRun:
+    """A run by its number, which only the page that started it knows. Raises InputError where there is none."""
+    run = playground.workshop.run(number)
+    if run is None or not isinstance(run.job, kind):
+        raise InputError("There is no such run.", "", "It is kept while the page that started it is open.")
+    return run
 
 
 def wish(name: str, kind: type) -> Event:

@@ -334,9 +334,13 @@ class Workshop:
         with self._lock:
             return [run for run in self._runs.values() if run.owner == owner]
 
+    def run(self, number: str) -> LiveRun | None:
+        """A run by its number, which nobody can guess."""
+        return self._runs.get(number)
+
     def finished(self, number: str) -> LiveRun | None:
-        """A run that left a model, by its number, which nobody can guess."""
-        run = self._runs.get(number)
+        """A run that left a model, by its number."""
+        run = self.run(number)
         return run if run is not None and run.left_a_model else None
 
     def find(self, model_id: str) -> Resolved | None:

@@ -1,8 +1,9 @@
-"""The training tab: how does a head form, which mixer can learn a task, and do experts share the work?"""
+"""The training tab: how a head forms, which mixer learns a task, whether experts share the work, what depth does."""
 
 from viz.seam.tab import Tab
+from viz.views.training.depth_gradients import view as depth_gradients
 from viz.views.training.experts import view as experts
 from viz.views.training.training import view as training
 from viz.views.training.which_mixer import view as which_mixer
 
-TAB = Tab("training", (training.VIEW, which_mixer.VIEW, experts.VIEW))
+TAB = Tab("training", (training.VIEW, which_mixer.VIEW, experts.VIEW, depth_gradients.VIEW))

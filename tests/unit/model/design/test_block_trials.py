@@ -31,7 +31,8 @@ from model.design.block_trials import (
 from model.gpt.layers import attention_pattern, attention_scores, merge_heads, mix
 from model.gpt.transformer import Transformer
 from model.training.data import Batch
-from model.training.loop import attend_rows, learning_rate
+from model.training.forward import attend_rows
+from model.training.loop import learning_rate
 from model.training.tasks import IGNORE
 from tests.support.helpers import VARIANTS as CONFIGS
 from tests.support.helpers import V, assert_close, tiny_model

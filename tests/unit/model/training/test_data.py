@@ -329,6 +329,22 @@ def test_the_final_phase_has_shares_of_its_own():
 # --- a text as a dataset ---
 
 
+@pytest.mark.parametrize("text", ["To be, or not to be\n", "机器学习很有趣，é 🐈 naïve\n\tx"])
+def test_a_vocabulary_of_characters_has_one_token_for_each(text):
+    """Against the tokenizers library, which reads the same file."""
+    file = data.character_vocabulary([text])
+    tokenizer, theirs = data.read_vocabulary(file), Tokenizer.from_str(file)
+    characters = sorted(set(text))
+    assert [tokenizer.encode_ids(each) for each in characters] == [[n] for n in range(len(characters))]
+    assert tokenizer.encode_ids(text) == theirs.encode(text).ids == [characters.index(each) for each in text]
+    assert tokenizer.decode(tokenizer.encode_ids(text)) == text
+    assert tokenizer.special == {END_OF_TEXT: tokenizer.vocab_size - 1}
+    if text.isascii():
+        assert tokenizer.vocab_size == len(characters) + 1
+    with pytest.raises(InputError, match="no token"):
+        tokenizer.encode_ids("Q")
+
+
 def test_a_text_is_trained_on_but_for_what_is_held_out():
     """Ten documents "n n n ...", one of them held out: its number is read by no training window."""
     names = [name * 8 for name in ("ant ", "bee ", "cat ", "dog ", "eel ", "fox ", "gnu ", "hen ", "ibis ", "jay ")]

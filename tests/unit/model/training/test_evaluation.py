@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from model.training import loop
+from model.training import forward, loop
 from model.training.data import Batch
 from model.training.tasks import IGNORE
 from tests.support.helpers import V, tiny_model
@@ -20,8 +20,8 @@ class Table(nn.Module):
         super().__init__()
         self.rows = nn.Parameter(torch.tensor([[0, math.log(2), math.log(3)], [0, 0, 0], [0, 0, 0]]))
 
-    def trunk(self, ids, attend):
-        assert attend is loop.attend_rows
+    def trunk(self, ids, attend, tap):
+        assert attend is forward.attend_rows
         return ids
 
     def logits(self, ids):

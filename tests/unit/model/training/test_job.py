@@ -4,12 +4,17 @@ import dataclasses
 import math
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.errors import InputError
+from model.gpt.config import PRESETS as config_presets
+from model.gpt.config import to_dict
+from model.gpt.tap import record
 from model.training import job as training
-from model.training.job import RUN_MIXERS, Job, Limits, check, job_of
+from model.training.form import BIASES, PRESETS, job_of, presets_within
+from model.training.job import RUN_MIXERS, Job, Limits, check
 from model.training.loop import Recipe
 
 LIMITS = Limits()
@@ -39,10 +44,10 @@ def config(base: Job, **changes) -> Job:
 BOUNDS = [  # what is told, the last value that is accepted, the first that is refused
     ("layers: 7", job(layers=6), job(layers=7)),
     ("heads: 9", job(heads=8, width=72), job(heads=9, width=72)),
-    ("width: 257", job(heads=1, width=256), job(heads=1, width=257)),
+    ("width: 385", job(heads=1, width=384), job(heads=1, width=385)),
     ("width: 7", job(heads=1, width=8), job(heads=1, width=7)),
-    ("MLP width: 1025", config(job(), d_mlp=1024), config(job(), d_mlp=1025)),
-    ("width of a head: 257", config(job(), d_head=256), config(job(), d_head=257)),
+    ("MLP width: 1537", job(mlp_width=1536), job(mlp_width=1537)),
+    ("width of a head: 385", config(job(), d_head=384), config(job(), d_head=385)),
     ("tokens a row: 257", job(length=256), job(length=257)),
     ("tokens a row: 3", own(length=4), own(length=3)),
     ("rows a step: 65", job(batch=64), job(batch=65)),
@@ -79,6 +84,8 @@ def test_every_setting_has_its_bounds(told, accepted, refused):
     [
         ("warm-up steps: -1", {"warmup": 0}, {"warmup": -1}),
         ("learning rate: -1", {}, {"rate": -1}),
+        ("dropout: -0.1", {"dropout": 0}, {"dropout": -0.1}),
+        ("dropout: 0.91", {"dropout": 0.9}, {"dropout": 0.91}),
         ("seed: -1", {"seed": 0}, {"seed": -1}),
     ],
 )
@@ -246,9 +253,12 @@ def test_nothing_said_is_the_default_job():
         "norm_placement": "pre",
         "positions": "learned",
         "mlp": "gelu_tanh",
+        "d_mlp": None,
+        "tie_embeddings": True,
+        "embed_scale": False,
         "mixer": "softmax",
         "window": None,
-    }
+    } | dict.fromkeys(BIASES, True)
     assert job_of({}, Limits(minutes=3)) == Job(
         task="induction",
         text="",
@@ -274,6 +284,12 @@ def test_every_field_reaches_the_job():
         "placement": "post",
         "positions": "rope",
         "mlp": "swiglu",
+        "mlp_width": 33,
+        "untied": True,
+        "scaled": True,
+        "biases": False,
+        "dropout": 0.25,
+        "characters": True,
         "mixer": "sliding_window",
         "window": 7,
         "steps": 11,
@@ -293,18 +309,74 @@ def test_every_field_reaches_the_job():
         "norm_placement": "post",
         "positions": "rope",
         "mlp": "swiglu",
+        "d_mlp": 33,
+        "tie_embeddings": False,
+        "embed_scale": True,
         "mixer": "sliding_window",
         "window": 7,
-    }
+    } | dict.fromkeys(BIASES, False)
+    recipe = {"steps": 11, "batch": 3, "length": 20, "learning_rate": 0.002, "warmup": 4, "seed": 9, "dropout": 0.25}
     assert job_of(asked, Limits(minutes=7)) == Job(
         task="text",
         text=TALE,
         vocab_size=300,
+        characters=True,
         probe="The cat",
         config=shape,
         minutes=7,
-        recipe=Recipe(steps=11, batch=3, length=20, learning_rate=0.002, schedule="trapezoid", warmup=4, seed=9),
+        recipe=Recipe(schedule="trapezoid", **recipe),
     )
+
+
+def test_every_choice_is_part_of_the_model_that_is_trained():
+    """The config of the model that a run begins with, its weights, and what its forward does with them."""
+    choices = {"mlp_width": 24, "untied": True, "scaled": True, "biases": False, "mlp": "relu"}
+    one = job(scaled=True).config  # each field by itself
+    assert (one["embed_scale"], one["tie_embeddings"], one["q_bias"]) == (True, True, True)
+    run, dataset, *_ = training.begin(job(**choices, task="copy"), LIMITS)
+    model, plain = run.model, training.begin(job(task="copy", untied=True, mlp_width=24), LIMITS)[0].model
+    assert model.blocks[0].mlp.up.weight.shape == (24, 16)
+    assert model.unembed.weight is not model.embed.weight
+    assert not [name for name, _ in model.named_parameters() if name.endswith("bias")]
+    assert [name for name, _ in plain.named_parameters() if name.endswith("bias")]
+    ids = torch.arange(8)[None] % dataset.tokenizer.vocab_size
+    seen: dict = {}
+    model(ids, tap=record(("embed",), seen))
+    assert torch.allclose(seen["embed", -1], model.embed.weight[ids] * 4)  # sqrt(16)
+
+
+def test_characters_of_a_text_are_its_tokens():
+    dataset = training.open_dataset(own(characters=True))
+    assert dataset.tokenizer.vocab_size == len(set(TALE)) + 1  # the end of text
+    assert [dataset.tokenizer.piece(i) for i in dataset.tokenizer.encode_ids("The dog")] == [*"The dog"]
+    check(own(characters=True, vocabulary=3), LIMITS)  # which then means nothing
+    with pytest.raises(InputError) as error:
+        check(own(characters=True), dataclasses.replace(LIMITS, vocabulary=5))
+    assert error.value.got == f"characters: {len(set(TALE))}"
+
+
+def test_the_excerpt_is_a_text_that_everybody_can_train_on():
+    excerpt = job(task="shakespeare", characters=True)
+    check(excerpt, LIMITS)
+    assert excerpt.text == "" and training.text_of(excerpt).startswith("First Citizen:")
+    assert 50_000 < len(training.text_of(excerpt)) < 60_000
+    assert len(training.open_dataset(excerpt).tokenizer.raw) == len(set(training.text_of(excerpt))) + 1
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_fills_the_form_with_what_can_be_trained(name):
+    config = check(job_of(PRESETS[name], LIMITS), LIMITS)
+    if name == "minigpt":
+        wanted = {**to_dict(config_presets["minigpt"]), "vocab_size": 1, "n_ctx": 20}
+        assert to_dict(config) == wanted
+    if name == "shakespeare":
+        wanted = {**to_dict(config_presets["shakespeare-char"]), "vocab_size": 1}
+        assert to_dict(config) == wanted
+
+
+def test_a_server_offers_the_presets_that_it_trains():
+    assert list(presets_within(LIMITS)) == list(PRESETS)
+    assert list(presets_within(dataclasses.replace(LIMITS, width=128))) == ["minigpt", "shakespeare_cpu"]
 
 
 def test_whole_numbers_may_come_as_floats_and_the_warm_up_ends_with_the_run():
@@ -314,7 +386,8 @@ def test_whole_numbers_may_come_as_floats_and_the_warm_up_ends_with_the_run():
     assert type(job(rate=1).recipe.learning_rate) is float
 
 
-WHOLE = ("layers", "heads", "width", "steps", "batch", "length", "warmup", "seed", "vocabulary")
+FLAGS = ("untied", "scaled", "biases", "characters")
+WHOLE = ("layers", "heads", "width", "steps", "batch", "length", "warmup", "seed", "vocabulary", "mlp_width")
 NO_NUMBER = (None, True, [], [3], {}, "3", "x" * 1_000_000, math.nan, math.inf, -math.inf, 10**400, -(10**5000))
 TEXTS = ("task", "text", "probe", "norm", "placement", "positions", "mlp", "schedule")
 
@@ -336,6 +409,24 @@ def test_what_is_no_number_is_refused(name, wrong):
 def test_what_is_no_text_is_refused(name, wrong):
     with pytest.raises(InputError, match=f"do not describe a model. Got: {name}. Change"):
         own(**{name: wrong})
+
+
+@pytest.mark.parametrize("name", FLAGS)
+@pytest.mark.parametrize("wrong", [None, 0, 1, "yes", [], {}], ids=repr)
+def test_what_is_no_flag_is_refused(name, wrong):
+    with pytest.raises(InputError, match=f"do not describe a model. Got: {name}. Change"):
+        own(**{name: wrong})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    NO_NUMBER,
+    ids=lambda value: repr(value)[:12] if isinstance(value, str | float | list) else type(value).__name__,
+)
+def test_a_dropout_that_is_no_number_is_refused(wrong):
+    with pytest.raises(InputError) as error:
+        job(dropout=wrong)
+    assert error.value.what == "The dropout is not a number."
 
 
 @pytest.mark.parametrize("changes", [{"schedule": "linear"}, {"steps": 0}, {"batch": 0}, {"length": -4}])
@@ -377,7 +468,7 @@ NEARLY = {
     "batch": [1, 64],
     "vocabulary": [256, 300],
 }
-NAMES = st.sampled_from([*WHOLE, *TEXTS, "rate"])
+NAMES = st.sampled_from([*WHOLE, *TEXTS, *FLAGS, "rate", "dropout"])
 PAGES = st.fixed_dictionaries(
     {},
     optional={name: st.sampled_from(some) for name, some in NEARLY.items()}

@@ -11,7 +11,6 @@ import torch.nn.functional as F
 from torch import nn
 
 from model.errors import CheckpointError
-from model.gpt.layers import fused_attention
 from model.gpt.tap import record
 from model.gpt.transformer import Transformer
 from model.training import loop
@@ -297,20 +296,7 @@ def test_a_crash_while_saving_leaves_the_old_file(saved, monkeypatch):
     assert loop.load_checkpoint(saved)[0].step == 2 and (saved.parent / "link").read_bytes() == old
 
 
-# --- the kernel and the loss ---
-
-
-@pytest.mark.parametrize("groups", [1, 2, 4])
-@pytest.mark.parametrize("length", [1, 7, 127, 128, 129, 256, 300])
-def test_rows_of_attention_are_the_fused_kernels(length: int, groups: int):
-    g = torch.Generator().manual_seed(length)
-    q, *kv = (torch.randn(2, heads, length, 12, generator=g, requires_grad=True) for heads in (4, groups, groups))
-    weight = torch.randn(2, 4, length, 12, generator=g)
-    ours, theirs = loop.attend_rows(0, q, *kv), fused_attention(q, *kv)
-    assert_close(ours, theirs, 1e-6)
-    found, expected = (torch.autograd.grad((out * weight).sum(), (q, *kv)) for out in (ours, theirs))
-    for name, a, b in zip("qkv", found, expected, strict=True):
-        assert_close(a, b, 5e-6, f"gradient of {name}")  # sums over up to 4 x 300 queries, some of them near 10
+# --- the loss ---
 
 
 @pytest.mark.parametrize("name", VARIANTS)

@@ -14,7 +14,8 @@ from model.errors import InputError
 from model.gpt import trace
 from model.training import job as training
 from model.training import loop
-from model.training.job import PROBE_TOKENS, Job, Limits, begin, job_of, snapshot
+from model.training.form import job_of
+from model.training.job import PROBE_TOKENS, Job, Limits, begin, snapshot
 from model.training.tasks import TASKS
 from tests.support.helpers import assert_close, shake, tokens_of
 

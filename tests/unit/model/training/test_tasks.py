@@ -1,5 +1,6 @@
 """Synthetic tasks: every row obeys its rule, read back as text, and what is scored is what the rule determines."""
 
+import math
 import re
 
 import numpy as np
@@ -229,14 +230,32 @@ def test_the_example_obeys_the_rule(name: str):
         assert len(ids) == 5
         a, b, c = map(int, re.split(r"[+=]", example))
         assert c == (a + b) % 97
-    else:
+    elif TASKS[name].floor is None:
         letters, answer = example.split(tasks.SEPARATOR)
         assert answer == ANSWERS[name](letters) + tasks.END
 
 
+def test_noise_is_uniform_and_scored_everywhere():
+    ids, scored = TASKS["noise"].make(np.random.default_rng(0), 2000, 31, False)
+    assert scored.all() and scored.shape == (2000, 31)
+    counts = np.bincount(ids.ravel(), minlength=26)
+    expected = ids.size / 26
+    assert ((counts - expected) ** 2 / expected).sum() < 52.6  # chi-square of 25 degrees of freedom, p = 0.001
+    assert TASKS["noise"].floor == TASKS["known_noise"].floor == pytest.approx(math.log(26))
+
+
+def test_known_noise_has_the_same_rows_in_training_and_others_in_the_evaluation():
+    make = TASKS["known_noise"].make
+    train = {tuple(row) for seed in range(20) for row in make(np.random.default_rng(seed), 50, 31, False)[0].tolist()}
+    held = {tuple(row) for row in make(np.random.default_rng(0), 200, 31, True)[0].tolist()}
+    assert len(train) == tasks.KNOWN_ROWS and len(held) == 200 and not train & held
+
+
 def test_an_unknown_task_is_refused_with_those_that_exist():
     assert tasks.task("sort") is TASKS["sort"]
-    with pytest.raises(InputError, match=r"Got: juggling\. Choose one of: induction, copy, .*modular_addition\."):
+    with pytest.raises(
+        InputError, match=r"Got: juggling\. Choose one of: induction, copy, .*modular_addition, noise, known_noise\."
+    ):
         tasks.task("juggling")
 
 

@@ -19,6 +19,7 @@ from model.alignment.reward_folder import fingerprint, save_reward
 from model.alignment.reward_model import RewardModel
 from model.errors import InputError
 from model.training.job import Limits
+from tests.support.endpoints import ask
 from tests.support.helpers import serving
 from tests.support.rehearsal import in_threads
 from viz.seam.jobs import live_runs
@@ -103,6 +104,15 @@ def test_a_run_is_followed_from_its_start_to_its_model(playground):
     shown = {part["name"]: part for each in pieces for part in each.get("parts", ())}
     assert set(shown) == {"curves", "watched", "tradeoff", "heads", "tokens", "texts"}
     (run,) = playground.workshop.of("me")
+    told_to_programs = ask(playground, "reinforcement_run", run=run.id)
+    assert told_to_programs["state"] == "done" and [each["step"] for each in told_to_programs["reports"]] == [0, 1, 2]
+    for each, report in zip(told_to_programs["reports"], run.reports, strict=True):
+        found = report.measured
+        wanted = (found.reward, found.kl, found.kl_text, found.perplexity, found.distinct_2, report.coefficient)
+        names = ("reward", "kl", "kl_text", "perplexity", "distinct", "coefficient")
+        assert [each[name] for name in names] == pytest.approx(wanted, rel=1e-5, abs=1e-9)
+    with pytest.raises(InputError, match="no such run"):
+        ask(playground, "training_run", run=run.id)
     assert last["before"] == {"model": "tinygpt", "prompt": run.tokenizer.decode(run.started.probe)}
     again = PRACTICE.events["again"].handle
     (lacking,) = again(visit(playground, state=state), {"run": run.id, "reports": 2, "snapshots": 1})

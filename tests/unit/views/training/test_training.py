@@ -2,6 +2,7 @@
 
 import base64
 import json
+import math
 import re
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 from model.gpt.config import CHOICES
 from model.gpt.mixers.names import MIXERS
 from model.records import Snapshot
-from model.training.job import Limits, check, job_of
+from model.training.form import PRESETS, job_of
+from model.training.job import Limits, check
 from model.training.tasks import TASKS
 from tests.support.rehearsal import TALE, finish, in_threads
 from tests.support.scripts import script, words_read
@@ -21,9 +23,10 @@ from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels
 from viz.seam.playground import Options, Playground
 from viz.views.training import tab
+from viz.views.training.training import view
 from viz.views.training.training.figures import snapshot_payload
 from viz.views.training.training.view import VIEW, piece_payload
-from viz.words import LANGUAGES, words
+from viz.words import LANGUAGES, Words, words
 
 HOSTILE = "<img src=x onerror=alert(1)> \u202e ${x}\n"
 STATES = ("starting", "running", "paused", "done", "time", "stopped", "failed")
@@ -80,7 +83,7 @@ def test_nothing_that_is_said_is_markup(language):
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_form_offers_what_there_is_within_the_bounds_of_the_server(language):
     form, said = first_form(language), words(language)
-    assert [task["key"] for task in form["tasks"]] == [*TASKS, "text"]
+    assert [task["key"] for task in form["tasks"]] == [*TASKS, "shakespeare", "text"]
     for task in form["tasks"]:
         assert task["label"] == said[f"task.{task['key']}"] and task["about"] == said[f"task_about.{task['key']}"]
         assert task["example"] == (TASKS[task["key"]].example if task["key"] in TASKS else "")
@@ -93,14 +96,38 @@ def test_the_form_offers_what_there_is_within_the_bounds_of_the_server(language)
     assert form["limits"] == {
         "layers": [1, 6],
         "heads": [1, 8],
-        "width": [8, 256],
+        "width": [8, 384],
         "length": [4, 256],
         "batch": [1, 64],
         "steps": [1, 20_000],
         "vocabulary": [257, 4096],
         "window": [1, 256],
+        "mlp_width": [1, 1536],
+        "dropout": [0, 0.9],
         "bytes": [0, 5_000_000],
     }
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_presets_are_named_and_within_the_bounds_of_the_server(language):
+    here = Words(words(language), "training")
+    form = view.form(here, Limits(minutes=7))
+    assert [each["key"] for each in form["presets"]] == list(PRESETS)
+    for each in form["presets"]:
+        assert each["settings"] == PRESETS[each["key"]] and set(each["settings"]) <= {*form["defaults"], "mlp_width"}
+        assert each["label"] and len(each["about"]) > 40 and "{" not in each["about"]
+        check(job_of(form["defaults"] | each["settings"], Limits()), Limits())
+    assert "7" in form["presets"][-1]["about"]
+    assert [each["key"] for each in view.form(here, Limits(width=64))["presets"]] == []
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_noise_has_a_floor_and_a_task_with_a_rule_has_none(language):
+    said = words(language)
+    found = view.floor(job_of({"task": "noise"}, Limits()), said)
+    assert found["loss"] == pytest.approx(math.log(26)) and "26" in found["text"] and "3.26" in found["text"]
+    assert view.floor(job_of({}, Limits()), said) is None
+    assert view.floor(job_of({"task": "shakespeare"}, Limits()), said) is None
 
 
 def test_the_settings_that_the_form_begins_with_can_be_trained():

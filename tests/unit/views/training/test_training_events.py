@@ -3,9 +3,12 @@
 from types import SimpleNamespace
 
 import gradio as gr
+import numpy as np
 import pytest
 
+from model.errors import InputError
 from model.training.job import Job
+from tests.support.endpoints import ask as endpoint
 from tests.support.rehearsal import LONG, SMALL, TALE, finish, in_threads, quick, until
 from tests.support.streams import ask, trigger, wired
 from viz.page.address import there
@@ -141,6 +144,37 @@ def test_a_link_opens_a_trained_model_and_it_can_be_run_b_of_its_visitor_alone(p
     assert run.model_id in offered("me") and going.model_id not in offered("me")
     assert run.model_id not in offered("other") and run.model_id not in offered("me", run.model_id)
     assert "tinygpt" in offered("me", run.model_id)
+
+
+# --- for programs ---
+
+
+def test_a_run_is_read_by_its_number(playground):
+    run = finish(playground.workshop)
+    found = endpoint(playground, "training_run", run=run.id)
+    assert found["state"] == "done" and found["losses"] == pytest.approx([each.loss for each in run.reports], rel=1e-5)
+    assert [each["step"] for each in found["looks"]] == [0, 1, 2, 3] and found["cliff"] is None
+    last = run.snapshots[-1]
+    assert found["looks"][-1]["accuracy"] == pytest.approx(last.accuracy, abs=1e-6)
+    assert np.allclose(found["looks"][-1]["induction"], last.induction, rtol=1e-5)
+    best = found["best"]
+    assert found["score"] == pytest.approx(last.induction[best["layer"], best["head"]], rel=1e-5)
+    assert found["score"] == pytest.approx(last.induction.max(), rel=1e-5)
+    with pytest.raises(InputError, match="no such run"):
+        endpoint(playground, "training_run", run="0" * 32)
+    short = finish(playground.workshop, task="modular_addition", length=4)
+    assert endpoint(playground, "training_run", run=short.id)["best"] is None  # too short to score a head
+
+
+def test_the_cliff_and_the_highest_head_by_hand():
+    """From 4: three quarters are 3, a quarter is 1."""
+    assert training.cliff([(0, 4.0), (5, 3.5), (10, 3.0), (15, 2.0), (20, 1.0), (25, 0.1)]) == {
+        "before": 10,
+        "after": 20,
+    }
+    assert training.cliff([(0, 4.0), (5, 1.1)]) is None
+    assert training.highest(np.array([[0.1, np.nan], [0.7, 0.2]])) == {"layer": 1, "head": 0}
+    assert training.highest(np.full((2, 2), np.nan)) is None
 
 
 # --- the channel ---

@@ -11,7 +11,9 @@ from model.alignment.reinforcement.job import Practice, course_of, practice
 from model.alignment.reinforcement.presets import PRESETS
 from model.errors import InputError
 from model.training.job import Limits
-from viz.seam.jobs.live_runs import Piece, follow, lacking, own_run, wish
+from viz.api.endpoint import Endpoint
+from viz.seam.jobs.live_runs import Piece, follow, lacking, live_run, own_run, wish
+from viz.seam.playground import Playground
 from viz.seam.scene import Scene
 from viz.seam.settings import Check, Choice, Range, Settings, Text, read_all
 from viz.seam.view import Event, Measure, Models, Open, Payload, Seen, Steady, Stream, View, Visit
@@ -86,7 +88,15 @@ def job_of(visit: Visit, sent: object = None) -> Practice:
 
     Raises InputError for rules, pairs or numbers that cannot be used, and where there is no reward model.
     """
-    chosen = read_all(SETTINGS, visit.values.get("reinforcement_form"), None)
+    form = visit.values.get("reinforcement_form")
+    made = practice_of(visit.playground, visit.model_id, form, sent)
+    learned = read_all(SETTINGS, form, None).preset == TRAINED_REWARD
+    return replace(made, reward=_reward_model(visit)) if learned else made
+
+
+def practice_of(playground: Playground, model_id: str, form: object, sent: object = None) -> Practice:
+    """The run of a form, without a reward model that the visitor trained; the other errors of `job_of`."""
+    chosen = read_all(SETTINGS, form, None)
     changes = {name: chosen[name] for name in NUMBERS if chosen[name] != UNTOLD}
     pairs: tuple[Pair, ...] = ()
     if chosen.method == "dpo":
@@ -95,9 +105,8 @@ def job_of(visit: Visit, sent: object = None) -> Practice:
     rules = "" if learned else chosen.rules.strip() or PRESETS[chosen.preset].rules
     lora = Lora(int(chosen.rank), matrices=chosen.matrices) if chosen.weights == "lora" else None
     course = course_of(chosen.method, "" if learned else chosen.preset, changes, adapted=lora is not None)
-    base, minutes = visit.playground.weights_of(visit.model_id), visit.playground.workshop.limits.minutes
-    made = practice(base, course, rules, chosen.prompts, pairs, minutes)
-    return replace(made, lora=lora, reward=_reward_model(visit) if learned else None)
+    base, minutes = playground.weights_of(model_id), playground.workshop.limits.minutes
+    return replace(practice(base, course, rules, chosen.prompts, pairs, minutes), lora=lora)
 
 
 def _reward_model(visit: Visit) -> Path:
@@ -151,6 +160,38 @@ PRACTICE = Stream(
     Histories,
     forget,
 )
+# --- for programs ---
+
+
+def reinforcement_run(playground: Playground, run: str) -> dict:
+    """What a run of reinforcement on a page measured: reward, distance from the reference and texts, update by update.
+
+    Args:
+        run: The number of the run, as the page that started it knows it.
+
+    Returns:
+        state; reports: records with step, reward, kl (nats a token), kl_text (nats a text), perplexity under the
+        reference, entropy, length, distinct (share of different token pairs) and coefficient. Report 0 is of the
+        reference.
+    """
+    live = live_run(playground, run, Practice)
+    rows = [
+        {
+            "step": report.step,
+            "reward": report.measured.reward,
+            "kl": report.measured.kl,
+            "kl_text": report.measured.kl_text,
+            "perplexity": report.measured.perplexity,
+            "entropy": report.measured.entropy,
+            "length": report.measured.length,
+            "distinct": report.measured.distinct_2,
+            "coefficient": report.coefficient,
+        }
+        for report in list(live.reports)
+    ]
+    return {"state": live.state, "reports": rows}
+
+
 VIEW = View(
     "reinforcement",
     settings=SETTINGS,
@@ -158,4 +199,5 @@ VIEW = View(
     parts={"live": Steady("reinforcement", live, "limits", first)},
     measures=(Measure("limits", measure_limits, depends=(), locks=False),),
     streams=(PRACTICE,),
+    api=(Endpoint(reinforcement_run, reads="server"),),
 )

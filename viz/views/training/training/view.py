@@ -1,16 +1,21 @@
 """A small model learns in front of the visitor: settings, a run that can be watched, and the replay of its heads."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
 
 from model.gpt.config import CHOICES
 from model.gpt.mixers.names import ATTENTION
-from model.training.job import RUN_MIXERS, TEXT, WINDOW, Job, Limits, job_of
+from model.training.form import MOST_DROPOUT, job_of, presets_within
+from model.training.job import RUN_MIXERS, TEXTS, WINDOW, Job, Limits
 from model.training.loop import SCHEDULES, Recipe
 from model.training.tasks import TASKS
+from viz.api.endpoint import Endpoint
 from viz.charts.heatmap import PatternWords
 from viz.labels import run_label, visible
-from viz.numbers import whole
-from viz.seam.jobs.live_runs import about, again, failure, follow, own_run, wish
+from viz.numbers import decimals, whole
+from viz.seam.jobs.live_runs import about, again, failure, follow, live_run, own_run, wish
+from viz.seam.playground import Playground
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 from viz.seam.view import Event, Measure, Models, Open, Payload, Seen, Steady, Stream, View, Visit
@@ -20,7 +25,8 @@ from viz.views.training.training.figures import blank_figure, snapshot_payload
 from viz.words import Words, section, some, translate, words
 
 LOWEST = {"layers": 1, "heads": 1, "width": 8, "length": 4, "batch": 1, "steps": 1, "vocabulary": 257}
-_STEPS = {"modular_addition": 6000, "sort": 1500, "reverse": 1500, "copy": 1000, TEXT: 1500}
+_STEPS = {"modular_addition": 6000, "sort": 1500, "reverse": 1500, "copy": 1000, "noise": 300, "known_noise": 1500}
+_STEPS |= dict.fromkeys(TEXTS, 1500)
 
 
 def measure_limits(scene: Scene, settings: Settings) -> Limits:
@@ -55,11 +61,13 @@ def form(here: Words, limits: Limits) -> Payload:
     named = {name: {key: catalogue[f"choice.{key}"] for key in keys} for name, keys in choices.items()}
     named["mixer"] = {key: catalogue[f"mixer.{key}"] for key in RUN_MIXERS}
     bounds = {name: [low, getattr(limits, name)] for name, low in LOWEST.items()} | {"window": [1, limits.length]}
+    bounds |= {"mlp_width": [1, 4 * limits.width], "dropout": [0, MOST_DROPOUT]}
     return {
         "words": here.within("lab").plain() | plot | {"plot": plot},
-        "tasks": [_task(catalogue, name, recipe) for name in (*TASKS, TEXT)],
+        "tasks": [_task(catalogue, name, recipe) for name in (*TASKS, *TEXTS)],
         "choices": named,
         "limits": bounds | {"bytes": [0, limits.text_bytes]},
+        "presets": [_preset(here, name, values, limits) for name, values in presets_within(limits).items()],
         "defaults": {
             "task": "induction",
             "layers": 2,
@@ -79,9 +87,21 @@ def form(here: Words, limits: Limits) -> Payload:
             "warmup": recipe.warmup,
             "seed": recipe.seed,
             "vocabulary": Job().vocab_size,
+            "characters": False,
+            "untied": False,
+            "scaled": False,
+            "biases": True,
+            "dropout": recipe.dropout,
         },
         "ramps": {name: list(stops) for name, stops in RAMPS.items()},
     }
+
+
+def _preset(here: Words, name: str, values: Mapping[str, object], limits: Limits) -> Payload:
+    """A preset of the form: its name, what is to be said of it, and the fields that it sets."""
+    texts = here.within("presets")
+    about = texts[f"{name}_about"].format(minutes=whole(round(limits.minutes)))
+    return {"key": name, "label": texts[name], "about": about, "settings": dict(values)}
 
 
 def _task(catalogue: Mapping[str, str], name: str, recipe: Recipe) -> Payload:
@@ -94,6 +114,7 @@ def _task(catalogue: Mapping[str, str], name: str, recipe: Recipe) -> Payload:
         "label": catalogue[f"task.{name}"],
         "about": catalogue[f"task_about.{name}"],
         "example": task.example if task else "",
+        "text": name in TEXTS,
         "settings": settings,
     }
 
@@ -107,6 +128,7 @@ def piece_payload(run: LiveRun, language: str, have: tuple[int, int]) -> Payload
     reports, snapshots = run.reports[have[0] :], run.snapshots[have[1] :]
     piece = about(run, have) | {
         "label": run_label(run.job.task, run.job.config, run.job.recipe.steps, catalogue),
+        "floor": floor(run.job, catalogue),
         "layers": 0,
         "heads": 0,
         "hidden": [],
@@ -128,6 +150,15 @@ def piece_payload(run: LiveRun, language: str, have: tuple[int, int]) -> Payload
             "source": catalogue["training.lab.source"].format(params=whole(run.started.n_params)),
         }
     return piece
+
+
+def floor(job: Job, catalogue: Mapping[str, str]) -> Payload | None:
+    """The loss that no model gets below on fresh examples of the task, and what the line is called."""
+    task = TASKS.get(job.task)
+    if task is None or task.floor is None:
+        return None
+    values = {"symbols": whole(len(task.symbols)), "loss": decimals(task.floor)}
+    return {"loss": task.floor, "text": catalogue["training.lab.floor"].format(**values)}
 
 
 def hidden_layers(run: LiveRun) -> list[int]:
@@ -152,6 +183,65 @@ def open_model(visit: Visit, sent: object) -> Iterator[Open]:
         yield Open(run.model_id, run.tokenizer.decode(run.started.ids), "attention")
 
 
+# --- for programs ---
+
+
+def training_run(playground: Playground, run: str) -> dict:
+    """What a run in the Training tab has measured so far: its losses, and what its heads do at every saved step.
+
+    Args:
+        run: The number of the run, as the page that started it knows it.
+
+    Returns:
+        state; losses: of every step (nats a scored token); looks: records with step, loss and accuracy on held-out
+        examples, induction and previous_token: a list of layers, each a list of heads. cliff: the last look with three
+        quarters of the first held-out loss, before, and the first with a quarter of it, after; null for a loss that
+        stays above. best: layer and head of the highest induction score at the last look, score, and reader: that of
+        the highest previous-token score.
+    """
+    live = live_run(playground, run, Job)
+    looks = list(live.snapshots)
+    rows = [
+        {
+            "step": each.step,
+            "loss": each.loss,
+            "accuracy": each.accuracy,
+            "induction": each.induction,
+            "previous_token": each.previous_token,
+        }
+        for each in looks
+    ]
+    found = {"state": live.state, "losses": [each.loss for each in list(live.reports)], "looks": rows}
+    best, reader = (
+        (highest(getattr(looks[-1], name)) for name in ("induction", "previous_token")) if looks else (None,) * 2
+    )
+    score = looks[-1].induction[best["layer"], best["head"]] if best else None
+    return found | {
+        "cliff": cliff([(each.step, each.loss) for each in looks]),
+        "best": best,
+        "reader": reader,
+        "score": score,
+    }
+
+
+def highest(scores: np.ndarray) -> dict[str, int] | None:
+    """The head of the highest score; None where none is scored. [L, H]"""
+    if np.isnan(scores).all():
+        return None
+    layer, head = np.unravel_index(int(np.nanargmax(scores)), scores.shape)
+    return {"layer": int(layer), "head": int(head)}
+
+
+def cliff(losses: Sequence[tuple[int, float]]) -> dict[str, int] | None:
+    """Where a loss falls: the last step with at least 3/4 of the first loss, and the first with at most 1/4 of it.
+
+    None for a loss that does not fall so far. losses: (step, loss)
+    """
+    high = [step for step, loss in losses if loss >= 0.75 * losses[0][1]]
+    low = [step for step, loss in losses if loss <= 0.25 * losses[0][1]]
+    return {"before": high[-1], "after": low[0]} if low else None
+
+
 LESSON = Stream(
     "lesson",
     "lesson",
@@ -170,4 +260,5 @@ VIEW = View(
     parts={"lab": Steady("training", lab, "limits", first_lab)},
     measures=(Measure("limits", measure_limits, depends=(), locks=False),),
     streams=(LESSON,),
+    api=(Endpoint(training_run, reads="server"),),
 )

@@ -1,0 +1,94 @@
+"""A stack of equal layers before any training: how large a gradient is by the time it comes back to each of them.
+
+A layer is x -> act(g W x), W a random orthogonal matrix: it keeps every length, so that the gain g alone says how much
+a linear layer makes of a vector. With a residual connection, x -> x + act(g W x); the norm stands before the matrix
+(pre) or after the addition (post). Without activation and norm the chain rule gives a gradient of length g^(L - l)
+before layer l, for each vector; with residual connections its mean square is (1 + g^2)^(L - l).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from model.design.block_trials import one_thread
+from model.gpt.layers import gelu, layernorm_parts
+
+WIDTH, ROWS, SEEDS = 32, 32, 3  # of a vector; vectors of one stack; stacks
+NORMS = ("none", "pre", "post")
+EPS = 1e-5
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "linear": lambda x: x,
+    "relu": torch.relu,
+    "gelu": gelu,
+    "tanh": torch.tanh,
+}
+
+
+@dataclass(frozen=True)
+class Stack:
+    """What a stack is made of."""
+
+    depth: int = 12
+    residual: bool = False
+    norm: str = "none"
+    activation: str = "linear"
+    gain: float = 0.9
+
+    @property
+    def predicted(self) -> np.ndarray | None:
+        """The length of the gradient before each layer and at the end, where the chain rule gives it. [L + 1]"""
+        if self.activation != "linear" or self.norm != "none":
+            return None
+        factor = (1 + self.gain**2) ** 0.5 if self.residual else self.gain
+        return factor ** np.arange(self.depth, -1.0, -1.0)
+
+
+def normed(x: Tensor) -> Tensor:
+    """Layer normalization without gains. [..., D] -> [..., D]"""
+    centred, scale = layernorm_parts(x, EPS)
+    return centred / scale
+
+
+def layer(stack: Stack, weight: Tensor, x: Tensor) -> Tensor:
+    """One layer. weight [D, D], x [N, D] -> [N, D]"""
+    read = normed(x) if stack.norm == "pre" else x
+    made = ACTIVATIONS[stack.activation](stack.gain * read @ weight.T)
+    out = x + made if stack.residual else made
+    return normed(out) if stack.norm == "post" else out
+
+
+def orthogonal(draws: np.random.Generator, width: int = WIDTH) -> Tensor:
+    """A random orthogonal matrix, each as likely. [D, D]. Mezzadri 2007: QR with the signs of the diagonal of R."""
+    q, r = np.linalg.qr(draws.normal(size=(width, width)))
+    return torch.from_numpy(q * np.sign(np.diag(r)))
+
+
+def gradients(stack: Stack, weights: list[Tensor], x: Tensor, end: Tensor) -> np.ndarray:
+    """Length of the gradient of `end` . x_L before each layer and at the end, root mean square over the rows. [L + 1]
+
+    weights [D, D] each, x and end [N, D]; end is the gradient that arrives at the top, and its rows have length 1.
+    """
+    places = [x.requires_grad_()]
+    with torch.enable_grad():
+        for weight in weights:
+            places.append(layer(stack, weight, places[-1]))
+        found = torch.autograd.grad((end * places[-1]).sum(), places)
+    return np.array([each.square().sum(-1).mean().sqrt().item() for each in found])
+
+
+def drawn(depth: int, seed: int) -> tuple[list[Tensor], Tensor, Tensor]:
+    """The matrices of a stack, the vectors that enter it, and the gradients that arrive at its top, of length 1."""
+    draws = np.random.default_rng(seed)
+    weights = [orthogonal(draws) for _ in range(depth)]
+    x, end = (torch.from_numpy(draws.normal(size=(ROWS, WIDTH))) for _ in range(2))
+    return weights, x, end / end.norm(dim=-1, keepdim=True)
+
+
+def by_layer(stack: Stack, seeds: int = SEEDS) -> np.ndarray:
+    """The lengths for several draws of the weights. [seeds, L + 1]"""
+
+    with one_thread():
+        return np.stack([gradients(stack, *drawn(stack.depth, seed)) for seed in range(seeds)])

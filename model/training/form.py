@@ -1,0 +1,184 @@
+"""The job that the form of the Training tab describes: plain values, read and checked for their form."""
+
+import contextlib
+
+from model.errors import InputError, say
+from model.training.job import HYBRID, MOST_SEED, RATES, RUN_MIXERS, TEXT, WINDOW, Job, Limits, check, check_bounds
+from model.training.loop import Recipe
+
+MOST_DROPOUT = 0.9
+BIASES = ("norm_bias", "q_bias", "k_bias", "v_bias", "o_bias", "mlp_bias")  # of a config, with or without all of them
+
+_CHARACTERS = {
+    "task": "shakespeare",
+    "characters": True,
+    "norm": "layernorm",
+    "placement": "pre",
+    "positions": "learned",
+    "mlp": "gelu",
+    "mixer": "softmax",
+    "untied": False,
+    "scaled": False,
+    "biases": False,
+    "schedule": "cosine",
+    "rate": 1e-3,
+    "warmup": 100,
+}
+PRESETS: dict[str, dict[str, object]] = {
+    # The classic teaching block on noise, as its code often comes; the config is that of `model.gpt.config.PRESETS`.
+    "minigpt": {
+        "task": "noise",
+        "characters": False,
+        "layers": 2,
+        "heads": 4,
+        "width": 128,
+        "mlp_width": 512,
+        "norm": "layernorm",
+        "placement": "post",
+        "positions": "learned",
+        "mlp": "relu",
+        "mixer": "softmax",
+        "untied": True,
+        "scaled": True,
+        "biases": True,
+        "dropout": 0,
+        "length": 20,
+        "batch": 32,
+        "steps": 300,
+        "schedule": "cosine",
+        "rate": 1e-3,
+        "warmup": 20,
+    },
+    # Karpathy's nanoGPT (2022), README: its setting for a laptop's CPU, with a quarter of the steps.
+    "shakespeare_cpu": _CHARACTERS
+    | {"layers": 4, "heads": 4, "width": 128, "mlp_width": 512, "length": 64, "batch": 12, "steps": 500, "dropout": 0},
+    # The same, config/train_shakespeare_char.py; half of its 64 rows a step.
+    "shakespeare": _CHARACTERS
+    | {
+        "layers": 6,
+        "heads": 6,
+        "width": 384,
+        "mlp_width": 1536,
+        "length": 256,
+        "batch": 32,
+        "steps": 5000,
+        "dropout": 0.2,
+    },
+}
+
+
+def presets_within(limits: Limits) -> dict[str, dict[str, object]]:
+    """The presets that this server trains."""
+    found = {}
+    for name, values in PRESETS.items():
+        with contextlib.suppress(InputError):
+            check(job_of(values, limits), limits)
+            found[name] = values
+    return found
+
+
+def job_of(value: object, limits: Limits) -> Job:
+    """The job described by plain values, as a page sends them; `check` tests the limits.
+
+    Raises InputError for an invalid setting.
+    """
+    if not isinstance(value, dict):
+        raise InputError("These settings do not describe a model.", "", "Change the settings.")
+    default = Job().recipe
+
+    def whole(name: str, otherwise: int) -> int:
+        number = value.get(name, otherwise)
+        if not _is_number(number) or number % 1:
+            raise InputError("A setting is not a whole number.", f"{name}: {_brief(number)}", "Change the settings.")
+        return int(number)
+
+    def text(name: str, otherwise: str) -> str:
+        string = value.get(name, otherwise)
+        if not isinstance(string, str):
+            raise InputError("These settings do not describe a model.", name, "Change the settings.")
+        return string
+
+    def yes(name: str, otherwise: bool = False) -> bool:
+        told = value.get(name, otherwise)
+        if not isinstance(told, bool):
+            raise InputError("These settings do not describe a model.", name, "Change the settings.")
+        return told
+
+    rate, dropout = value.get("rate", default.learning_rate), value.get("dropout", default.dropout)
+    if not _is_number(rate):
+        raise InputError("The learning rate is not a number.", _brief(rate), "Change the settings.")
+    if not _is_number(dropout):
+        raise InputError("The dropout is not a number.", _brief(dropout), "Change the settings.")
+    check_bounds("dropout", dropout, 0, MOST_DROPOUT)
+    biases = yes("biases", True)
+    layers, mixer = whole("layers", 2), text("mixer", "softmax")
+    config = {
+        "n_layer": layers,
+        "n_head": whole("heads", 4),
+        "d_model": whole("width", 128),
+        "norm": text("norm", "layernorm"),
+        "norm_placement": text("placement", "pre"),
+        "positions": text("positions", "learned"),
+        "mlp": text("mlp", "gelu_tanh"),
+        "d_mlp": whole("mlp_width", 0) or None,
+        "tie_embeddings": not yes("untied"),
+        "embed_scale": yes("scaled"),
+        **dict.fromkeys(BIASES, biases),
+        "mixer": _mixer(mixer, layers, limits),
+        "window": whole("window", WINDOW) if mixer == "sliding_window" else None,
+    }
+    steps, seed = whole("steps", default.steps), whole("seed", 0)
+    warmup = min(whole("warmup", default.warmup), steps)
+    # What no recipe can hold is told like the other bounds.
+    for what, number, low, high in (
+        ("warm-up steps", warmup, 0, limits.steps),
+        ("seed", seed, 0, MOST_SEED),
+        ("learning rate", rate, *RATES),
+    ):
+        if number < 0:
+            check_bounds(what, number, low, high)
+    try:
+        recipe = Recipe(
+            steps=steps,
+            batch=whole("batch", default.batch),
+            length=whole("length", default.length),
+            learning_rate=float(rate),
+            schedule=text("schedule", default.schedule),
+            warmup=warmup,
+            dropout=float(dropout),
+            seed=seed,
+        )
+    except ValueError as error:
+        raise InputError("These settings do not describe a model.", str(error)[:80], "Change the settings.") from error
+    name = text("task", "induction")
+    return Job(
+        task=name,
+        text=text("text", "") if name == TEXT else "",
+        vocab_size=whole("vocabulary", 512),
+        characters=yes("characters"),
+        probe=text("probe", ""),
+        config=config,
+        recipe=recipe,
+        minutes=limits.minutes,
+    )
+
+
+def _mixer(name: str, layers: int, limits: Limits) -> str | tuple[str, ...]:
+    """The `mixer` of a config with so many layers; raises InputError for a name that is none of RUN_MIXERS."""
+    if name not in RUN_MIXERS:
+        known = say("Choose one of: {}.", ", ".join(RUN_MIXERS))
+        raise InputError("There is no mixer of that name.", name[:40], known)
+    if name != HYBRID:
+        return name
+    check_bounds("layers", layers, 1, limits.layers)  # before a name is written down for each
+    return tuple(("mamba", "softmax")[layer % 2] for layer in range(layers))
+
+
+def _is_number(value: object) -> bool:
+    """Whether a value is a number of a usable size: whole numbers of 400 digits overflow."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15
+
+
+def _brief(value: object) -> str:
+    """A value for an error message: its beginning, or its type where formatting it could fail."""
+    return repr(value)[:40] if isinstance(value, str | float) else type(value).__name__

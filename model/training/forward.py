@@ -1,0 +1,93 @@
+"""How a model reads while it is trained: attention in groups of rows, and dropout."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from model.gpt.layers import attention_pattern, fused_attention
+from model.gpt.passes import Attend
+from model.gpt.tap import Tap
+
+
+def attend_rows(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Causal attention, 128 queries at a time over their visible keys. q [B, H, T, E], k and v [B, G, T, E].
+
+    On a CPU its backward takes half the time of the fused kernel's, which is used everywhere else.
+    """
+    return fused_attention(q, k, v) if q.device.type != "cpu" else _rows(q, k, v, None)
+
+
+def _rows(q: Tensor, k: Tensor, v: Tensor, drop: "Drop | None") -> Tensor:
+    """The same, and with `drop` without a part of the attention weights."""
+    B, H, T, E = q.shape
+    k, v = (x.repeat_interleave(H // x.shape[1], 1) if x.shape[1] < H else x for x in (k, v))
+    q, k, v = (q / math.sqrt(E)).reshape(B * H, T, E), k.reshape(B * H, T, E), v.reshape(B * H, T, E)
+    out = []
+    for start in range(0, T, 128):
+        end = min(start + 128, T)
+        future = torch.zeros(end - start, end, dtype=q.dtype, device=q.device).masked_fill_(
+            _future(start, end, q.device), -math.inf
+        )  # [t, S]
+        scores = torch.baddbmm(future.expand(B * H, -1, -1), q[:, start:end], k[:, :end].transpose(1, 2))
+        pattern = attention_pattern(scores).to(v.dtype)
+        out.append((pattern if drop is None else drop(pattern)) @ v[:, :end])
+    return torch.cat(out, 1).view(B, H, T, E)
+
+
+def _future(start: int, end: int, device: torch.device) -> Tensor:
+    """Mask of the keys 0 .. end - 1 that lie after each of the queries start .. end - 1. [t, S] bool"""
+    return torch.arange(end, device=device) > torch.arange(start, end, device=device)[:, None]
+
+
+# --- dropout ---------------------------------------------------------------------------------------
+
+DROPPED = ("attn_out", "mlp_out")  # sites, beside the embeddings' sum and the attention weights
+
+
+@dataclass(frozen=True)
+class Drop:
+    """Zeroes each number with probability `rate` and divides the others by 1 - rate, so that the mean stays.
+
+    Srivastava et al. 2014, "Dropout", section 10. The draws come from the generator alone.
+    """
+
+    rate: float
+    draws: torch.Generator
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """x of any shape -> the same shape"""
+        kept = torch.empty_like(x).bernoulli_(1 - self.rate, generator=self.draws)
+        return x * kept / (1 - self.rate)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a forward of the training is given beside the tokens."""
+
+    attend: Attend = attend_rows
+    tap: Tap | None = None
+
+
+PLAIN = Reading()  # nothing is dropped
+
+
+def with_dropout(rate: float, seed: int, step: int, device: torch.device) -> Reading:
+    """Dropout of a step, where Vaswani et al. 2017 (5.4) and nanoGPT have it; PLAIN where the rate is 0.
+
+    Dropped are the sum of the embeddings, the attention weights, and what attention and MLP add to the stream. It is a
+    tap of the training's own forwards: the model has none, so nothing is dropped where it is evaluated, traced, saved
+    or written with. A mixer without a softmax has no attention weights to drop.
+    """
+    if not rate:
+        return PLAIN
+    draws = torch.Generator(device).manual_seed(int(np.random.default_rng([seed, step, 1]).integers(1 << 62)))
+    drop = Drop(rate, draws)
+
+    def tap(site: str, layer: int, x: Tensor) -> Tensor:
+        first = site == "resid_pre" and layer == 0
+        return drop(x) if first or site in DROPPED else x
+
+    return Reading(lambda layer, q, k, v: _rows(q, k, v, drop), tap)

@@ -1,0 +1,34 @@
+"""The length of a gradient on its way back through a stack of layers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import plotly.graph_objects as go
+
+from viz.charts.axes import BLUE, LOG, ORANGE, axis, figure
+from viz.charts.lines import guide, runs
+from viz.labels import plotly_text
+
+
+@dataclass(frozen=True, eq=False)
+class Way:
+    """One line: its name, the lengths of several stacks, and what the chain rule gives, None where it gives none."""
+
+    name: str
+    residual: bool
+    lengths: np.ndarray  # [seeds, L + 1]
+    predicted: np.ndarray | None  # [L + 1]
+
+
+def lengths_figure(ways: Sequence[Way], words: Mapping[str, str]) -> go.Figure:
+    """A line for each way of wiring, on a logarithmic axis. `words`: "layer", "length", "predicted"."""
+    at = range(ways[0].lengths.shape[1])
+    hover = f"{plotly_text(words['layer'])}: %{{x}}<br>{plotly_text(words['length'])}: %{{y:.4g}}"
+    traces = []
+    for way in ways:
+        lengths = np.where(way.lengths > 0, way.lengths, np.nan)
+        traces += runs(way.name, at, lengths, BLUE if way.residual else ORANGE, hover=hover)
+        if way.predicted is not None:
+            traces.append(guide(words["predicted"].format(name=way.name), at, way.predicted))
+    return figure(traces, axis(words["layer"]), axis(words["length"], LOG), height=420, narrow=420)
