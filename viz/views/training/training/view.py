@@ -260,5 +260,5 @@ VIEW = View(
     parts={"lab": Steady("training", lab, "limits", first_lab)},
     measures=(Measure("limits", measure_limits, depends=(), locks=False),),
     streams=(LESSON,),
-    api=(Endpoint(training_run, reads="server"),),
+    api=(Endpoint(training_run, views=("training.training",), reads="server"),),
 )
