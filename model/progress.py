@@ -6,5 +6,9 @@ from collections.abc import Callable
 Progress = Callable[[int, int | None, str], None]
 
 
+class Told(str):
+    """What is done or has been found, as a sentence in the reader's language: a page shows it beside the bar."""
+
+
 def silent(done: int, total: int | None, what: str) -> None:
     """A progress callback that does nothing."""

@@ -32,6 +32,7 @@ import "./views/sampling/draws.js";
 import "./views/sampling/kv_cache.js";
 import "./views/sampling/strategies.js";
 import "./views/sampling/many_samples.js";
+import "./views/sampling/prompts.js";
 import "./views/sampling/side_by_side.js";
 import "./views/sampling/speculative.js";
 import "./views/predictions/surprise.js";

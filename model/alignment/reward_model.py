@@ -5,7 +5,6 @@ text: r = w . h_T + b. The probability that text c is chosen over text d is sigm
 the loss of a pair is -log sigma(r_chosen - r_rejected) (Ouyang et al. 2022, equation 1).
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -131,16 +130,6 @@ def pair_loss(chosen: Tensor, rejected: Tensor) -> Tensor:
 def accuracy(margins: np.ndarray) -> float:
     """Share of the pairs with r_chosen - r_rejected above 0; equal rewards count one half. NaN for no pairs. [n]"""
     return float((margins > 0).mean() + 0.5 * (margins == 0).mean()) if len(margins) else float("nan")
-
-
-def interval(share: float, n: int) -> tuple[float, float]:
-    """The 95 % interval of a share that was seen in n cases: Wilson 1927. NaN for no cases."""
-    if not n:
-        return float("nan"), float("nan")
-    z = 1.959964
-    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
-    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def calibration(margins: np.ndarray, bins: int = BINS) -> Calibration:

@@ -74,7 +74,8 @@ def test_a_sentence_names_views_as_the_page_does():
     for language in LANGUAGES:
         texts = words(language)
         names = {text for key, text in texts.items() if key.endswith(".view") or key.startswith(("tab.", "group."))}
-        names |= {texts["forget.job.start"], texts["training.lab.start"], texts["reinforcement.live.start"]}
+        starts = ("forget.job.start", "training.lab.start", "reinforcement.live.start", "prompts.job.start")
+        names |= {texts[key] for key in (*starts, "prompts.list.title")}
         for lesson in library().path(language):
             for step in lesson.steps:
                 assert set(re.findall(r"\*\*([^*]+)\*\*", step.do)) <= names, (lesson.key, language, step.do)

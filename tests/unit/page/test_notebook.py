@@ -24,6 +24,8 @@ JOBS = {
     "speculative_sweep": "speculative_job",
     "many_samples_plot": "many_samples_job",
     "many_samples_entropy": "many_samples_job",
+    "prompts_accuracies": "prompts_job",
+    "prompts_curve": "prompts_curve_job",
     "norm_swap_sizes": "norm_swap_job",
     "lens_map": "lens_job",
     "patching_map": "patching_job",

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from model.errors import PlaygroundError
-from model.progress import Progress
+from model.progress import Progress, Told
 from viz.seam.playground import Playground
 from viz.server.limits import within
 from viz.words import translate, words
@@ -92,7 +92,7 @@ def perform_in_turn(
             if stop.is_set():
                 yield stopped(language), ""
                 return
-            yield _bar(words(language), (0, None), 0.0) | {"text": waiting(ahead, language)}, ""
+            yield _bar(words(language), (0, None, ""), 0.0) | {"text": waiting(ahead, language)}, ""
         begun = True
         bounded = replace(job, work=within(job.work, playground.options.allowed)) if job.locks else job
         yield from perform(playground, bounded, language, stop, ticket.leave)
@@ -131,7 +131,7 @@ def perform(
     stop = stop or threading.Event()
 
     def progress(done: int, total: int | None, what: str) -> None:
-        reports.put((done, total))
+        reports.put((done, total, what if isinstance(what, Told) else ""))
         if job.locks:
             hand_over(playground)
         if stop.is_set():
@@ -153,7 +153,7 @@ def perform(
             ended()
 
     threading.Thread(target=work, daemon=True).start()
-    report: Any = (0, None)
+    report: Any = (0, None, "")
     started = time.monotonic()
     try:
         while isinstance(report, tuple) and not stop.is_set():
@@ -183,12 +183,17 @@ def _newest(reports: queue.SimpleQueue, report: Any) -> Any:
     return report
 
 
-def _bar(catalogue: Mapping[str, str], report: tuple[int, int | None], seconds: float) -> dict:
-    """The progress, and the time left once it can be estimated."""
-    done, total = report
+def _bar(catalogue: Mapping[str, str], report: tuple[int, int | None, str], seconds: float) -> dict:
+    """The progress, the time left once it can be estimated, and what the work has told since."""
+    done, total, told = report
     share = done / total if total else None
     left = catalogue["job.left"].format(seconds=round(seconds * (1 - share) / share)) if share and seconds > 1 else ""
-    return {"state": "running", "fraction": share, "text": left, "cancel": catalogue["job.cancel"]}
+    return {
+        "state": "running",
+        "fraction": share,
+        "text": " · ".join(filter(None, (told, left))),
+        "cancel": catalogue["job.cancel"],
+    }
 
 
 def failed(error: BaseException, language: str) -> dict:

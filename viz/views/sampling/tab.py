@@ -5,6 +5,7 @@ from viz.views.sampling.distribution import view as distribution
 from viz.views.sampling.draws import view as draws
 from viz.views.sampling.kv_cache import view as kv_cache
 from viz.views.sampling.many_samples import view as many_samples
+from viz.views.sampling.prompts import view as prompts
 from viz.views.sampling.side_by_side import view as side_by_side
 from viz.views.sampling.speculative import view as speculative
 from viz.views.sampling.temperature import view as temperature
@@ -17,6 +18,7 @@ TAB = Tab(
         draws.VIEW,
         side_by_side.VIEW,
         many_samples.VIEW,
+        prompts.VIEW,
         speculative.VIEW,
         kv_cache.VIEW,
     ),

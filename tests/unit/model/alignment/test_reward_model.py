@@ -19,7 +19,6 @@ from model.alignment.reward_model import (
     accuracy,
     calibration,
     copied,
-    interval,
     last_states,
     pair_loss,
     train,
@@ -149,12 +148,6 @@ def test_calibration_by_hand():
     assert found.predicted[[0, 4]].tolist() == pytest.approx([(0.55 + 0.55 + 0.5) / 3, 0.96])
     assert found.agreed[[0, 4]].tolist() == [0.5, 1.0] and np.isnan(found.agreed[1:4]).all()
     assert accuracy(np.array([1.0, -1, 0, 2])) == 0.625 and math.isnan(accuracy(np.array([])))
-
-
-def test_the_interval_of_a_share_by_hand():
-    assert interval(1.0, 1) == pytest.approx((0.20655, 1.0), abs=1e-4)  # 1 / (1 + z^2) for the lower end
-    assert interval(0.5, 100) == pytest.approx((0.40383, 0.59617), abs=1e-4)
-    assert all(map(math.isnan, interval(math.nan, 0)))
 
 
 @given(st.lists(st.floats(-1e3, 1e3), max_size=30))

@@ -6,9 +6,10 @@ import numpy as np
 
 from model.alignment.preferences import PROMPTS, Ask, Pair
 from model.alignment.reward_lesson import LEAST_PAIRS
-from model.alignment.reward_model import accuracy, interval
+from model.alignment.reward_model import accuracy
 from model.alignment.rewards import parse_rules
 from model.errors import PlaygroundError
+from model.shares import wilson
 from model.training.job import Limits
 from viz.labels import visible
 from viz.numbers import nats, percent, signed, whole
@@ -129,7 +130,7 @@ def facts(seen: Seen) -> Payload:
     last = found.looks[-1]
     share, n = accuracy(found.margins), len(found.margins)
     values = {"share": percent(share), "n": whole(n)}
-    values |= dict(zip(("low", "high"), map(percent, interval(share, n)), strict=True))
+    values |= dict(zip(("low", "high"), map(percent, wilson(share, n)), strict=True))
     items = [
         [words["accuracy"], words["accuracy_text"].format(**values)],
         [words["pairs"], words[f"pairs_{found.by}"].format(n=whole(found.pairs), held=whole(found.held_out))],

@@ -1,0 +1,142 @@
+"""Log-probabilities of answers to choose from, for many prompts at once over one cached beginning.
+
+Axis letters of this folder: N rows of a batch, P tokens of the beginning that all rows share, n choices.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from model.errors import InputError
+from model.gpt.cache import KVCache
+from model.gpt.config import ModelConfig
+from model.gpt.trace import check_length
+from model.gpt.transformer import Transformer
+from model.progress import Progress, silent
+from model.sampling.pipeline import usable
+
+MOST_CACHE = 1 << 28  # bytes of keys and values of one batch
+MOST_ROWS = 32
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A prompt and the answers to choose from, as ids."""
+
+    prompt: tuple[int, ...]  # [T]
+    choices: tuple[tuple[int, ...], ...]  # at least one token each
+
+
+@torch.inference_mode()
+def choice_log_probs(
+    model: Transformer, asked: Sequence[Asked], size: int, progress: Progress = silent
+) -> list[list[list[float]]]:
+    """ln p of each token of each choice after its prompt, in nats: one list a token, in one a choice, in one a prompt.
+
+    The sum over a choice's tokens is ln p(choice | prompt). What all prompts begin with is read once; rows that would
+    read the same are read once, too, as for choices of one token. Rows are padded at the end, which no earlier token
+    sees. `size` is the vocabulary size; `progress` counts rows. Raises InputError for an empty prompt or choice and one
+    beyond the context.
+    """
+    rows = _rows(model, asked)
+    read = sorted(rows, key=len)
+    shared = min(common_prefix(read), *(len(each.prompt) - 1 for each in asked))  # a prompt's last token is read here
+    before = prefilled(model, read[0][:shared])
+    found: dict[tuple[int, ...], dict[tuple[int, int], float]] = {}
+    done = 0
+    for batch in batches(read, model.config):
+        found |= _read(model, batch, shared, before, rows, size)
+        done += len(batch)
+        progress(done, len(read), "")
+    return [
+        [
+            [found[each.prompt + choice[:-1]][len(each.prompt) + at, id] for at, id in enumerate(choice)]
+            for choice in each.choices
+        ]
+        for each in asked
+    ]
+
+
+def common_prefix(rows: Sequence[Sequence[int]]) -> int:
+    """How many tokens all rows begin with, each row's last one left to be read."""
+    most = min(map(len, rows)) - 1
+    first = rows[0]
+    return next((at for at in range(most) if any(row[at] != first[at] for row in rows)), most)
+
+
+def prefilled(model: Transformer, ids: Sequence[int]) -> KVCache | None:
+    """The cache after the shared beginning; None where there is none. [L, 1, G, P, E]"""
+    if not ids:
+        return None
+    cache = KVCache.empty(model.config, 1, len(ids))
+    model.trunk(torch.tensor([list(ids)]), cache=cache)
+    return cache
+
+
+def spread(model: Transformer, before: KVCache | None, n: int, room: int) -> KVCache:
+    """A cache for n rows that continue the shared beginning, with room for so many positions in all."""
+    cache = KVCache.empty(model.config, n, room)
+    if before is None:
+        return cache
+    P = before.length
+    cache.k[:, :, :, :P] = before.k[:, :, :, :P]
+    cache.v[:, :, :, :P] = before.v[:, :, :, :P]
+    return before.like(cache.k, cache.v, torch.zeros(n, dtype=torch.long))
+
+
+def batches(rows: Sequence[Sequence[int]], config: ModelConfig) -> Iterator[list]:
+    """Rows in order, as many at once as MOST_ROWS and MOST_CACHE allow."""
+    token = 8 * config.n_layer * config.n_kv_head * config.d_head  # bytes of keys and values of one position
+    batch: list = []
+    for row in rows:
+        if batch and (len(batch) == MOST_ROWS or (len(batch) + 1) * len(row) * token > MOST_CACHE):
+            yield batch
+            batch = []
+        batch.append(row)
+    if batch:
+        yield batch
+
+
+def _rows(model: Transformer, asked: Sequence[Asked]) -> dict[tuple[int, ...], set[tuple[int, int]]]:
+    """What is read, each with the (place, token) pairs that are looked up in it: the token expected at a place."""
+    rows: dict[tuple[int, ...], set[tuple[int, int]]] = {}
+    for each in asked:
+        if not each.prompt or not all(each.choices):
+            raise InputError("A prompt or an answer is empty.", "", "Give each of them at least one token.")
+        for choice in each.choices:
+            row = each.prompt + choice[:-1]
+            check_length(len(row), model.config.n_ctx)
+            wanted = rows.setdefault(row, set())
+            wanted.update((len(each.prompt) + at, id) for at, id in enumerate(choice))
+    return rows
+
+
+def _read(
+    model: Transformer,
+    batch: Sequence[tuple[int, ...]],
+    shared: int,
+    before: KVCache | None,
+    rows: dict[tuple[int, ...], set[tuple[int, int]]],
+    size: int,
+) -> dict[tuple[int, ...], dict[tuple[int, int], float]]:
+    """One batch: the log-probability of every wanted pair of every row."""
+    longest = max(map(len, batch))
+    ids = torch.zeros(len(batch), longest - shared, dtype=torch.long)
+    for at, row in enumerate(batch):
+        ids[at, : len(row) - shared] = torch.tensor(row[shared:])
+    stream = model.trunk(ids, cache=spread(model, before, len(batch), longest))  # [N, longest - P, D]
+    wanted = [(at, place, id) for at, row in enumerate(batch) for place, id in sorted(rows[row])]
+    where, places, tokens = (torch.tensor(each) for each in zip(*wanted, strict=True))
+    log_p = _log_probs(model, stream[where, places - 1 - shared], tokens, size)
+    result: dict[tuple[int, ...], dict[tuple[int, int], float]] = {row: {} for row in batch}
+    for (at, place, id), value in zip(wanted, log_p.tolist(), strict=True):
+        result[batch[at]][place, id] = value
+    return result
+
+
+def _log_probs(model: Transformer, stream: Tensor, tokens: Tensor, size: int) -> Tensor:
+    """ln p of a token at each place. The stream after the last block [n, D], tokens [n] -> [n] float64"""
+    logits = usable(model.logits(stream[None])[0].float(), size).double()
+    return logits.log_softmax(-1).gather(-1, tokens[:, None])[:, 0]

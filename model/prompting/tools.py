@@ -1,0 +1,87 @@
+"""The tools that a model may call: a calculator and a look-up in a small table. Both answer in a line of text.
+
+What a model writes is never run: an expression is parsed, and only numbers and the four operations are computed.
+"""
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+
+MOST_EXPRESSION = 100  # characters
+MOST_NUMBER = 10**15
+MOST_ANSWER = 200  # characters of a table's entry
+NO_RESULT = "no result"  # where a calculation has none
+NOT_FOUND = "not found"
+NO_TOOL = "no such tool"
+
+_BINARY: dict[type, Callable[[Fraction, Fraction], Fraction]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+CALL = re.compile(r"([A-Za-z_]+)\s*\[([^\[\]\n]*)\]")  # a name and what is in its brackets
+
+Tool = Callable[[str], str]
+
+
+def calculate(expression: str) -> str:
+    """The value of an expression of numbers, + - * / and brackets, exact; NO_RESULT for anything else.
+
+    Whole values are written as such, others as decimals with up to six digits behind the point. Names, calls, powers
+    and numbers beyond MOST_NUMBER have no result.
+    """
+    text = expression.strip().replace("×", "*").replace("÷", "/").replace("−", "-")
+    if not text or len(text) > MOST_EXPRESSION or not text.isascii():
+        return NO_RESULT
+    try:
+        value = _value(ast.parse(text, mode="eval").body)
+    except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
+        return NO_RESULT
+    return str(value.numerator) if value.denominator == 1 else f"{float(value):.6f}".rstrip("0").rstrip(".")
+
+
+def _value(node: ast.expr) -> Fraction:
+    """The value of a parsed expression; raises ValueError for what is none, or too large."""
+    match node:
+        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+            value = Fraction(str(number))
+        case ast.UnaryOp(op=ast.USub(), operand=inner):
+            value = -_value(inner)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+            value = _BINARY[type(op)](_value(left), _value(right))
+        case _:
+            raise ValueError("this is no arithmetic")
+    if abs(value) > MOST_NUMBER or value.denominator > MOST_NUMBER:
+        raise ValueError("this number is too large")
+    return value
+
+
+def look_up(table: Mapping[str, str], name: str) -> str:
+    """The entry of a name, whatever its case and spaces; NOT_FOUND where there is none."""
+    known = {_plain(key): value for key, value in table.items()}
+    return known.get(_plain(name), NOT_FOUND)[:MOST_ANSWER]
+
+
+def _plain(name: str) -> str:
+    return " ".join(name.casefold().split())
+
+
+def toolbox(table: Mapping[str, str]) -> dict[str, Tool]:
+    """The tools by the names that a model calls them by; the look-up only where there is a table."""
+    tools: dict[str, Tool] = {"calculate": calculate}
+    return tools | ({"lookup": lambda name: look_up(table, name)} if table else {})
+
+
+def parse_call(text: str) -> tuple[str, str] | None:
+    """The first call in a text, as "calculate[2 + 3]": its name in small letters and what is in the brackets."""
+    found = CALL.search(text)
+    return (found[1].lower(), found[2].strip()) if found else None
+
+
+def observe(tools: Mapping[str, Tool], call: tuple[str, str]) -> str:
+    """What the called tool answers; NO_TOOL for a name that is none."""
+    name, argument = call
+    return tools[name](argument) if name in tools else NO_TOOL

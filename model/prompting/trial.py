@@ -1,0 +1,328 @@
+"""Prompt variants in, right answers out: one set of questions asked in several ways."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from model.api import LanguageModel
+from model.arguments import check_number, check_whole, shown
+from model.errors import InputError, say
+from model.progress import Progress, silent
+from model.prompting import prompts as made
+from model.prompting import react
+from model.prompting.answers import Vote, is_right, read_answer, vote
+from model.prompting.choices import Asked, choice_log_probs
+from model.prompting.prompts import STRATEGIES, Shots
+from model.prompting.question_sets import Group, Question, QuestionSet
+from model.prompting.tools import toolbox
+from model.prompting.writing import Writing, write
+from model.shares import wilson
+
+SCORES = ("sum", "mean", "text")
+BY_CHOICE = ("zero", "few")  # strategies whose answers can be scored; the others are read in what the model writes
+TOKENS = {"zero": 12, "few": 12, "chain": 96, "votes": 96, "react": 64, "chat": 24, "system": 24}  # of an answer
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A way to ask. Raises InputError for an unknown one and for numbers out of range."""
+
+    strategy: str
+    shots: Shots = field(default_factory=Shots)
+    score: Literal["sum", "mean", "text"] = "sum"  # of zero-shot and few-shot prompts where there are choices
+    samples: int = 5  # of self-consistency
+    temperature: float = 0.7  # of the same
+    system: str = ""  # the system message; "" for the set's own
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, known in ((self.strategy, STRATEGIES), (self.score, SCORES)):
+            if name not in known:
+                hint = say("Choose one of: {}.", ", ".join(known))
+                raise InputError("An argument is none of its names.", shown(name), hint)
+        check_whole("samples", self.samples, 1, 64)
+        check_number("temperature", self.temperature, 0.01, 10)
+        check_whole("seed", self.seed, 0, 2**53)
+
+    @property
+    def examples(self) -> int:
+        """Examples in its prompt."""
+        return 0 if self.strategy in ("zero", "chat", "system") else self.shots.count
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What the model made of one question."""
+
+    question: Question
+    prompt: str
+    said: str  # the answer that was read or chosen; "" where there is none
+    right: bool
+    written: str = ""  # what the model wrote
+    scores: tuple[float, ...] = ()  # of the choices, in nats, or nats a token
+    samples: tuple[str, ...] = ()  # texts of self-consistency
+    votes: Vote | None = None
+    episode: react.Episode | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One variant on all questions."""
+
+    variant: Variant
+    answers: tuple[Answered, ...]
+
+    @property
+    def right(self) -> tuple[bool, ...]:
+        """Which answers are right."""
+        return tuple(each.right for each in self.answers)
+
+    @property
+    def share(self) -> float:
+        """The accuracy."""
+        return sum(self.right) / len(self.right)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of the accuracy: Wilson 1927."""
+        return wilson(self.share, len(self.right))
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Accuracy of few-shot prompts against the number of examples."""
+
+    counts: tuple[int, ...]
+    questions: int
+    shares: np.ndarray  # [labels (right, shuffled), counts, orders] float64
+
+
+def answered(
+    lm: LanguageModel, asked: QuestionSet, variant: Variant, most: int = 1000, progress: Progress = silent
+) -> Row:
+    """Ask the first `most` questions of a set in one way. `progress` counts questions.
+
+    Raises InputError where the set lacks what the strategy needs, the model has no chat template, or a prompt does not
+    fit into the context.
+    """
+    if not made.fits(variant.strategy, asked):
+        hint = "Choose another strategy or another set."
+        raise InputError("This set has nothing for this strategy.", f"{asked.key}, {variant.strategy}", hint)
+    total = min(most, len(asked.questions))
+    answers: list[Answered] = []
+    for group in asked.groups:
+        questions = group.questions[: total - len(answers)]
+
+        def told(done: int, all_: int | None, what: str, before: int = len(answers), n: int = len(questions)) -> None:
+            progress(before + n * done // (all_ or 1), total, what)
+
+        if questions:
+            answers += _of_group(lm, asked, group, questions, variant, told)
+    return Row(variant, tuple(answers))
+
+
+def trial(
+    lm: LanguageModel,
+    asked: QuestionSet,
+    variants: Sequence[Variant],
+    most: int = 1000,
+    progress: Progress = silent,
+) -> list[Row]:
+    """`answered` for several variants; `progress` counts questions over all of them, and names the last result."""
+    rows: list[Row] = []
+    total = min(most, len(asked.questions))
+    for variant in variants:
+
+        def told(done: int, all_: int | None, what: str, before: int = len(rows) * total) -> None:
+            progress(before + done, len(variants) * total, what)
+
+        rows.append(answered(lm, asked, variant, most, told))
+    return rows
+
+
+def curve(
+    lm: LanguageModel,
+    asked: QuestionSet,
+    counts: Sequence[int],
+    orders: int = 3,
+    score: Literal["sum", "mean", "text"] = "sum",
+    most: int = 1000,
+    progress: Progress = silent,
+) -> Curve:
+    """Accuracy by number of examples, in several orders, with their own and with shuffled answers.
+
+    Without examples nothing can be shuffled: that prompt is asked once. `progress` counts questions.
+    """
+    n = min(most, len(asked.questions))
+    shots = [
+        (labels, at, order, Shots(count, order, bool(labels)))
+        for labels in (0, 1)
+        for at, count in enumerate(counts)
+        for order in range(orders)
+        if count > labels or (not count and not order and not labels)
+    ]
+    shares = np.full((2, len(counts), orders), np.nan)
+    for done, (labels, at, order, chosen) in enumerate(shots):
+
+        def told(part: int, all_: int | None, what: str, before: int = done * n) -> None:
+            progress(before + part, len(shots) * n, what)
+
+        shares[labels, at, order] = answered(lm, asked, Variant("few", chosen, score), most, told).share
+    for at, count in enumerate(counts):
+        if not count:
+            shares[:, at] = shares[0, at, 0]
+        elif count == 1:
+            shares[1, at] = np.nan  # one answer cannot be shuffled
+    return Curve(tuple(counts), n, shares)
+
+
+# --- one group of questions, one way -----------------------------------------------------------------------
+
+
+def _of_group(
+    lm: LanguageModel,
+    asked: QuestionSet,
+    group: Group,
+    questions: Sequence[Question],
+    variant: Variant,
+    progress: Progress,
+) -> list[Answered]:
+    examples = made.chosen_examples(group, variant.shots) if variant.examples else ()
+    if variant.strategy == "react":
+        return _react(lm, asked, examples, questions, progress)
+    if variant.strategy in ("chat", "system"):
+        return _chat(lm, asked, questions, variant, progress)
+    build = made.few_shot if variant.strategy in BY_CHOICE else made.chain_of_thought
+    texts = [build(asked, examples, question) for question in questions]
+    if variant.strategy in BY_CHOICE and variant.score != "text" and asked.choosable:
+        return _chosen(lm, questions, texts, variant, progress)
+    ids = [_ids(lm, text) for text in texts]
+    if variant.strategy == "votes":
+        return _voted(lm, asked, questions, texts, ids, variant, progress)
+    written = write(lm, ids, Writing(TOKENS[variant.strategy], _stops(asked, variant)), progress)
+    return _read(asked, questions, texts, written, chain=variant.strategy == "chain")
+
+
+def _ids(lm: LanguageModel, text: str) -> list[int]:
+    return lm.encode(text).ids.tolist()
+
+
+def _stops(asked: QuestionSet, variant: Variant) -> tuple[str, ...]:
+    """Where an answer ends: at the end of its line, a chain of thought where the next question would begin."""
+    return ("\n",) if variant.strategy in BY_CHOICE else ("\n\n", "\n" + asked.frame.partition("{")[0])
+
+
+def _chosen(
+    lm: LanguageModel, questions: Sequence[Question], texts: Sequence[str], variant: Variant, progress: Progress
+) -> list[Answered]:
+    """The choice with the highest log-probability, in all or a token; of equal ones the first."""
+    rows = [
+        Asked(tuple(_ids(lm, text)), tuple(tuple(lm.tokenizer.encode_ids(f" {choice}")) for choice in question.choices))
+        for question, text in zip(questions, texts, strict=True)
+    ]
+    found = choice_log_probs(lm.model, rows, lm.tokenizer.vocab_size, progress)
+    answers = []
+    for question, text, by_choice in zip(questions, texts, found, strict=True):
+        scores = [sum(each) / (len(each) if variant.score == "mean" else 1) for each in by_choice]
+        said = question.choices[int(np.argmax(scores))]
+        answers.append(Answered(question, text, said, is_right(said, question), scores=tuple(scores)))
+    return answers
+
+
+def _read(
+    asked: QuestionSet, questions: Sequence[Question], texts: Sequence[str], written: Sequence[str], *, chain: bool
+) -> list[Answered]:
+    """The answers in what was written."""
+    answers = []
+    for question, text, new in zip(questions, texts, written, strict=True):
+        said = _answer(asked, question, new, chain=chain)
+        answers.append(Answered(question, text, said, is_right(said, question), new))
+    return answers
+
+
+def _answer(asked: QuestionSet, question: Question, text: str, *, chain: bool) -> str:
+    return read_answer(text, asked.kind, (*question.right, *question.choices), chain=chain)
+
+
+def _voted(
+    lm: LanguageModel,
+    asked: QuestionSet,
+    questions: Sequence[Question],
+    texts: Sequence[str],
+    ids: Sequence[list[int]],
+    variant: Variant,
+    progress: Progress,
+) -> list[Answered]:
+    """Several samples of every chain of thought, and what most of them say."""
+    n = variant.samples
+    writing = Writing(TOKENS["votes"], _stops(asked, variant), variant.temperature, variant.seed)
+    written = write(lm, [each for each in ids for _ in range(n)], writing, progress)
+    answers = []
+    for at, (question, text) in enumerate(zip(questions, texts, strict=True)):
+        samples = tuple(written[at * n : (at + 1) * n])
+        votes = vote([_answer(asked, question, each, chain=True) for each in samples])
+        right = is_right(votes.answer, question)
+        answers.append(Answered(question, text, votes.answer, right, samples=samples, votes=votes))
+    return answers
+
+
+def _react(
+    lm: LanguageModel, asked: QuestionSet, examples: Sequence, questions: Sequence[Question], progress: Progress
+) -> list[Answered]:
+    """Thoughts and calls of tools, all questions side by side."""
+    tools = toolbox(dict(asked.table))
+    texts = [made.react(asked, examples, question, tools) for question in questions]
+    rounds = react.MOST_STEPS + 1
+
+    def continued(prompts: Sequence[str], which: Sequence[int]) -> list[str]:
+        nonlocal round_
+
+        def told(done: int, all_: int | None, what: str) -> None:
+            progress(round_ * len(questions) + done * len(questions) // (all_ or 1), rounds * len(questions), what)
+
+        new = write(lm, [_ids(lm, text) for text in prompts], Writing(TOKENS["react"], react.STOPS), told)
+        round_ += 1
+        return new
+
+    round_ = 0
+    answers = []
+    for question, text, episode in zip(questions, texts, react.run(texts, continued, tools), strict=True):
+        said = _answer(asked, question, episode.answer, chain=False)
+        written = "".join(step.text for step in episode.steps)
+        answers.append(Answered(question, text, said, is_right(said, question), written, episode=episode))
+    return answers
+
+
+def _chat(
+    lm: LanguageModel, asked: QuestionSet, questions: Sequence[Question], variant: Variant, progress: Progress
+) -> list[Answered]:
+    """Asked through the model's chat template, with or without a system message."""
+    system = (variant.system.strip() or made.system_prompt(asked)) if variant.strategy == "system" else ""
+    ids = chat_prompts(lm, [made.messages(asked, question, system) for question in questions])
+    texts = [lm.decode(each) for each in ids]
+    written = write(lm, ids, Writing(TOKENS[variant.strategy]), progress)
+    return _read(asked, questions, texts, written, chain=False)
+
+
+def chat_prompts(lm: LanguageModel, conversations: Sequence[list[dict[str, str]]]) -> list[list[int]]:
+    """The ids of conversations that differ in their last message alone.
+
+    A template is rendered in a process of its own, which takes a moment, so that it is rendered once where what it
+    writes around that message can be told from the message itself.
+    """
+    first = conversations[0]
+    ids, turns = lm.chat(first).ids.tolist(), lm.turns(first).tolist()
+    last = len(first) - 1
+    own = [at for at, turn in enumerate(turns) if turn == last]
+    if not own:
+        return [lm.chat(each).ids.tolist() for each in conversations]
+    head, tail = ids[: own[0]], ids[own[-1] + 1 :]
+
+    def put_together(conversation: list[dict[str, str]]) -> list[int]:
+        return [*head, *lm.tokenizer.encode_ids(conversation[last]["content"]), *tail]
+
+    if put_together(first) != ids:
+        return [lm.chat(each).ids.tolist() for each in conversations]
+    return [put_together(each) for each in conversations]

@@ -1,0 +1,46 @@
+"""Shares of cases: how sure a share is, and whether two shares of the same cases differ."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+Z95 = 1.959964  # of the normal distribution, for an interval of 95 %
+CLEAR = 0.05  # below this probability two shares are told apart
+
+
+def wilson(share: float, n: int) -> tuple[float, float]:
+    """The 95 % interval of a share that was seen in n cases: Wilson 1927. NaN for no cases."""
+    if not n:
+        return float("nan"), float("nan")
+    z = Z95
+    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Two ways of answering the same questions, compared: only the questions on which they differ tell them apart."""
+
+    only_first: int  # questions that only the first way answered right
+    only_second: int
+    p: float  # of McNemar's exact test, two-sided
+
+    @property
+    def clear(self) -> bool:
+        """Whether a difference like this one is unlikely by chance."""
+        return self.p < CLEAR
+
+
+def paired(first: Sequence[bool], second: Sequence[bool]) -> Paired:
+    """McNemar's exact test of two ways on the same questions (McNemar 1947; the binomial form). [n] each
+
+    If both ways were equally good, each question on which they differ would favour either one like a fair coin:
+    p = 2 P(X <= min(b, c)), X binomial with b + c draws of 1/2, at most 1. Raises ValueError for unequal numbers.
+    """
+    if len(first) != len(second):
+        raise ValueError(f"{len(first)} and {len(second)} answers are not of the same questions")
+    b = sum(bool(x) and not y for x, y in zip(first, second, strict=True))
+    c = sum(bool(y) and not x for x, y in zip(first, second, strict=True))
+    tail = sum(math.comb(b + c, k) for k in range(min(b, c) + 1)) / 2 ** (b + c)
+    return Paired(b, c, min(1.0, 2 * tail))
