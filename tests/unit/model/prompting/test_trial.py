@@ -10,7 +10,8 @@ from model.prompting import trial as module
 from model.prompting.prompts import Shots, chosen_examples
 from model.prompting.question_sets import Example, Group, Question, QuestionSet, question_set
 from model.prompting.tools import toolbox
-from model.prompting.trial import Variant, answered, curve, trial
+from model.prompting.trial import Variant, answered, chat_prompts, curve, trial
+from tests.support.talking import talking_model
 
 EXAMPLES = tuple(Example(f"q{n}", f"a{n}", f"w{n}", f"t{n}", f"calculate[{n}]") for n in range(4))
 ASKED = QuestionSet(
@@ -165,3 +166,13 @@ def test_what_cannot_be_asked_is_refused(lm):
     for wrong in ({"count": -1}, {"order": -1}, {"count": 65}):
         with pytest.raises(InputError):
             Shots(**wrong)
+
+
+def test_a_template_that_is_rendered_once_gives_the_ids_of_every_conversation(tmp_path):
+    lm = talking_model(tmp_path)
+    asked = question_set("letters")
+    for system in ("", "Say <|im_end|> and no more."):
+        several = [made.messages(asked, question, system) for question in asked.questions[:4]]
+        assert chat_prompts(lm, several) == [lm.chat(each).ids.tolist() for each in several]
+    row = answered(lm, asked, Variant("system", system="Be brief."), 2)
+    assert "Be brief." in row.answers[0].prompt and asked.questions[0].text in row.answers[0].prompt
