@@ -59,6 +59,17 @@ class PlaygroundError(Exception):
         self.what, self.got, self.hint = plain(what), plain(got), plain(hint)
         super().__init__(" ".join(part for part in (self.what, f"Got: {self.got}." if got else "", self.hint) if part))
 
+    def __reduce__(self) -> tuple:
+        return _the_same, (type(self), self.args, vars(self))
+
+
+def _the_same(kind: type[PlaygroundError], args: tuple, state: dict) -> PlaygroundError:
+    """An error as it was, in another process."""
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
 
 class InputError(PlaygroundError):
     """The prompt, an option or a selection is not usable."""

@@ -286,9 +286,7 @@ class Trace:
 
     def head_metrics(self) -> pd.DataFrame:
         """All of HEAD_METRICS for every head on this prompt, indexed by (layer, head); NaN where undefined."""
-        L, H, n = self.metrics.shape
-        index = pd.MultiIndex.from_product([range(L), range(H)], names=["layer", "head"])
-        return pd.DataFrame(self.metrics.reshape(L * H, n), index=index, columns=list(HEAD_METRICS))
+        return metrics_table(self.metrics)
 
     def norms(self) -> pd.DataFrame:
         """Mean, variance, root mean square and length of each norm's inputs; one row per (site, layer, token).
@@ -388,3 +386,10 @@ def check_length(T: int, limit: int) -> None:
         raise InputError("The prompt is empty.", "", "Type a few words, or choose an example.")
     if limit < T:
         raise InputError("The prompt is too long.", f"{T} tokens", say("Shorten it to {} tokens or fewer.", limit))
+
+
+def metrics_table(metrics: np.ndarray) -> pd.DataFrame:
+    """HEAD_METRICS of all heads, indexed by (layer, head), a column each. metrics [L, H, len(HEAD_METRICS)]"""
+    L, H, n = metrics.shape
+    index = pd.MultiIndex.from_product([range(L), range(H)], names=["layer", "head"])
+    return pd.DataFrame(metrics.reshape(L * H, n), index=index, columns=list(HEAD_METRICS))

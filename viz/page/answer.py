@@ -3,39 +3,23 @@
 import contextlib
 import threading
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import gradio as gr
 
-from model.api import LanguageModel
-from model.errors import InputError
 from model.generation.strategies import STRATEGIES
-from model.gpt.trace import check_length
-from model.text.chat import ending
+from viz.engine.writers import answered
 from viz.page.parts import update
 from viz.page.streams import Shared, answers
-from viz.seam.jobs import background
+from viz.seam.jobs.answering import Written
 from viz.seam.jobs.background import LOOK_EVERY, waiting
-from viz.seam.playground import Playground
-from viz.seam.prompt import Prompt, prompt_of
+from viz.seam.prompt import prompt_of
 from viz.seam.view import Event, Payload, Visit
-from viz.server.limits import check_time
 
-MOST = 256  # tokens of an answer
-FRAME = 8  # tokens that a template puts behind an answer, about
 _EVERY = 0.25  # seconds between two pieces
 _QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
-
-
-@dataclass(frozen=True)
-class Written:
-    """The answer up to now."""
-
-    text: str
-    tokens: int
-    ended: str = ""  # "" while it goes on, then why it ended: "end", "length", "context"
 
 
 @dataclass(eq=False)
@@ -57,46 +41,6 @@ class Stops:
             event.set()
 
 
-def room(playground: Playground, model: LanguageModel, length: int) -> int:
-    """How many tokens an answer to `length` tokens may have; raises InputError where there is no room."""
-    limit = min(model.config.n_ctx, playground.options.max_tokens)
-    check_length(length + FRAME + 1, limit)
-    return min(MOST, playground.options.allowed.new_tokens, limit - length - FRAME)
-
-
-def written(
-    playground: Playground, model: LanguageModel, prompt: Prompt, strategy: str, stop: threading.Event
-) -> Iterator[Written]:
-    """The answer to a conversation that is open, step by step; it ends at the token that ends a turn.
-
-    The model is held for one forward at a time. Raises InputError for a conversation that is not open, without room for
-    an answer, or for an unknown strategy.
-    """
-    if not prompt.answer:
-        raise InputError("There is nothing to answer.", "", "End the conversation with an empty turn of the assistant.")
-    prompt_ids = playground.tokens(model, prompt).ids
-    most = room(playground, model, len(prompt_ids))
-    ticks = cast(Generator, model.generate(prompt_ids, strategy, most))
-    ids: list[int] = []
-    spent, ended = 0.0, ""
-    ends = ending(model.tokenizer)
-    with contextlib.closing(ticks):
-        while not ended and not stop.is_set():
-            with playground.computing.later():
-                began = time.perf_counter()
-                tick = next(ticks, None)
-                spent += time.perf_counter() - began
-            check_time(playground.options.allowed, spent)
-            time.sleep(background.WAIT)
-            if tick is None or not (change := tick.changes[0]):
-                break
-            del ids[len(ids) - change.drop :]
-            ids += [made.id for made in change.made]
-            ended = change.ended
-            own = ids[:-1] if ids and ids[-1] in ends else ids
-            yield Written(model.decode(own), len(ids), ended)
-
-
 def start(visit: Visit, sent: object) -> Iterator[Payload]:
     """Write the answer to the visitor's conversation and tell the page as it goes on."""
     tag, key = (sent.get(name) if isinstance(sent, Mapping) else None for name in ("tag", "strategy"))
@@ -107,7 +51,7 @@ def start(visit: Visit, sent: object) -> Iterator[Payload]:
     try:
         while (ahead := ticket.wait(LOOK_EVERY)) and not stop.is_set():
             yield {**named, "state": "waiting", "ahead": waiting(ahead, visit.language)}
-        for last in written(visit.playground, model, visit.prompt, strategy, stop):
+        for last in answered(visit.playground, model, visit.prompt, strategy, stop):
             if time.perf_counter() - shown >= _EVERY:
                 shown = time.perf_counter()
                 yield {**named, "state": "running", "text": last.text}

@@ -3,7 +3,7 @@
 import contextlib
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -13,6 +13,8 @@ import pandas as pd
 from model.errors import InputError, PlaygroundError
 from model.loading.sources import available
 from model.progress import Progress
+from viz.engine.protocol import Ask, Done, Work
+from viz.engine.tasks import Measuring, slow_ones, travels
 from viz.seam.jobs import background
 from viz.seam.jobs.at_once import starts_itself
 from viz.seam.scene import Scene, source
@@ -77,8 +79,13 @@ def _state_of(view: View, measure: Measure, scene: Scene, settings: Settings) ->
     key = key_of(view, measure, scene, settings)
     if not measure.slow:
         return key, True
-    result = scene.playground.results.peek(key)
+    result = _slow_result(scene, key)
     return key, result.at if result else False
+
+
+def _slow_result(scene: Scene, key: tuple) -> background.Result | None:
+    """A slow measure's numbers: those that came with the scene, or those of a job that has ended."""
+    return scene.measured.get(key) or scene.playground.results.peek(key)
 
 
 def _used(view: View, measure: Measure, scene: Scene, settings: Settings) -> dict[str, Any]:
@@ -92,24 +99,53 @@ def measured(view: View, name: str, scene: Scene, settings: Settings) -> backgro
     measure = view.measure(name)
     key = key_of(view, measure, scene, settings)
     if measure.slow:
-        return scene.playground.results.peek(key)
+        return _slow_result(scene, key)
 
     def make() -> background.Result:
-        prepare(measure, scene, settings)
-        used = _used(view, measure, scene, settings)
-        started = time.perf_counter()
-        if measure.locks:
-            with scene.playground.computing:
-                value = call(measure, scene, settings, results=used)
-        else:
-            value = call(measure, scene, settings, results=used)
-        return background.Result(value, time.perf_counter() - started, nbytes_of(value))
+        def here() -> background.Result:
+            return _measured_here(view, measure, scene, settings)
+
+        return scene.playground.engine.measure(_ask(view, measure, scene, settings, here))
 
     if measure.keep(question_of(measure, scene, settings)) if callable(measure.keep) else measure.keep:
         return scene.playground.results.get(key, make)
     if key not in scene.measured:
         scene.measured[key] = make()
     return scene.measured[key]
+
+
+def _measured_here(view: View, measure: Measure, scene: Scene, settings: Settings) -> background.Result:
+    """A measure's numbers, measured now in this process."""
+    prepare(measure, scene, settings)
+    used = _used(view, measure, scene, settings)
+    started = time.perf_counter()
+    if measure.locks:
+        with scene.playground.computing:
+            value = call(measure, scene, settings, results=used)
+    else:
+        value = call(measure, scene, settings, results=used)
+    return background.Result(value, time.perf_counter() - started, nbytes_of(value))
+
+
+def _ask(view: View, measure: Measure, scene: Scene, settings: Settings, here: Callable[[], Any]) -> Ask:
+    """A measure as a question to the engine."""
+
+    def elsewhere() -> Measuring | None:
+        if not travels(view, measure, scene, settings):
+            return None
+        slow = {
+            each.name: _slow_result(scene, key_of(view, each, scene, settings)) for each in slow_ones(view, measure)
+        }
+        given = tuple((name, result) for name, result in slow.items() if result)
+        return Measuring(scene.key, view.key, measure.name, settings, given)
+
+    return Ask(scene.model.id if scene.model else "", here, elsewhere)
+
+
+def given(view: View, scene: Scene, task: Measuring) -> None:
+    """Take over what came with a task."""
+    for name, result in task.given:
+        scene.measured[key_of(view, view.measure(name), scene, task.settings)] = result
 
 
 def prepare(measure: Measure, scene: Scene, settings: Settings) -> None:
@@ -125,19 +161,30 @@ def prepare(measure: Measure, scene: Scene, settings: Settings) -> None:
 def job_of(view: View, name: str, scene: Scene, settings: Settings) -> background.Job:
     """A slow measure as work that goes on in the background."""
     measure = view.measure(name)
-    used = _used(view, measure, scene, settings)
+    ask = _ask(view, measure, scene, settings, lambda: _work_here(view, measure, scene, settings))
+    work = scene.playground.engine.job(ask)
 
-    def work(progress: Progress) -> Any:
-        began = time.perf_counter()
-        value = call(measure, scene, settings, progress, used)
+    def noted(progress: Progress) -> Any:
+        done = work.run(progress)
         if measure.pace:
             key, amount = _pace(view, measure, scene, settings)
-            seconds = (time.perf_counter() - began) / amount
-            background.computed_once(scene.playground, key, lambda: seconds)
-        return value
+            background.computed_once(scene.playground, key, lambda: done.seconds / amount)
+        return done.value
+
+    return background.Job(key_of(view, measure, scene, settings), noted, work.locks)
+
+
+def _work_here(view: View, measure: Measure, scene: Scene, settings: Settings) -> Work:
+    """A slow measure as work of this process."""
+    used = _used(view, measure, scene, settings)
+
+    def run(progress: Progress) -> Done:
+        began = time.perf_counter()
+        value = call(measure, scene, settings, progress, used)
+        return Done(value, time.perf_counter() - began)
 
     prepare(measure, scene, settings)
-    return background.Job(key_of(view, measure, scene, settings), work, measure.locks)
+    return Work(run, measure.locks)
 
 
 def _pace(view: View, measure: Measure, scene: Scene, settings: Settings) -> tuple[tuple, float]:

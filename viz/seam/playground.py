@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from model.api import LanguageModel, list_models, load_resolved
 from model.errors import InputError, PlaygroundError, PromptTooLong, say
@@ -13,6 +13,9 @@ from model.progress import Progress
 from model.quantization.int8 import int8
 from model.records import RunKey, Tokens
 from model.store import ByteLRU
+from viz.engine.distant import DistantTrace
+from viz.engine.local import Local
+from viz.engine.protocol import Ask, Engine
 from viz.seam.jobs.job_queue import Desk
 from viz.seam.prompt import Prompt, Read, read
 from viz.server.fair_lock import Turns
@@ -55,6 +58,7 @@ class Playground:
     """Loads models once, runs prompts once, and remembers both within bounds; safe to share between visitors."""
 
     options: Options
+    engine: Engine = field(default_factory=Local)  # who computes
     models: ByteLRU = field(default_factory=lambda: ByteLRU(6 << 30))
     traces: ByteLRU = field(init=False)
     results: ByteLRU = field(init=False)  # of jobs and of slow measures
@@ -93,12 +97,18 @@ class Playground:
         self._check_offered(model_id)
         self.failures.pop(model_id, None)
         try:
-            return self.models.get(model_id, lambda: load_resolved(self._resolve(model_id, progress), progress))
+            return self.models.get(model_id, lambda: self._loaded(model_id, progress))
         except PlaygroundError as error:
             for old in list(self.failures)[: 1 - MOST_FAILURES]:
                 self.failures.pop(old, None)
             self.failures[model_id] = error
             raise
+
+    def _loaded(self, model_id: str, progress: Progress | None) -> LanguageModel:
+        model = load_resolved(self._resolve(model_id, progress), progress)
+        if not model_id.startswith(PREFIX):
+            self.engine.load(model)
+        return model
 
     def weights_of(self, model_id: str) -> Resolved:
         """Where the weights of a model lie, for a process that trains it on. Raises InputError as `load` does."""
@@ -187,9 +197,19 @@ class Playground:
         key = RunKey(model.id, tuple(tokens.ids.tolist()), edits)
         unedited = self.trace_tokens(model, tokens) if edits else None
 
-        def run() -> Trace:
+        def make() -> Trace:
+            return unedited.edit(*edits) if unedited is not None else model.trace_tokens(tokens)
+
+        def here() -> Trace:
             with self.computing:
-                return unedited.edit(*edits) if unedited is not None else model.trace_tokens(tokens)
+                return make()
+
+        def late() -> Trace:  # of a run that was done elsewhere: maybe in the middle of work that holds the model
+            return make() if self.computing.mine() else here()
+
+        def run() -> Trace:
+            ran = self.engine.run(Ask(model.id, here, lambda: None if model.id.startswith(PREFIX) else key))
+            return ran if isinstance(ran, Trace) else cast(Trace, DistantTrace(key, tokens, model.config, ran, late))
 
         return self.traces.get(key, run)
 

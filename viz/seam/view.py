@@ -75,6 +75,7 @@ class Measure:
     # tokens they read in all. Where that is little for the model, it starts by itself (viz/seam/jobs/at_once.py).
     cost: Callable[[Scene, Settings], tuple[float, float]] | None = None
     owner: str = ""  # views that give the same measure the same owner measure it once; else each has its own
+    at_page: bool = False  # reads what only the page's own process has, as a visitor's reward model
 
 
 @dataclass(frozen=True)

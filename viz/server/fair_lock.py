@@ -63,6 +63,11 @@ class Turns:
         with self._inside:
             return self._held
 
+    def mine(self) -> bool:
+        """Whether the thread that asks holds it."""
+        with self._inside:
+            return self._held and self._holder == threading.get_ident()
+
     @property
     def waiting(self) -> int:
         """How many wait."""

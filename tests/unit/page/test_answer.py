@@ -9,9 +9,11 @@ from model.errors import InputError
 from tests.support.streams import Component
 from tests.support.talking import END, talking_model, talking_server
 from viz.page import answer
-from viz.page.answer import FRAME, MOST, Stops, room, written
+from viz.page.answer import Stops
 from viz.page.loading import opened
 from viz.page.parts import unpacked
+from viz.seam.jobs import answering
+from viz.seam.jobs.answering import FRAME, MOST, room, written
 from viz.seam.prompt import Prompt
 
 TURNS = [["user", "ab"], ["assistant", "c"], ["user", "d"], ["assistant", ""]]
@@ -52,7 +54,7 @@ def test_an_answer_is_what_the_model_writes(server, talker, strategy):
 
 def test_it_ends_at_the_token_that_ends_a_turn(server, talker, monkeypatch):
     ids, _ = generated(talker, "greedy", 5)
-    monkeypatch.setattr(answer, "ending", lambda tokenizer: frozenset({ids[2]}))
+    monkeypatch.setattr(answering, "ending", lambda tokenizer: frozenset({ids[2]}))
     monkeypatch.setattr("model.api.ending", lambda tokenizer: frozenset({ids[2]}))
     at = ids.index(ids[2])
     *_, last = written(server, talker, OPEN, "greedy", threading.Event())

@@ -64,6 +64,7 @@ SERVER = tuple(f"viz.server.{name}" for name in ("serve", "framework", "middlewa
 WEB = ("viz.page", "viz.api", *SERVER)
 OFFERED = ("viz.api.endpoint", "viz.api.reading", "viz.api.arguments", "viz.api.answers", "viz.api.json")
 SAYING = {"viz.words": ("model.errors",)}  # the sentences that it translates
+ON_RAY = ("viz.engine.cluster",)
 DRAWING = ("viz.charts", "viz.labels", "viz.numbers", "viz.theme", "viz.words")
 
 
@@ -94,6 +95,8 @@ def allowed(name: str, importer: str) -> bool:
         return top in SEAM and not other and (not name.startswith(WEB) or name in OFFERED)
     if importer.startswith("viz.seam"):
         return top in SEAM and (name in OFFERED or not name.startswith(("viz.views", *WEB)))
+    if importer.startswith("viz.engine"):  # measures without a page; only where asked for, on Ray
+        return top in SEAM | ({"ray"} if importer in ON_RAY else set()) and not name.startswith(WEB)
     if importer.startswith("viz.lessons"):
         return top in SEAM - {"torch"}  # what the page offers, and its endpoints; the server has their addresses
     if importer.startswith(PAGE):
@@ -139,6 +142,9 @@ def test_every_layer_is_there_to_be_walked():
         ("viz.page.pipeline", "viz.views.design.rope.view"),
         ("gradio", "viz.seam.panels"),
         ("viz.page.parts", "viz.seam.panels"),
+        ("ray", "viz.seam.panels"),
+        ("ray", "viz.engine.replica"),
+        ("gradio", "viz.engine.replica"),
         ("viz.views.tabs", "viz.seam.tab"),
         ("gradio", "app"),
         ("viz.words", "app"),

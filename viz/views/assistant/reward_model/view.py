@@ -215,6 +215,7 @@ VIEW = View(
             slow=True,
             locks=False,
             question=question,
+            at_page=True,
         ),
         Measure("prompt", measure_prompt, depends=("plain",), settings=("word",), uses=("trained",)),
     ),

@@ -94,7 +94,7 @@ def request_of(playground: Playground, model: LanguageModel, prompt: Prompt, car
     allowed = playground.options.allowed
     check_writing(allowed, len(rows), tokens)
     longest = min(model.config.n_ctx, playground.options.max_tokens + allowed.new_tokens)
-    writer = _writer(playground, model, settings)
+    writer = writer_of(playground, model, settings)
     request = Request(model, writer, sent["kind"], tag, ids, Prompt(), "", rows, settings, tokens, token)
     for row in rows:
         check_length(len(before(request, row)), longest)
@@ -111,11 +111,12 @@ def _start(playground: Playground, model: LanguageModel, prompt: Prompt, cards: 
         ids = tuple(read(model, strategies.continued(prompt, settings.chat)).tokens.ids.tolist())
     check_length(len(ids), model.config.n_ctx)
     rows = tuple(Row(strategy, at) for at, strategy in enumerate(chosen))
-    writer = _writer(playground, model, settings)
+    writer = writer_of(playground, model, settings)
     return Request(model, writer, "start", tag, ids, prompt, key, rows, settings, settings.tokens)
 
 
-def _writer(playground: Playground, model: LanguageModel, settings: Common) -> LanguageModel:
+def writer_of(playground: Playground, model: LanguageModel, settings: Common) -> LanguageModel:
+    """The model that writes: the one that was asked for, or the same with 8-bit weights."""
     if not settings.eight:
         return model
     with playground.computing:

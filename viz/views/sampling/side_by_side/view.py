@@ -11,6 +11,7 @@ from model.sampling.warps import WARPS
 from viz.api.arguments import Within
 from viz.api.endpoint import Endpoint
 from viz.api.reading import most_seconds, named
+from viz.engine.writers import texts_of_request
 from viz.numbers import nats, percent, size
 from viz.seam.jobs.background import LOOK_EVERY, waiting
 from viz.seam.playground import Playground
@@ -27,7 +28,6 @@ from viz.views.sampling.side_by_side.run import (
     effect_of,
     packed,
     request_of,
-    rounds,
     texts_of,
 )
 from viz.words import Words, section, words
@@ -149,7 +149,7 @@ def start(visit: Visit, sent: object) -> Iterator[Payload]:
 
 def _pieces(playground: Playground, race: Race, language: str) -> Iterator[Payload]:
     began, sent, have = time.perf_counter(), float("-inf"), -1
-    steps = rounds(playground, race.request, race.stop)
+    steps = texts_of_request(playground, race.request, race.stop)
     try:
         for changes in steps:
             now = time.perf_counter()
@@ -218,7 +218,7 @@ def generate(
     request = request_of(scene.playground, scene.model, scene.prompt, sent, {})
     race, ended = Race("", request), [""] * len(request.rows)
     until = time.perf_counter() + most_seconds(scene.playground)
-    for changes in rounds(scene.playground, request, race.stop):
+    for changes in texts_of_request(scene.playground, request, race.stop):
         race.add(changes, 0.0)
         ended = [change.ended if change else was for change, was in zip(changes, ended, strict=True)]
         if time.perf_counter() > until:

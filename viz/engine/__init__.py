@@ -1,0 +1,1 @@
+"""Who computes what the page shows: this process, or replicas of models on a Ray cluster."""

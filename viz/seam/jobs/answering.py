@@ -1,0 +1,69 @@
+"""The model answers a conversation: the assistant's turn, step by step, by any strategy of the list."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from typing import cast
+
+from model.api import LanguageModel
+from model.errors import InputError
+from model.gpt.trace import check_length
+from model.text.chat import ending
+from viz.seam.jobs import background
+from viz.seam.playground import Playground
+from viz.seam.prompt import Prompt
+from viz.server.limits import check_time
+
+MOST = 256  # tokens of an answer
+FRAME = 8  # tokens that a template puts behind an answer, about
+
+
+@dataclass(frozen=True)
+class Written:
+    """The answer up to now."""
+
+    text: str
+    tokens: int
+    ended: str = ""  # "" while it goes on, then why it ended: "end", "length", "context"
+
+
+def room(playground: Playground, model: LanguageModel, length: int) -> int:
+    """How many tokens an answer to `length` tokens may have; raises InputError where there is no room."""
+    limit = min(model.config.n_ctx, playground.options.max_tokens)
+    check_length(length + FRAME + 1, limit)
+    return min(MOST, playground.options.allowed.new_tokens, limit - length - FRAME)
+
+
+def written(
+    playground: Playground, model: LanguageModel, prompt: Prompt, strategy: str, stop: threading.Event
+) -> Iterator[Written]:
+    """The answer to a conversation that is open, step by step; it ends at the token that ends a turn.
+
+    The model is held for one forward at a time. Raises InputError for a conversation that is not open, without room for
+    an answer, or for an unknown strategy.
+    """
+    if not prompt.answer:
+        raise InputError("There is nothing to answer.", "", "End the conversation with an empty turn of the assistant.")
+    prompt_ids = playground.tokens(model, prompt).ids
+    most = room(playground, model, len(prompt_ids))
+    ticks = cast(Generator, model.generate(prompt_ids, strategy, most))
+    ids: list[int] = []
+    spent, ended = 0.0, ""
+    ends = ending(model.tokenizer)
+    with contextlib.closing(ticks):
+        while not ended and not stop.is_set():
+            with playground.computing.later():
+                began = time.perf_counter()
+                tick = next(ticks, None)
+                spent += time.perf_counter() - began
+            check_time(playground.options.allowed, spent)
+            time.sleep(background.WAIT)
+            if tick is None or not (change := tick.changes[0]):
+                break
+            del ids[len(ids) - change.drop :]
+            ids += [made.id for made in change.made]
+            ended = change.ended
+            own = ids[:-1] if ids and ids[-1] in ends else ids
+            yield Written(model.decode(own), len(ids), ended)
