@@ -22,6 +22,8 @@ def parse(arguments: list[str] | None = None, environ: Mapping[str, str] = os.en
         parser.error('--mcp needs the package mcp. Install it with: pip install "gradio[mcp]"')
     if options.mcp and options.login:
         parser.error("--mcp does not work with --login: Gradio's MCP server cannot log in to make its calls")
+    if options.engine and importlib.util.find_spec("ray") is None:
+        parser.error("--engine needs the package ray. Install it with: pip install -r requirements-cluster.txt")
     options.models = [name.strip() for name in options.models.split(",") if name.strip()]
     if options.max_tokens is None:
         options.max_tokens = 512 if options.public else 1024
@@ -110,7 +112,19 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         metavar="N",
         help="take a client's address from X-Forwarded-For, as N proxies in front wrote it (1 without a number)",
     )
-    shared.add_argument(
+    spread = parser.add_argument_group("for more than one process or machine")
+    spread.add_argument(
+        "--engine",
+        type=_engine,
+        default=None,
+        metavar="ray|ray://HOST:PORT",
+        help="compute on a Ray cluster: one that is started here, that of RAY_ADDRESS, or the one at this address",
+    )
+    spread.add_argument(
+        "--replicas", type=_positive, default=None, metavar="N", help="of one model at most; without it, as many as fit"
+    )
+    spread.add_argument("--replica-cpus", type=_positive, default=1, metavar="N", help="processors of each replica")
+    spread.add_argument(
         "--workers",
         type=_positive,
         default=1,
@@ -118,6 +132,12 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         help="page processes behind one address; more than one need HAProxy (apt-get install haproxy)",
     )
     return parser
+
+
+def _engine(text: str) -> str:
+    if text != "ray" and not text.startswith("ray://"):
+        raise argparse.ArgumentTypeError("write it as ray, or as ray://HOST:PORT")
+    return text
 
 
 def _positive(text: str) -> int:

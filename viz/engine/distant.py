@@ -1,5 +1,6 @@
 """A trace that another process has: what the page needs of it is here, the rest is made here where it is asked for."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -9,21 +10,21 @@ import pandas as pd
 from model.gpt.config import ModelConfig
 from model.gpt.trace import Trace, metrics_table
 from model.records import RunKey, Tokens
-from viz.engine.protocol import Ran
+from viz.engine.protocol import READS, Ran
 
 
 class DistantTrace:
     """In the place of a `model.gpt.trace.Trace`.
 
-    The page draws from results, which come from where the trace is. A few endpoints read the trace itself: then the
-    prompt is run in this process, once, and all that a trace has is here.
+    The page draws from results, which come from where the trace is, and so do READS. A few endpoints read more of the
+    trace: then the prompt is run in this process, once, and all that a trace has is here.
     """
 
     def __init__(self, key: RunKey, tokens: Tokens, config: ModelConfig, ran: Ran, make: Callable[[], Trace]) -> None:
         self.key, self.tokens, self.config = key, tokens, config
         self.metrics: np.ndarray = ran.metrics  # [L, H, metrics]
         self.seconds = ran.seconds  # that the run took there
-        self._make = make
+        self._make, self._read = make, ran.read
         self._made: Trace | None = None
 
     def head_metrics(self) -> pd.DataFrame:
@@ -43,6 +44,8 @@ class DistantTrace:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # asked by copy and pickle; a trace is neither copied nor sent
             raise AttributeError(name)
+        if self._made is None and self._read is not None and name in READS:
+            return functools.partial(self._read, name)
         if self._made is None:
             self._made = self._make()
         return getattr(self._made, name)

@@ -13,6 +13,7 @@ from model.gpt.trace import Trace
 from model.progress import Progress
 
 T = TypeVar("T")
+READS = ("pattern", "scores", "qkv", "z", "hidden", "middle", "logits_at", "mlp_activations")  # methods of a trace
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +31,7 @@ class Ran:
 
     metrics: np.ndarray  # of all heads, as in Trace. [L, H, metrics]
     seconds: float
+    read: Callable[..., Any] | None = None  # (name of READS, its arguments): an answer of the trace, from where it is
 
 
 @dataclass(frozen=True, eq=False)

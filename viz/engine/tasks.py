@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from model.records import RunKey
 from viz.seam.jobs.background import Result
 from viz.seam.prompt import Prompt
 from viz.seam.scene import Scene, SceneKey
@@ -24,6 +25,15 @@ class Measuring:
     measure: str
     settings: Settings
     given: tuple[tuple[str, Result], ...] = ()
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A method of a trace, one of viz.engine.protocol.READS, with its arguments."""
+
+    key: RunKey
+    name: str
+    arguments: tuple
 
 
 @dataclass(frozen=True)

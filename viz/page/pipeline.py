@@ -13,6 +13,7 @@ from model.api import LanguageModel
 from model.errors import PlaygroundError
 from model.gpt.edits import EDITS, Edit
 from viz.charts.heatmap import token_chips
+from viz.engine.protocol import Busy
 from viz.labels import quoted
 from viz.page import address, chat, examples, frame, guide, head_names
 from viz.page.examples import FIRST
@@ -248,7 +249,10 @@ def _pictures(playground: Playground, request: PageRequest, tab: Tab) -> tuple[d
         what = (picture.key, request.done) if name in tab.jobs else picture.key
         key = hashlib.sha256(repr(what).encode()).hexdigest()[:12]
         if drawn.get(name) != key:
-            parts[name] = _payload(picture, language)
+            try:
+                parts[name] = _payload(picture, language)
+            except Busy as error:  # then it is not drawn: the next event asks for it again
+                parts[name], key = _problem(error, language), ""
             drawn = drawn | {name: key}
     return parts, {"run": scene.run, "language": language, "drawn": drawn | {f"tab {tab.key}": ""}}
 
@@ -277,12 +281,18 @@ def _same(selection: dict, sent: object) -> bool:
 
 
 def _payload(picture: Picture, language: str) -> dict:
-    """The payload, or the error in its place."""
+    """The payload, or the error in its place; raises Busy."""
     try:
         return picture.make()
+    except Busy:
+        raise
     except PlaygroundError as error:
-        reason = notice(error, language)
-        return {"problem": {"text": reason["text"], "hint": reason["hint"]}}
+        return _problem(error, language)
+
+
+def _problem(error: PlaygroundError, language: str) -> dict:
+    reason = notice(error, language)
+    return {"problem": {"text": reason["text"], "hint": reason["hint"]}}
 
 
 def view(playground: Playground, request: PageRequest) -> tuple:

@@ -24,6 +24,8 @@ from model.errors import PlaygroundError
 from model.loading.sources import BUILT_IN, resolve
 from model.progress import Progress
 from viz.api import endpoints
+from viz.engine.local import Local
+from viz.engine.protocol import Engine
 from viz.lessons.library import library
 from viz.page.build import build
 from viz.seam.playground import Options, Playground
@@ -50,8 +52,8 @@ def prepare(options: argparse.Namespace, progress: Progress) -> Playground:
 
     On a shared server every model that is offered is loaded now, so that no visitor starts a download.
     """
-    playground = Playground(options_of(options))
-    server_options = playground.options
+    server_options = options_of(options)
+    playground = Playground(server_options, engine_of(options, server_options))
     others = server_options.allowed.models if server_options.public else ()
     for model_id in dict.fromkeys((server_options.model, *others)):
         try:
@@ -59,6 +61,17 @@ def prepare(options: argparse.Namespace, progress: Progress) -> Playground:
         except PlaygroundError as error:
             print(f"\n{error}\nThe page opens without this model and offers to try again.", file=sys.stderr)
     return playground
+
+
+def engine_of(arguments: argparse.Namespace, options: Options) -> Engine:
+    """Who computes: this process, or the cluster that the command line names. Raises InputError where there is none."""
+    if not arguments.engine:
+        return Local()
+    from viz.engine.cluster import Cluster, connect, joined  # and with it Ray, which few have
+
+    connect(arguments.engine)
+    shared, most = bool(joined(arguments.engine)), arguments.replicas or 0
+    return Cluster(options, shared=shared, cpus=arguments.replica_cpus, most=most)
 
 
 def options_of(arguments: argparse.Namespace) -> Options:
@@ -229,3 +242,4 @@ def launch(playground: Playground, static: Path, *, host: str, port: int | None,
     finally:
         playground.workshop.close()
         playground.rewards.close()
+        playground.engine.close()

@@ -13,7 +13,7 @@ from tests.support.helpers import byte_model, serving
 from tests.unit.views.test_seam import QUICK, same
 from viz.engine.distant import DistantTrace
 from viz.engine.local import Local
-from viz.engine.protocol import Busy, Ran
+from viz.engine.protocol import READS, Busy, Ran
 from viz.engine.tasks import Measuring
 from viz.page.pipeline import PageRequest, scene_of
 from viz.seam import panels
@@ -127,6 +127,22 @@ def test_a_distant_trace_is_run_here_only_when_it_is_read(playground):
     assert not distant.is_here and distant.nbytes == trace.metrics.nbytes and made == []
     assert (distant.pattern(1, 2) == trace.pattern(1, 2)).all() and distant.is_here
     assert (distant.hidden(1) == trace.hidden(1)).all() and made == [1] and distant.nbytes > trace.nbytes
+
+
+def test_a_distant_trace_is_read_where_it_is(playground):
+    trace = scene(playground).trace
+    asked = []
+
+    def read(name, *arguments):
+        asked.append((name, arguments))
+        return getattr(trace, name)(*arguments)
+
+    ran = Ran(trace.metrics, 0.5, read)
+    distant = DistantTrace(trace.key, trace.tokens, trace.config, ran, lambda: trace)
+    assert (distant.pattern(1, 2) == trace.pattern(1, 2)).all() and (distant.logits_at(-1) == trace.logits_at(-1)).all()
+    assert asked == [("pattern", (1, 2)), ("logits_at", (-1,))] and not distant.is_here
+    assert (distant.logits == trace.logits).all() and distant.is_here
+    assert all(callable(getattr(trace, name)) for name in READS)
 
 
 class Away(Local):

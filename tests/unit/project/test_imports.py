@@ -64,7 +64,7 @@ SERVER = tuple(f"viz.server.{name}" for name in ("serve", "framework", "middlewa
 WEB = ("viz.page", "viz.api", *SERVER)
 OFFERED = ("viz.api.endpoint", "viz.api.reading", "viz.api.arguments", "viz.api.answers", "viz.api.json")
 SAYING = {"viz.words": ("model.errors",)}  # the sentences that it translates
-ON_RAY = ("viz.engine.cluster",)
+ON_RAY = ("viz.engine.cluster", "viz.engine.care")
 DRAWING = ("viz.charts", "viz.labels", "viz.numbers", "viz.theme", "viz.words")
 
 

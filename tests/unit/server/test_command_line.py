@@ -1,10 +1,14 @@
 """The command line of a server that others use, and what it makes of it."""
 
 import dataclasses
+import importlib.util
+import subprocess
+import sys
 
 import pytest
 
 import app
+from viz.engine.local import Local
 from viz.server import serve
 from viz.server.limits import PRIVATE, PUBLIC
 
@@ -21,6 +25,23 @@ def test_the_command_line_of_a_shared_server():
     assert fixed == dataclasses.replace(PRIVATE, models=("tinygpt", "smollm2-135m"))
     proxied = [app.parse(line, {}).behind_proxy for line in ([], ["--behind-proxy"], ["--behind-proxy", "2"])]
     assert proxied == [0, 1, 2]
+
+
+def test_a_cluster_is_asked_for_and_without_one_ray_is_not_even_imported():
+    own, shared = app.parse([], {}), app.parse(["--engine", "ray://first:10001", "--replicas", "4"], {})
+    assert (own.engine, own.replicas, own.replica_cpus) == (None, None, 1)
+    assert (shared.engine, shared.replicas, shared.replica_cpus) == ("ray://first:10001", 4, 1)
+    assert isinstance(serve.engine_of(own, serve.options_of(own)), Local)
+    lines = "import sys, viz.server.serve, viz.views.tabs, viz.engine.replica; sys.exit('ray' in sys.modules)"
+    subprocess.run([sys.executable, "-c", lines], check=True, timeout=120)
+
+
+def test_a_cluster_without_ray_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert app.parse([], {}).engine is None
+    with pytest.raises(SystemExit):
+        app.parse(["--engine", "ray"], {})
+    assert "pip install -r requirements-cluster.txt" in capsys.readouterr().err
 
 
 def test_a_space_needs_no_command_line():
@@ -40,6 +61,8 @@ def test_a_space_needs_no_command_line():
         ["--embed", "https://a; script-src *"],
         ["--embed", "https://a b"],
         ["--memory", "0"],
+        ["--engine", "http://first:10001"],
+        ["--replicas", "0"],
     ],
 )
 def test_a_command_line_that_makes_no_sense_is_refused(line, capsys):

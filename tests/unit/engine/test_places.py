@@ -1,0 +1,63 @@
+"""Where a question goes, and how many replicas a model gets."""
+
+import collections
+
+from model.api import load_model
+from model.gpt.edits import Edit
+from model.records import RunKey
+from tests.support.helpers import tiny_config
+from viz.engine.places import MANY, PROGRAM, Need, home, need_of, route_of, wanted
+from viz.engine.tasks import Answering, Measuring, Reading, Writing
+from viz.seam.prompt import Prompt
+from viz.seam.scene import SceneKey
+from viz.seam.selection import Selection
+from viz.seam.settings import Settings
+
+ROUTES = [f"prompt {n}" for n in range(2000)]
+
+
+def homes(*names):
+    return [home(route, names) for route in ROUTES]
+
+
+def test_routes_are_spread_evenly_and_stay():
+    counts = collections.Counter(homes("a", "b", "c", "d"))
+    assert min(counts.values()) > 400 and homes("d", "c", "b", "a") == homes("a", "b", "c", "d")
+
+
+def test_a_new_replica_takes_its_share_and_moves_nothing_else():
+    before, after = homes("a", "b", "c"), homes("a", "b", "c", "d")
+    moved = [now for was, now in zip(before, after, strict=True) if now != was]
+    assert set(moved) == {"d"} and 400 < len(moved) < 600
+    lost = homes("a", "c")
+    assert all(now == was for was, now in zip(before, lost, strict=True) if was != "b")
+
+
+def test_a_hot_model_gets_another_replica_and_no_more_than_are_allowed():
+    assert wanted(1, MANY, 4) == 1 and wanted(1, MANY + 1, 4) == 2
+    assert wanted(2, 2 * MANY, 4) == 2 and wanted(4, 100, 4) == 4
+
+
+def test_what_a_replica_reserves_is_what_it_will_hold():
+    lm = load_model("tinygpt")
+    need = need_of(lm.config, 2, 64)
+    assert need == Need(2.0, lm.nbytes + (64 << 20) + PROGRAM)
+    assert need.fits({"CPU": 2.0, "memory": need.memory}) and not need.fits({"CPU": 1.0, "memory": need.memory})
+    assert not need.fits({"CPU": 8.0}) and need_of(tiny_config(), 1, 64).memory < need.memory
+
+
+def test_a_prompt_has_one_place_whatever_is_asked_of_it():
+    edited = RunKey("m", (1, 2), (Edit("zero", 0, 0),))
+    scene = SceneKey("m", Prompt("ab"), (1, 2), Selection(heads=((0, 0),)), "zh")
+    same = {
+        route_of(each)
+        for each in (
+            edited,
+            RunKey("m", (1, 2)),
+            Measuring(scene, "map", "main", Settings()),
+            Reading(edited, "pattern", (0, 0)),
+            Writing("m", (1, 2), None),
+        )
+    }
+    assert len(same) == 1 and route_of(RunKey("m", (1, 3))) not in same and route_of(RunKey("n", (1, 2))) not in same
+    assert route_of(Answering("m", Prompt("ab"), "greedy")) == route_of(Answering("m", Prompt("ab"), "beam"))
