@@ -133,8 +133,9 @@ def test_a_job_has_the_same_result_and_says_how_far_it_is(here, there):
     assert same(value, ours.work(lambda *report: None)) and said
 
 
-def test_a_cancelled_job_stops_there(cluster, there):
-    begun = time.monotonic()
+def test_a_cancelled_job_is_stopped_there(cluster, there, monkeypatch):
+    begun, sent, send = time.monotonic(), [], cluster._send
+    monkeypatch.setattr(cluster, "_send", lambda held, *call: sent.append(call[:2]) or send(held, *call))
 
     def progress(done, total, what):
         if done or time.monotonic() - begun > 20:
@@ -142,6 +143,8 @@ def test_a_cancelled_job_stops_there(cluster, there):
 
     with pytest.raises(Cancelled):
         job(there, "past_length", "main").work(progress)
+    (name,) = [each[1] for each in sent if each[0] == "work"]
+    assert sent[-1] == ("stop", name)
     until = time.monotonic() + 20
     while status(cluster, there)["long work"] and time.monotonic() < until:
         time.sleep(0.05)
