@@ -1,5 +1,6 @@
 """The engine on a Ray cluster of this machine, which is started once for all tests of this file."""
 
+import contextlib
 import os
 import threading
 import time
@@ -185,13 +186,16 @@ def test_a_replica_that_is_killed_is_started_again_and_nothing_is_lost(cluster, 
 
 def test_a_replica_with_too_much_to_do_is_busy_and_says_so(cluster, there):
     held = there.engine._rings[there.options.model][0]
-    waiting = []
-    with pytest.raises(cluster.PendingCallsLimitExceeded):
-        for _ in range(cluster.PENDING + 1):
-            waiting.append(cluster._send(held, "idle", 0.0))
-            waiting.append(cluster._send(held, "told", "nobody", 0))
-    with pytest.raises(Busy) as refused:
-        scene(there, "nobody has run it")
-    assert "busy" in refused.value.what and isinstance(refused.value, PlaygroundError)
+    waiting, refused = [], None
+    for attempt in range(20):  # between filling it and asking, the replica may have made room
+        with contextlib.suppress(cluster.PendingCallsLimitExceeded):
+            while True:
+                waiting.append(cluster._send(held, "told", "nobody", 0))
+        try:
+            scene(there, f"nobody has run it {attempt}")
+        except Busy as busy:
+            refused = busy
+            break
+    assert "busy" in refused.what and isinstance(refused, PlaygroundError)
     cluster.ray.get(waiting)
     assert scene(there, "nobody has run it")
