@@ -160,6 +160,14 @@ def pytest_xdist_make_scheduler(config, log):
     return ByPlace(config, log)
 
 
+@pytest.fixture(scope="session")
+def playwright_driver():
+    """Playwright's module and its driver, of which a process can have one: for the page and for the scripts alone."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as driver:
+        yield playwright, driver
+
+
 @pytest.fixture(autouse=True)
 def _seeds() -> None:
     random.seed(0)

@@ -84,24 +84,23 @@ def lm():
 
 
 @pytest.fixture(scope="session")
-def profile(tmp_path_factory):
+def profile(playwright_driver, tmp_path_factory):
     """Debian's Chromium where it is installed, else the one Playwright finds; every page of it shares one profile.
 
     The profile is a folder, not a private window: only there does Chromium keep what it fetched also compiled, and
     compiling Plotly is a quarter of what a page costs.
     """
-    playwright = pytest.importorskip("playwright.sync_api")
+    playwright, driver = playwright_driver
     playwright.expect.set_options(timeout=SOON)
-    with playwright.sync_playwright() as p:
-        try:
-            folder = tmp_path_factory.mktemp("profile")
-            chromium = p.chromium.launch_persistent_context(
-                folder, executable_path=shutil.which("chromium"), args=list(FLAGS), viewport=DESKTOP
-            )
-        except playwright.Error as error:
-            pytest.skip(f"no Chromium to drive; install it with `playwright install chromium`: {error}")
-        yield chromium
-        chromium.close()
+    try:
+        folder = tmp_path_factory.mktemp("profile")
+        chromium = driver.chromium.launch_persistent_context(
+            folder, executable_path=shutil.which("chromium"), args=list(FLAGS), viewport=DESKTOP
+        )
+    except playwright.Error as error:
+        pytest.skip(f"no Chromium to drive; install it with `playwright install chromium`: {error}")
+    yield chromium
+    chromium.close()
 
 
 def blank_page(profile, viewport: dict = DESKTOP, color_scheme: str = "light", locale: str = "en-US", page=None):

@@ -12,7 +12,7 @@ from viz.server.assets import asset, read
 LATE = asset("late.js", b"export default { there: true };")  # not there when it is asked for first
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def address():
     """Where the scripts are served, beside one page that is blank."""
     assets = read(STATIC)
@@ -35,19 +35,18 @@ def address():
     server.shutdown()
 
 
-@pytest.fixture(scope="package")
-def chromium():
+@pytest.fixture(scope="session")
+def chromium(playwright_driver):
     """One for all files: starting it takes longer than most of them."""
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as p:
-        try:
-            chromium = p.chromium.launch(
-                executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
-            )
-        except playwright.Error as error:
-            pytest.skip(f"no Chromium to drive; install it with `playwright install chromium`: {error}")
-        yield chromium
-        chromium.close()
+    playwright, driver = playwright_driver
+    try:
+        chromium = driver.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
+        )
+    except playwright.Error as error:
+        pytest.skip(f"no Chromium to drive; install it with `playwright install chromium`: {error}")
+    yield chromium
+    chromium.close()
 
 
 @pytest.fixture(scope="module")

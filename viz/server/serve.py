@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -224,6 +225,13 @@ def start(
     patches.stop_soon(page, 2)  # seconds; a page may hold a connection that does not end
 
 
+def end_with(parent: int) -> None:
+    """End this process as soon as the one that started it is gone, however that ended."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
 def launch(playground: Playground, static: Path, *, host: str, port: int | None, open_browser: bool) -> None:
     """Serve until interrupted or terminated."""
     patches.check()
@@ -234,6 +242,7 @@ def launch(playground: Playground, static: Path, *, host: str, port: int | None,
     if worker := os.environ.get(PORT):  # one of several processes, which only their proxy reaches
         host, port, open_browser = "127.0.0.1", int(worker), False
         signal.signal(signal.SIGUSR1, lambda *_: draining.set())
+        threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
     key = key_of(os.environ[KEY]) if worker else None
     start(playground, static, page, host=host, port=port, browser=open_browser, key=key, draining=draining)
     print(f"Attention playground: {page.local_url}", flush=True)

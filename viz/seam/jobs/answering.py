@@ -48,7 +48,7 @@ def written(
         raise InputError("There is nothing to answer.", "", "End the conversation with an empty turn of the assistant.")
     prompt_ids = playground.tokens(model, prompt).ids
     most = room(playground, model, len(prompt_ids))
-    ticks = cast(Generator, model.generate(prompt_ids, strategy, most))
+    ticks = cast(Generator, model.generate(prompt_ids, strategy, most, together=True))
     ids: list[int] = []
     spent, ended = 0.0, ""
     ends = ending(model.tokenizer)

@@ -11,7 +11,8 @@ from model.errors import PlaygroundError
 class Bounds:
     """How much long work a server takes on."""
 
-    running: int = 4  # at once; they take turns at the model
+    running: int = 4  # jobs at once; they take turns at the model
+    texts: int = 8  # texts at once, which share their forwards (model.generation.together)
     waiting: int = 32  # behind them, enough for a class that presses a button together
     each: int = 3  # running or waiting, of one visitor
     reserve: int = 8  # places in line that who has several in it leaves to others
@@ -26,12 +27,16 @@ class Ticket:
     desk: "Desk"
     client: str = ""  # who that is: an address or a login name
     running: bool = False
+    text: bool = False  # whether it is a text, which shares its forwards with others
 
     def wait(self, seconds: float) -> int:
-        """0 as soon as it is this ticket's turn, else how many stand before it after so many seconds."""
+        """0 as soon as it is this ticket's turn, else its place among those of its kind after so many seconds."""
         with self.desk.changed:
             self.desk.changed.wait_for(lambda: self.running, seconds)
-            return 0 if self.running else self.desk.line.index(self) + 1
+            if self.running:
+                return 0
+            line = self.desk.line
+            return 1 + sum(other.text == self.text for other in line[: line.index(self)])
 
     def leave(self) -> None:
         """Make room for the next one; a second time does nothing."""
@@ -52,8 +57,8 @@ class Desk:
     working: list[Ticket] = field(default_factory=list)
     changed: threading.Condition = field(default_factory=threading.Condition)
 
-    def join(self, owner: str) -> Ticket:
-        """A ticket for a visitor's work; raises PlaygroundError where there is no room."""
+    def join(self, owner: str, *, text: bool = False) -> Ticket:
+        """A ticket for a visitor's job or text; raises PlaygroundError where there is no room."""
         with self.changed:
             tickets = sum(ticket.owner == owner for ticket in (*self.line, *self.working))
             if tickets >= self.bounds.each:
@@ -64,7 +69,7 @@ class Desk:
             several = sum(ticket.client == client for ticket in self.line) >= self.bounds.several
             if len(self.line) >= self.bounds.waiting - (self.bounds.reserve if several else 0):
                 raise PlaygroundError("The server is busy with others' work.", "", "Try again in a moment.")
-            ticket = Ticket(owner, self, client)
+            ticket = Ticket(owner, self, client, text=text)
             self.line.append(ticket)
             self._call()
             return ticket
@@ -78,10 +83,15 @@ class Desk:
             self._call()
 
     def _call(self) -> None:
-        while self.line and len(self.working) < self.bounds.running:
+        while free := [ticket for ticket in self.line if self._has_room(ticket.text)]:
             clients, owners = ([getattr(each, name) for each in self.working] for name in ("client", "owner"))
-            chosen = min(self.line, key=lambda each: (clients.count(each.client), owners.count(each.owner)))
+            chosen = min(free, key=lambda each: (clients.count(each.client), owners.count(each.owner)))
             self.line.remove(chosen)
             chosen.running = True
             self.working.append(chosen)
         self.changed.notify_all()
+
+    def _has_room(self, text: bool) -> bool:
+        """Whether another text, or another job, may begin."""
+        at_work = sum(ticket.text == text for ticket in self.working)
+        return at_work < (self.bounds.texts if text else self.bounds.running)

@@ -83,6 +83,7 @@ class Pool:
         self.proxy: subprocess.Popen | None = None
         self._environment = {**os.environ, KEY: secrets.token_hex(32)}
         self._ended = threading.Event()
+        self._replacing = threading.Lock()  # so that a process which is ended on purpose is not started twice
 
     def start(self) -> None:
         """All processes, and the proxy once one of them is ready. Raises InputError where none becomes ready."""
@@ -103,10 +104,11 @@ class Pool:
 
     def look(self) -> None:
         """One look: what has ended is started again, not too often."""
-        for at, worker in enumerate(self.workers):
-            if worker.process.poll() is not None and time.monotonic() - worker.begun > CALM:
-                log.warning("%s ended (%s): starting it again", name_of(worker.number), worker.process.returncode)
-                self.workers[at] = self._worker(worker.number)
+        with self._replacing:
+            for at, worker in enumerate(self.workers):
+                if worker.process.poll() is not None and time.monotonic() - worker.begun > CALM:
+                    log.warning("%s ended (%s): starting it again", name_of(worker.number), worker.process.returncode)
+                    self.workers[at] = self._worker(worker.number)
         if self.proxy is not None and self.proxy.poll() is not None:
             log.warning("the proxy ended (%s): starting it again", self.proxy.returncode)
             self._start_proxy()
@@ -121,8 +123,9 @@ class Pool:
                 if report is None or (report["state"] == "draining" and not report["pages"]):
                     break
                 self._ended.wait(LOOK)
-            _end(worker.process)
-            self.workers[at] = self._worker(worker.number)
+            with self._replacing:
+                _end(worker.process)
+                self.workers[at] = self._worker(worker.number)
             while not self._ended.is_set() and self.workers[at].process.poll() is None and not health_of(worker.port):
                 self._ended.wait(LOOK)
 
@@ -140,7 +143,8 @@ class Pool:
         return Worker(number, port, subprocess.Popen(self.command, env=environment, stdout=subprocess.DEVNULL))
 
     def _start_proxy(self) -> None:
-        command = [self._haproxy, "-db", "-f", str(self.folder / "haproxy.cfg")]
+        bound = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []  # it ends with this process
+        command = [*bound, self._haproxy, "-db", "-f", str(self.folder / "haproxy.cfg")]
         self.proxy = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         time.sleep(0.3)
         if self.proxy.poll() is not None:

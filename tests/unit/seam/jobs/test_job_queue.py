@@ -44,6 +44,19 @@ def test_a_free_place_goes_to_the_visitor_with_the_least_at_work():
     assert c.running
 
 
+def test_texts_have_places_of_their_own_and_hear_how_many_texts_are_before():
+    desk = Desk(Bounds(running=1, texts=2, each=1))
+    job, other = desk.join("a"), desk.join("b")
+    texts = [desk.join(owner, text=True) for owner in "cdef"]
+    assert job.running and not other.running
+    assert [ticket.wait(0) for ticket in texts] == [0, 0, 1, 2]
+    assert other.wait(0) == 1
+    texts[0].leave()
+    assert texts[2].running and not other.running
+    job.leave()
+    assert other.running and not texts[3].running
+
+
 def test_waiting_ends_when_the_turn_comes():
     desk = Desk(Bounds(running=1))
     first, second = desk.join("a"), desk.join("b")

@@ -2,10 +2,13 @@
 
 import dataclasses
 import math
+import threading
 import types
+from itertools import chain
 
 import pytest
 
+from model.generation import together
 from model.generation.strategies import STRATEGIES
 from model.generation.text_statistics import measure_text, written
 from model.gpt.transformer import Transformer
@@ -16,7 +19,7 @@ from viz.seam.prompt import Prompt
 from viz.seam.view import Visit
 from viz.views.sampling import strategies
 from viz.views.sampling.side_by_side import figures as numbers
-from viz.views.sampling.side_by_side.run import Race, Races, packed, request_of
+from viz.views.sampling.side_by_side.run import Race, Races, packed, request_of, rounds
 from viz.views.sampling.side_by_side.view import FEED
 from viz.words import LANGUAGES, section, words
 
@@ -149,9 +152,24 @@ def test_two_visitors_runs_do_not_cross(playground, lm):
                 del both[owner]
             else:
                 found[owner].append(piece)
-    assert (rows_of(found["me"]), rows_of(found["you"])) == alone
+    for owner, rows in zip(("me", "you"), alone, strict=True):  # they share forwards, which round otherwise
+        for one, other in zip(chain(*rows_of(found[owner])), chain(*rows), strict=True):
+            assert one[:7] == pytest.approx(other[:7], rel=1e-4, nan_ok=True)
     assert {piece["tag"] for piece in found["me"]} == {"me"} and {piece["tag"] for piece in found["you"]} == {"you"}
     assert len({piece["run"] for each in found.values() for piece in each}) == 2
+
+
+def test_two_visitors_texts_share_their_forwards(playground, lm, monkeypatch):
+    whole, forwards = together.forward_all, []
+    monkeypatch.setattr(
+        together, "forward_all", lambda model, needs: forwards.append(len(needs)) or whole(model, needs)
+    )
+    request, stop = request_of(playground, lm, Prompt(PROMPT), CARDS, {}), threading.Event()
+    both = [rounds(playground, request, stop) for _ in range(2)]
+    steps = list(zip(*both, strict=True))
+    assert len(steps) == TOKENS and forwards == [2] * (TOKENS - 1)
+    for one, other in steps:
+        assert [change.made[0].id for change in one] == [change.made[0].id for change in other]
 
 
 def test_a_new_run_takes_the_place_of_the_last_one(playground, lm):

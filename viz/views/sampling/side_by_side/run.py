@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 
 from model.api import LanguageModel
 from model.errors import InputError, say
-from model.generation.generate import MOST_STRATEGIES, Tick, generate
+from model.generation.generate import MOST_STRATEGIES, Tick
 from model.generation.next_token import placed
 from model.generation.strategies import Change, GeneratedToken, Plan, Strategy
 from model.generation.text_statistics import measure_text
+from model.generation.together import SharedBatch
 from model.gpt.trace import check_length
 from model.quantization.int8 import Effect, effect
 from model.records import RunKey
@@ -226,13 +227,15 @@ def plan_of(request: Request, row: Row) -> Plan:
 
 
 def _ticks(request: Request) -> dict[tuple[int, ...], Iterator[Tick]]:
-    """The iterators that write, by the rows each is for: all together, or each row from where it is."""
+    """The iterators that write, by the rows each is for: all together, or each row from where it is.
+
+    They share their forwards with the texts of other visitors.
+    """
     model = request.model
     every = range(len(request.rows))
     groups = [tuple(every)] if request.kind == "start" else [(at,) for at in every]
     return {
-        group: generate(
-            request.writer.model,
+        group: SharedBatch.of(request.writer.model).generate(
             before(request, request.rows[group[0]]),
             [request.rows[at].strategy for at in group],
             plan_of(request, request.rows[group[0]]),
