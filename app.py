@@ -24,6 +24,8 @@ def parse(arguments: list[str] | None = None, environ: Mapping[str, str] = os.en
         parser.error("--mcp does not work with --login: Gradio's MCP server cannot log in to make its calls")
     if options.engine and importlib.util.find_spec("ray") is None:
         parser.error("--engine needs the package ray. Install it with: pip install -r requirements-cluster.txt")
+    if options.workers > 1 and options.engine == "ray" and not environ.get("RAY_ADDRESS"):
+        parser.error("--workers needs one cluster for all: name it by --engine ray://HOST:PORT or by RAY_ADDRESS")
     options.models = [name.strip() for name in options.models.split(",") if name.strip()]
     if options.max_tokens is None:
         options.max_tokens = 512 if options.public else 1024

@@ -1,6 +1,6 @@
 """A class at work: so many visitors at once, who type, click, start long work, cancel it, leave and come back.
 
-    python -m benchmarks.load [--users 30] [--browsers 2] [--seconds 120] [--attack NAME] [--url http://...]
+    python -m benchmarks.load [--users 30] [--browsers 2] [--seconds 120] [--attack NAME] [--workers N] [--url http://...]
 
 Starts `python app.py --offline --public` with a memory of its own, or asks the server at --url (then the figures of
 its process are left out unless --pid is given). Every answer is checked against what that visitor asked for. At the
@@ -12,6 +12,7 @@ else's answer or an error, where a visitor had no answers, or where the server's
 
 import argparse
 import asyncio
+import contextlib
 import json
 import multiprocessing
 import os
@@ -38,13 +39,14 @@ def server(options: argparse.Namespace) -> tuple[subprocess.Popen, str]:
     """`python app.py` and its address."""
     command = [sys.executable, "app.py", "--offline", "--model", options.model, "--memory", str(options.memory)]
     command += ["--port", str(options.port)] * bool(options.port) + ["--public"] * options.public
+    command += ["--workers", str(options.workers)] if options.workers > 1 else []
     log = (Path(options.log) if options.log else Path(os.devnull)).open("w")
     process = subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
     )
     for line in process.stdout:
         if line.startswith("Attention playground:"):
-            return process, line.split()[-1]
+            return process, line.split()[2].rstrip(",")
     raise SystemExit("the app did not start")
 
 
@@ -52,14 +54,20 @@ async def crowd(options: argparse.Namespace, url: str, pid: int | None) -> dict:
     """The visit of all of them, and what came of it."""
     ledger, samples = Ledger(load_model(options.model, offline=True)), list[Sample]()
     tally, after = Tally(), Tally()  # what the crowd saw; what one visitor alone sees then
-    async with httpx.AsyncClient(limits=LIMITS, timeout=TIMEOUT) as client:
-        first = User(0, client, url, ledger, Tally())
+    async with contextlib.AsyncExitStack() as clients:
+
+        async def visitor(number: int, *more: object) -> User:
+            """A visitor with cookies of its own, as a browser has them."""
+            client = await clients.enter_async_context(httpx.AsyncClient(limits=LIMITS, timeout=TIMEOUT))
+            return User(number, client, url, ledger, *more)
+
+        first = await visitor(0, Tally())
         if not await first.arrive():
             raise SystemExit(f"the page does not open: {first.tally.errors or first.tally.busy}")
         await first.leave()
         watching = asyncio.create_task(watch(pid, samples)) if pid else None
         until = time.monotonic() + options.seconds
-        users = [User(number, client, url, ledger, tally, options.seed) for number in range(1, options.users + 1)]
+        users = [await visitor(number, tally, options.seed) for number in range(1, options.users + 1)]
         real = [browsers(options.browsers, url, ledger, tally, until)] if options.browsers else []
         ended = await asyncio.gather(*(user.live(until) for user in users), *real, return_exceptions=True)
         for error in ended:
@@ -69,10 +77,10 @@ async def crowd(options: argparse.Namespace, url: str, pid: int | None) -> dict:
         if pid:
             found["idle"]["everybody left"] = await _idle(pid, tally)
             for name, act in ENDINGS.items():
-                await act(User(0, client, url, ledger, after))
+                await act(await visitor(0, after))
                 found["idle"][name] = await _idle(pid, tally)
         for user in [user for user in users if user.texts][:ALONE]:
-            await rewritten(User(user.number, client, url, ledger, after), user.texts[-1])
+            await rewritten(await visitor(user.number, after), user.texts[-1])
         tally.errors.update(after.errors)
         tally.crossings.extend(after.crossings)
         if watching:
@@ -169,9 +177,16 @@ async def rewritten(user: User, text: dict) -> None:
     user.page.set("strategies", {"settings": text["settings"]})
     user.page.set("side_by_side_feed", {"kind": "start", "tag": text["tag"]})
     await user.write(user.page, text, False)
-    if [each["ticks"] for each in user.texts] != [text["ticks"]]:
+    if [ids_of(each["ticks"]) for each in user.texts] != [ids_of(text["ticks"])]:
         user.wrong(f"the race of “{user.prompt}” wrote another text in the crowd than alone")
     await user.leave()
+
+
+def ids_of(ticks: list[list]) -> list[list]:
+    """The tokens of a race, step by step: its numbers are those of other forwards, which round otherwise."""
+    return [
+        [change and ([record[0] for record in change[0]], change[1], change[2]) for change in tick] for tick in ticks
+    ]
 
 
 def bad(found: dict, options: argparse.Namespace) -> list[str]:
@@ -200,6 +215,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--public", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--attack", choices=[each.__name__ for each in ATTACKS], help="what a rude neighbour does")
+    parser.add_argument("--workers", type=int, default=1, help="page processes; of several no memory is measured")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--log", default="", help="a file for the server's log")
     parser.add_argument("--json", default="", help="a file for the figures")
@@ -212,7 +228,7 @@ def main() -> None:
         url, pid = options.url.rstrip("/") + "/", options.pid or None
     else:
         process, url = server(options)
-        pid = process.pid
+        pid = process.pid if options.workers == 1 else None
     rude = None
     if options.attack:
         attack = next(each for each in ATTACKS if each.__name__ == options.attack)

@@ -15,7 +15,12 @@ def right(playground: Playground, lesson: Lesson, question: Question) -> str:
 
 
 def right_of_runs(url: str, runs: list[dict], lesson: Lesson, question: Question) -> str:
-    """The same for a lesson that trains, from the runs of the page, oldest first, as the app tells programs of them.
+    """The same for a lesson that trains, from the runs of the page."""
+    return entry(of_runs(url, runs, lesson, question.answer), lesson, question)
+
+
+def of_runs(url: str, runs: list[dict], lesson: Lesson, wanted: str) -> object:
+    """A value of a lesson that trains, from the runs of the page, oldest first, as the app tells programs of them.
 
     One run of a reward is not like the next, to the last digit: only the page's own has the answer.
     """
@@ -33,7 +38,7 @@ def right_of_runs(url: str, runs: list[dict], lesson: Lesson, question: Question
         number = numbers[run][parts[run].index(run)]
         return made(of.make, taken(client.predict(number, api_name=f"/{of.call}"), of.take))
 
-    return entry(value(question.answer), lesson, question)
+    return value(wanted)
 
 
 def entry(value: object, lesson: Lesson, question: Question) -> str:

@@ -197,12 +197,12 @@ def test_back_and_forward_files_and_what_is_too_long(open_page, tmp_path):
         "__proto__": {"x": 1},
     }
     page.evaluate(
-        "values => { location.hash = `#model=smollm2-135m&prompt=Hi%20<b>%00&tab=__proto__&heads=99.9,1.1&edits=[[[&"
+        "values => { location.hash = `#model=gpt2&prompt=Hi%20<b>%00&tab=__proto__&heads=99.9,1.1&edits=[[[&"
         "values=${encodeURIComponent(values)}`; }",
         json.dumps(values),
     )
     linked = page.locator("#pg-linked")
-    expect(linked).to_contain_text("This link uses smollm2-135m, which is not loaded here.")
+    expect(linked).to_contain_text("This link uses gpt2, which is not loaded here.")
     settle(page)
     assert page.evaluate("playground.page.shown.model") == "tinygpt"
     page.evaluate("document.getElementById('pg-share-box').hidePopover()")  # it lies over what comes now
@@ -213,4 +213,4 @@ def test_back_and_forward_files_and_what_is_too_long(open_page, tmp_path):
     for name in ("Draws", "Many samples"):
         view_of(page, name)
     expect(page.locator(".pg-strat-open")).to_have_count(4)
-    until(page, "() => !location.hash.includes('__proto__') && !location.hash.includes('smollm2')")
+    until(page, "() => !location.hash.includes('__proto__') && !location.hash.includes('gpt2')")

@@ -62,6 +62,8 @@ def test_a_space_needs_no_command_line():
         ["--embed", "https://a b"],
         ["--memory", "0"],
         ["--engine", "http://first:10001"],
+        ["--engine", "ray", "--workers", "2"],  # each would start a cluster of its own
+        ["--workers", "0"],
         ["--replicas", "0"],
     ],
 )

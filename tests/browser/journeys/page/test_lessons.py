@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.support.lessons import right, right_of_runs
+from tests.support.lessons import of_runs, right, right_of_runs
 from tests.support.visitor import SOON, expect
 from viz.lessons.library import library
 from viz.seam.playground import Options, Playground
@@ -41,10 +41,16 @@ def wrong(question, answer: str) -> str:
 
 
 def of_page(page, lesson, step) -> str:
-    """The right answer where the page's own runs have it; those of the lessons before are left out."""
+    """The right answer where the page's own runs have it; those of the lessons before are left out.
+
+    After the last step the number that makes the lesson worth while lies in its band.
+    """
     parts = {run.part for run in lesson.runs.values()}
     runs = [run for run in page.evaluate("playground.page.runs") if run["part"] in parts and run["ended"]]
-    return right_of_runs(page.url.split("?")[0].split("#")[0], runs, lesson, step.check)
+    url = page.url.split("?")[0].split("#")[0]
+    if step is lesson.steps[-1]:
+        assert lesson.band.low <= of_runs(url, runs, lesson, lesson.band.of) <= lesson.band.high, lesson.key
+    return right_of_runs(url, runs, lesson, step.check)
 
 
 def step_through(page, ours, lesson, step, act, answer_wrong: bool) -> None:

@@ -11,8 +11,8 @@ from tests.support.visitor import SOON, expect, open_tab
 pytestmark = pytest.mark.browser
 
 
-def test_examples_help_where_they_hold_the_answer(open_page):
-    page = open_page("?lang=en")
+def test_examples_help_where_they_hold_the_answer(open_page, start_app):
+    page = open_page("?lang=en", url=start_app("--offline"))  # in another one a lesson may have asked them already
     open_tab(page, "Sampling")
     page.get_by_role("tab", name="Prompts as programs", exact=True).click()
     job = page.locator("#pg-prompts_job")

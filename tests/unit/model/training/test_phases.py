@@ -9,7 +9,8 @@ import torch
 
 from model.api import load_model
 from model.errors import InputError
-from model.training import cli, data, folders, phases
+from model.loading.sources import WEIGHTS
+from model.training import cli, data, folders, loop, phases
 from model.training.folders import CHECKPOINT, LOG
 
 PLAN = """
@@ -173,3 +174,14 @@ def test_a_plan_without_phases_and_an_unknown_text_are_refused(tmp_path, prepare
     with pytest.raises(InputError, match="no such prepared file"):
         followed(plan, prepared, tmp_path / "out")  # at once, not when its phase comes
     assert not (tmp_path / "out").exists()
+
+
+def test_the_plans_of_the_bundled_model_say_what_it_read_and_what_is_to_come():
+    folder = Path(__file__).parents[4] / "benchmarks" / "tinygpt"
+    first, further = (phases.read_plan(folder / f"{name}.toml") for name in ("first", "further"))
+    assert (first.tokens, sum(phase.recipe.steps for phase in first.phases)) == (16_179_200, 3950)
+    rates = [loop.learning_rate(at, phase.recipe) for phase in first.phases for at in range(phase.recipe.steps)]
+    falls = [1.5e-3 * min(1.0, 1 - 0.98 * (step - 2884) / 1066) for step in range(201, 3951)]
+    assert rates[200:] == pytest.approx(falls, rel=0.02, abs=2e-6)
+    assert further.weights.samefile(WEIGHTS / "tinygpt") and further.seen == first.tokens
+    assert further.tokens > 100e6
