@@ -74,6 +74,7 @@ def test_a_changed_number_marks_what_it_changes_and_a_mistake_is_found_by_keyboa
     choice = board.locator("select")
     expect(choice.locator("option").first).to_have_text("✓ 1. LayerNorm of six numbers")
     choice.select_option("rejected")
+    expect(board.locator("[data-cell='3 2']")).to_contain_text("0.15", timeout=SOON)  # that exercise is drawn
     board.locator("[data-cell='3 2']").click()
     expect(verdict).to_contain_text("0.15 is wrong, right is 0", timeout=SOON)
     expect(board).to_contain_text("found: 2 of 14")

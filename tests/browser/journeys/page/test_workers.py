@@ -1,5 +1,6 @@
 """The page on two processes: one is killed, the proxy is killed, one drains, and who has logged in stays inside."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -27,7 +28,11 @@ pytestmark = [
 def children(process: int) -> dict[int, list[str]]:
     """The processes that a process has started, each with its command."""
     found = Path(f"/proc/{process}/task/{process}/children").read_text().split()
-    return {int(each): Path(f"/proc/{each}/cmdline").read_text().split("\0") for each in found}
+    commands = {}
+    for each in found:
+        with contextlib.suppress(OSError):  # it ends
+            commands[int(each)] = Path(f"/proc/{each}/cmdline").read_text().split("\0")
+    return commands
 
 
 def environment(process: int) -> dict[str, str]:
@@ -56,9 +61,14 @@ class Several:
 
     def pages(self) -> dict[str, tuple[int, int]]:
         """name -> process and port, of those that answer; in the order of their ports they are page1, page2."""
-        found = [each for each, command in children(self.process.pid).items() if "haproxy" not in command[0]]
-        ports = {each: int(environment(each)["PLAYGROUND_PORT"]) for each in found}
-        return {environment(each)["PLAYGROUND_PLACE"]: (each, port) for each, port in ports.items() if health_of(port)}
+        found = {}
+        for each, command in children(self.process.pid).items():
+            with contextlib.suppress(OSError, KeyError):  # it ends, or has only just begun
+                told = environment(each)
+                port = int(told["PLAYGROUND_PORT"])
+                if "haproxy" not in command[0] and health_of(port):
+                    found[told["PLAYGROUND_PLACE"]] = (each, port)
+        return found
 
     def proxy(self) -> int:
         return next(each for each, command in children(self.process.pid).items() if "haproxy" in command[0])
