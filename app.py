@@ -231,8 +231,9 @@ def main(arguments: list[str] | None = None) -> None:
     leave_out()
     try:
         from viz.server.serve import launch, prepare
+        from viz.server.workers.pool import is_worker
 
-        alone = "PLAYGROUND_PORT" not in os.environ  # one of several processes does not draw on the terminal
+        alone = not is_worker()  # one of several processes does not draw on the terminal
         playground = prepare(options, terminal_progress() if alone else lambda *_: None)
         if alone:
             print(file=sys.stderr)

@@ -3,7 +3,7 @@
 import json
 import os
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,11 +18,7 @@ class Health:
     """The state of a process that serves the page."""
 
     playground: Playground
-    draining: threading.Event = field(default_factory=threading.Event)
-
-    def drain(self) -> None:
-        """Take no new pages from now on: the proxy is told so when it next asks. Open pages go on."""
-        self.draining.set()
+    draining: threading.Event  # set: it takes no new pages, which the proxy is told when it next asks; open ones go on
 
     def report(self) -> dict:
         """What there is to do now."""

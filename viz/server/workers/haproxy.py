@@ -9,7 +9,6 @@ process by their address.
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from viz.server.rate_limit import COMPUTING, VISITS, Rate
 
@@ -27,7 +26,6 @@ class Front:
     proxies: int = 0  # in front of it, as in --behind-proxy
     public: bool = False  # whether requests of one address are counted, over all processes
     framed: bool = False  # whether another website's pages may show this one: its cookie has to go along
-    socket: Path | None = None  # for commands to the proxy, of the owner only
 
 
 def config(front: Front, ports: Sequence[int]) -> str:
@@ -44,7 +42,6 @@ def _common(front: Front) -> list[str]:
     return [
         "global",
         f"    maxconn {min(8192, _files() // 4)}",
-        *([f"    stats socket {front.socket} mode 600 level admin"] if front.socket else []),
         "",
         "defaults",
         "    mode http",
