@@ -32,6 +32,7 @@ export function headNames(layer, head) {
 onDrawn((root, payload) => {
   if (root.dataset.part !== "header" || !payload?.head_names) return;
   pageState.headNames = payload.head_names;
+  document.body.classList.toggle("pg-heads-named", Object.keys(payload.head_names).length > 0);
   document.querySelectorAll("[data-head-names]").forEach(fillNames);
 });
 

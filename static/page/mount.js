@@ -3,6 +3,7 @@
 // A kind is a function (root, props, ask) -> draw(payload). props.value is what the server reads; ask(event, data)
 // tells it. draw.stateOf(value), where there is one, is the part of the value that belongs to the page's state, or null.
 import { el } from "./dom.js";
+import { foldNow, foldWith } from "./fold.js";
 import { wayTo } from "./places.js";
 
 const kinds = {};
@@ -38,6 +39,7 @@ export function mountPart(kind, root, props, trigger) {
   root.hidden = hidden.has(name);
   problem.hidden = true;
   root.before(problem);
+  foldWith(root, problem);
   const draw = kinds[kind](root, props, ask);
   // What a link says of a part may be anything; a part that cannot draw it goes back to where it started.
   const drawn = (payload) => {
@@ -63,6 +65,7 @@ export function mountPart(kind, root, props, trigger) {
   };
   const tell = () => {
     problem.hidden = !message || hidden.has(name);
+    root.parentElement?.toggleAttribute("data-problem", !problem.hidden);
   };
   const initial = JSON.stringify(props.value ?? null);
   const entry = {
@@ -101,4 +104,5 @@ export function choose(shown, all) {
     if (root) root.hidden = hidden.has(name);
     mounted.get(name)?.tell();
   }
+  foldNow();
 }

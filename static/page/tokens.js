@@ -56,6 +56,7 @@ define("tokens", (root) => {
     all.setAttribute("aria-label", payload.words.all);
     note.textContent = payload.note;
     note.hidden = !payload.note;
+    root.classList.toggle("pg-noted", Boolean(payload.note));
     told.textContent = hint(payload.words, "help");
     strip.replaceChildren(
       ...payload.tokens.map((token, index) => {

@@ -138,6 +138,9 @@ define("controls", (root, props, trigger) => {
         return line;
       }),
     );
+    const rest = root.querySelector(".pg-control-rest"),
+      seen = ({ hidden, firstChild }) => !hidden && firstChild;
+    rest?.toggleAttribute("data-folded", ![...rest.children].some(seen));
     if (payload.shows) {
       const chosen = payload.shows[now[payload.controls[0].name]] ?? [];
       choose(chosen, [...new Set(Object.values(payload.shows).flat())]);

@@ -67,8 +67,9 @@ UNSEEN = """() => {
 }"""
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
 LEVELS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
-# Serious faults of names, roles, contrast and order; what is there for everyone on top is looked at once.
-# What is hidden is taken out meanwhile: axe goes over the whole document each time.
+# Serious faults of names, roles, order and contrast; what is there for everyone on top is looked at once.
+# axe goes over the whole document each time, so what is hidden is taken out meanwhile. Contrast, three quarters of its
+# time, is looked at once for every look that a text has: its colours, size and weight, opacity and what it stands on.
 FAULTS = """async ([levels, whole]) => {
   const open = [...document.querySelectorAll("[role=tabpanel]")].find((panel) => panel.offsetParent);
   const hidden = [...document.querySelectorAll("[data-screen], [data-part]")].filter((part) => !part.checkVisibility());
@@ -77,11 +78,33 @@ FAULTS = """async ([levels, whole]) => {
     inner.append(...part.childNodes);
     return [part, inner];
   });
-  const asked = { runOnly: levels, resultTypes: ["violations"], preload: false };
-  const where = { include: [open], exclude: [["tbody tr:nth-child(n+9)"]] }; // of rows that are alike, the first
-  const found = await axe.run(whole ? document : where, asked);
+  const seen = (window.seenLooks ??= new Set()), looks = [];
+  const below = whole ? document.body : open;
+  for (const node of below.querySelectorAll("*")) {
+    const written = [...node.childNodes].some(({ nodeType, data }) => nodeType === Node.TEXT_NODE && data.trim());
+    if ((!written && !node.matches("input, select, textarea")) || node.closest(".main-svg") || !node.checkVisibility())
+      continue;
+    const style = getComputedStyle(node), look = [node.localName, style.color, style.fontSize, style.fontWeight];
+    for (let at = node, clear = true; at && clear; at = at.parentElement) {
+      const { backgroundColor, backgroundImage, opacity } = getComputedStyle(at);
+      look.push(backgroundColor, backgroundImage, opacity);
+      clear = /, 0\\)$|^transparent$/.test(backgroundColor) && backgroundImage === "none";
+    }
+    if (seen.has(look.join())) continue;
+    seen.add(look.join());
+    looks.push(node);
+  }
+  const asked = { resultTypes: ["violations"], preload: false };
+  // Of rows that are alike, the first; the words of a figure are colours of the theme, and its table has them, too.
+  const where = { include: [below], exclude: [["tbody tr:nth-child(n+9)"], [".main-svg"]] };
+  const rules = { "color-contrast": { enabled: false } };
+  const { violations } = await axe.run(where, { ...asked, runOnly: levels, rules });
+  if (looks.length) {
+    const found = await axe.run({ include: looks }, { ...asked, runOnly: { type: "rule", values: ["color-contrast"] } });
+    violations.push(...found.violations);
+  }
   for (const [part, inner] of kept) part.append(inner);
-  return found.violations.filter(({ impact }) => impact === "serious" || impact === "critical")
+  return violations.filter(({ impact }) => impact === "serious" || impact === "critical")
     .flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`));
 }"""
 
