@@ -30,7 +30,21 @@ from model.anatomy.measured_memory import trainable
 from model.gpt.cache import KVCache
 from model.gpt.config import PRESETS
 from model.gpt.passes import attend_explicit
-from tests.support.helpers import N_CTX, VARIANTS, D, E, G, H, L, M, V, random_ids, tiny_config, tiny_model
+from tests.support.helpers import (
+    FEW_VARIANTS,
+    N_CTX,
+    VARIANTS,
+    D,
+    E,
+    G,
+    H,
+    L,
+    M,
+    V,
+    random_ids,
+    tiny_config,
+    tiny_model,
+)
 
 STEPWISE = attend_explicit(lambda site, layer, x: x)
 LENGTHS = (1, 2, 7, N_CTX)
@@ -59,7 +73,7 @@ def test_a_prompt_takes_what_pytorch_counts(name, T):
 
 @pytest.mark.parametrize("T", [1, 3])
 @pytest.mark.parametrize("S", [3, 4, N_CTX])
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", FEW_VARIANTS)
 def test_tokens_after_a_cache_take_what_pytorch_counts(name, S, T):
     model, ids = tiny_model(VARIANTS[name]), random_ids(1, S)
     cache = KVCache.empty(model.config, 1, S)

@@ -19,7 +19,7 @@ from model.attention.effects import (
 from model.errors import InputError
 from model.gpt.edits import Edit, tap_of
 from model.gpt.trace import Trace, run
-from tests.support.helpers import VARIANTS, H, L, V, assert_close, tiny_model, tokens_of
+from tests.support.helpers import FEW_VARIANTS, VARIANTS, H, L, V, assert_close, tiny_model, tokens_of
 from tests.support.two_runs import EDITS, IDS, TARGET, T, number, off, pair, traced
 
 # --- the numbers ---
@@ -54,7 +54,7 @@ def one_by_one(trace: Trace, how: str, target: Target) -> np.ndarray:
 
 @pytest.mark.parametrize("edits", [(), EDITS], ids=["unedited", "edited"])
 @pytest.mark.parametrize("how", ["zero", "mean"])
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", FEW_VARIANTS)
 def test_a_sweep_is_one_edit_at_a_time(name: str, how: str, edits: tuple[Edit, ...]):
     trace = traced(name, edits=edits)
     for target in (TARGET["difference"], TARGET["kl"]):
@@ -126,7 +126,7 @@ def patched_by_hand(clean: Trace, corrupted: Trace, target: Target, site: str) -
 @pytest.mark.long
 @pytest.mark.parametrize("edits", [(), EDITS], ids=["unedited", "edited"])
 @pytest.mark.parametrize("site", PATCH_SITES)
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", FEW_VARIANTS)
 def test_a_patch_is_one_replacement_at_a_time(name: str, site: str, edits: tuple[Edit, ...]):
     clean, corrupted = pair(name, edits)
     rounding = off(clean, corrupted)

@@ -14,7 +14,7 @@ from model.attention.measures import attend_rows, measure, value_rows
 from model.errors import InputError
 from model.gpt.tap import compose, identity, record
 from model.gpt.trace import Trace, run
-from tests.support.helpers import VARIANTS, D, H, L, assert_close, random_ids, tiny_model, tokens_of
+from tests.support.helpers import FEW_VARIANTS, VARIANTS, D, H, L, assert_close, random_ids, tiny_model, tokens_of
 
 T = 17
 IDS = random_ids(1, T, seed=8)
@@ -144,7 +144,7 @@ def test_rows_refused(rows, edit):
 @pytest.mark.parametrize("measured", RANKINGS)
 @pytest.mark.parametrize(("queries", "keys"), EVERY)
 @pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", FEW_VARIANTS)
 def test_ranks_equal_the_plain_computation(name: str, edit, queries, keys, measured: str):
     trace = traced(name, edit)
     got = rank_heads(trace, queries, keys, measured)

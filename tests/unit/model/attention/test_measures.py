@@ -25,6 +25,7 @@ from model.gpt.tap import SITES, compose, record
 from model.gpt.trace import Trace, run
 from tests.support.helpers import (
     N_CTX,
+    FEW_VARIANTS,
     VARIANTS,
     D,
     H,
@@ -276,7 +277,7 @@ def test_rollout_and_flow_of_any_layers(tokens: int, layers: int, seed: int):
 
 
 @every_edit
-@every_variant
+@pytest.mark.parametrize("name", FEW_VARIANTS)
 def test_flow_of_a_trace(name: str, edit):
     trace = traced(name, edit)
     assert_close(measure(trace, "flow", 0, 0), np.where(ABOVE, NAN, mixing(trace, 0, torch.float64)), 1e-7)

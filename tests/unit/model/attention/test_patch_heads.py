@@ -8,7 +8,7 @@ from model.attention.effects import Target, patch, patch_heads
 from model.errors import InputError
 from model.gpt.edits import Edit
 from model.gpt.trace import Trace, run
-from tests.support.helpers import VARIANTS, H, L, assert_close, tokens_of
+from tests.support.helpers import FEW_VARIANTS, VARIANTS, H, L, assert_close, tokens_of
 from tests.support.two_runs import EDITS, IDS, TARGET, T, number, off, pair, traced
 
 
@@ -41,7 +41,7 @@ def heads_by_hand(clean: Trace, corrupted: Trace, target: Target, at: slice) -> 
 @pytest.mark.long
 @pytest.mark.parametrize("edits", [(), EDITS], ids=["unedited", "edited"])
 @pytest.mark.parametrize("position", [None, 4, -6])
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", FEW_VARIANTS)
 def test_a_patched_head_is_one_replacement_at_a_time(name: str, position: int | None, edits: tuple[Edit, ...]):
     clean, corrupted = pair(name, edits)
     at = slice(None) if position is None else slice(position % T, position % T + 1)

@@ -32,7 +32,7 @@ from model.sampling import warps
 from model.sampling.pipeline import Context, Step, Warp, draw, softmax, uniform
 from model.sampling.warps import final
 from model.text.tokenizer import from_tiktoken
-from tests.support.helpers import VARIANTS, V, assert_close, byte_tokenizer, tiny_model
+from tests.support.helpers import FEW_VARIANTS, VARIANTS, V, assert_close, byte_tokenizer, tiny_model
 from tests.support.rounding import logits_within, shares_within
 
 IDS = [5, 9, 2, 5, 9, 2, 5]
@@ -69,7 +69,7 @@ def plainly(model, n, steps, seed=0):
     return text[len(IDS) :]
 
 
-@pytest.fixture(scope="module", params=VARIANTS)
+@pytest.fixture(scope="module", params=FEW_VARIANTS)
 def model(request):
     return tiny_model(VARIANTS[request.param])
 

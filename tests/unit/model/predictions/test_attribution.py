@@ -10,7 +10,19 @@ from model.gpt.tap import compose, identity
 from model.gpt.trace import Trace, run
 from model.gpt.transformer import Transformer
 from model.predictions.attribution import Components, attribute, by_source, components, promoted
-from tests.support.helpers import VARIANTS, D, H, L, V, assert_close, force, random_ids, tiny_model, tokens_of
+from tests.support.helpers import (
+    FEW_VARIANTS,
+    VARIANTS,
+    D,
+    H,
+    L,
+    V,
+    assert_close,
+    force,
+    random_ids,
+    tiny_model,
+    tokens_of,
+)
 from tests.support.rounding import logits_within, sums, within
 from tests.support.two_runs import EDITS
 
@@ -46,7 +58,7 @@ def parts_of(trace: Trace, position: int, token: int = TOKEN, distractor: int | 
 
 
 @pytest.mark.parametrize("edits", [(), EDITS, STREAM], ids=["unedited", "edited", "stream"])
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", FEW_VARIANTS)
 def test_the_parts_add_up_to_the_logit(name: str, edits: tuple[Edit, ...]):
     trace = traced(name, edits)
     for position in (0, 6, 9, T - 1):

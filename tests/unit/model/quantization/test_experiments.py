@@ -31,7 +31,7 @@ from model.quantization.formats import FORMATS, WeightError, stored, weight_erro
 from model.quantization.int8 import quantised
 from model.quantization.layer_sweep import parts_of, sweep
 from model.quantization.speed import RUNNERS, halved, tokens_per_second
-from tests.support.helpers import VARIANTS, H, L, assert_close, random_ids, tiny_model, tokens_of
+from tests.support.helpers import FEW_VARIANTS, VARIANTS, H, L, assert_close, random_ids, tiny_model, tokens_of
 from tests.support.rounding import logits_within, within
 
 T, FEW = 9, "int4-32"
@@ -248,7 +248,7 @@ def test_speed_is_of_the_model_that_is_named(monkeypatch):
 # --- layer by layer ---
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", FEW_VARIANTS)
 @pytest.mark.parametrize("by", ["matrix", "half"])
 def test_each_cell_is_a_model_with_that_part_rounded(name, by):
     model, kind = tiny_model(VARIANTS[name]), FORMATS["int3-32"]
