@@ -56,7 +56,7 @@ VARIANTS: dict[str, dict] = {
     "mqa": {"n_kv_head": 1, "positions": "none", "mlp": "swiglu", "final_norm": False},
 }
 # For comparisons that run a model many times: between them both norms and placements, learned and rotary positions,
-# also of a part of a head, shared keys, norms of queries and keys, every kind of MLP, parallel blocks, a table of its own.
+# also of a part of a head, shared keys, norms of queries and keys, every kind of MLP, parallel blocks, an own table.
 FEW_VARIANTS = ("gpt2", "qwen3", "neox", "post-rope")
 
 

@@ -24,8 +24,8 @@ from model.errors import InputError
 from model.gpt.tap import SITES, compose, record
 from model.gpt.trace import Trace, run
 from tests.support.helpers import (
-    N_CTX,
     FEW_VARIANTS,
+    N_CTX,
     VARIANTS,
     D,
     H,
