@@ -21,7 +21,8 @@ from model.generation.strategies import STRATEGIES, Plan, Strategy
 from model.generation.together import SharedBatch
 from model.gpt import linear
 from model.gpt.config import ModelConfig
-from model.gpt.trace import Trace, run
+from model.gpt.continued import run_after
+from model.gpt.trace import Trace
 from model.gpt.transformer import Transformer
 from model.loading import sources
 from model.loading.checkpoint import build, load_folder, load_gguf
@@ -137,9 +138,9 @@ class LanguageModel:
         """The message that each token of `chat` is of, -1 for what the template wrote. [T]"""
         return np.array(chat_turns(self.tokenizer, messages, answer=answer)[1], np.int64)
 
-    def trace_tokens(self, tokens: Tokens) -> Trace:
-        """`trace` for existing Tokens."""
-        traced = run(self.model, tokens, model_id=self.id)
+    def trace_tokens(self, tokens: Tokens, others: Iterable[Trace] = ()) -> Trace:
+        """`trace` for existing Tokens; of `others`, the one that begins most alike is gone on from."""
+        traced = run_after(self.model, tokens, others, model_id=self.id)
         traced.piece = self.tokenizer.piece
         return traced
 
