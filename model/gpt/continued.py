@@ -5,7 +5,6 @@ statistics of rows and its thumbnails hold as they are, and earlier keys and val
 projections alone. The numbers are those of a fresh run, to float32 rounding.
 """
 
-import os
 import time
 from collections.abc import Iterable
 
@@ -21,7 +20,7 @@ from model.records import RunKey, Tokens
 LEAST = 0.25  # share of a text from which on another run is gone on from: keys and values take their time as well
 
 
-def kept(before: Trace, model: Transformer, ids: tuple[int, ...]) -> int:
+def kept(before: Trace, model: Transformer, ids: np.ndarray) -> int:
     """How many tokens of `before` a run of `ids` without edits can take over; 0 where it has to begin afresh.
 
     Not from an edited run, nor from another model, nor where a layer is not full softmax attention. A thumbnail's cells
@@ -32,7 +31,9 @@ def kept(before: Trace, model: Transformer, ids: tuple[int, ...]) -> int:
         return 0
     if any(config.mixer_of(layer) != "softmax" for layer in range(config.n_layer)):
         return 0
-    common = len(os.path.commonprefix([before.key.ids, ids[:-1]]))  # the last one is run: there is something to do
+    most = min(len(before.tokens), len(ids) - 1)  # the last one is run: there is something to do
+    other = np.flatnonzero(before.tokens.ids[:most] != ids[:most])
+    common = int(other[0]) if len(other) else most
     common -= common % cell
     return common if common >= LEAST * len(ids) else 0
 
@@ -42,8 +43,9 @@ def run_after(model: Transformer, tokens: Tokens, others: Iterable[Trace], *, mo
 
     The same errors. `seconds` of the result are those of what was run.
     """
-    ids = tuple(tokens.ids.tolist())
-    shared, before = max(((kept(each, model, ids), each) for each in others), key=lambda one: one[0], default=(0, None))
+    shared, before = max(
+        ((kept(each, model, tokens.ids), each) for each in others), key=lambda one: one[0], default=(0, None)
+    )
     return run(model, tokens, model_id=model_id) if not shared else _run_on(model, tokens, model_id, before, shared)
 
 
