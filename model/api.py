@@ -24,7 +24,7 @@ from model.gpt.config import ModelConfig
 from model.gpt.continued import run_after
 from model.gpt.trace import Trace
 from model.gpt.transformer import Transformer
-from model.loading import sources
+from model.loading import prepared, sources
 from model.loading.checkpoint import build, load_folder, load_gguf
 from model.progress import Progress
 from model.records import Tokens
@@ -181,7 +181,10 @@ def load_model(model_id: str | Path, *, progress: Progress | None = None, offlin
 
 def load_resolved(resolved: sources.Resolved, progress: Progress | None = None) -> LanguageModel:
     """Load the weights that `sources.resolve` located."""
-    model, vocabulary = open_resolved(resolved, progress)
+    if resolved.kind == "gguf":
+        model, vocabulary = prepared.opened(resolved.path, lambda: open_resolved(resolved, progress))
+    else:
+        model, vocabulary = open_resolved(resolved, progress)
     model.join()
     linear.tune(model)
     return LanguageModel(resolved.model_id, resolved.label, model, vocabulary)
