@@ -1,6 +1,7 @@
 """Start the attention playground: `python app.py`, then open the address it prints."""
 
 import argparse
+import gc
 import getpass
 import importlib.util
 import os
@@ -221,14 +222,15 @@ def main(arguments: list[str] | None = None) -> None:
     if options.workers > 1:
         serve_by_several(options, sys.argv[1:] if arguments is None else arguments)
         return
+    gc.disable()  # until the page is served: imports make much that stays
     import torch
 
     from model.errors import PlaygroundError
-    from viz.server.framework.stubs import leave_out
+    from viz.server.framework.stubs import load
 
     if options.threads > 0:
         torch.set_num_threads(options.threads)
-    leave_out()
+    load(mcp=options.mcp)
     try:
         from viz.server.serve import launch, prepare
         from viz.server.workers.pool import is_worker

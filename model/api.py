@@ -21,9 +21,10 @@ from model.generation.strategies import STRATEGIES, Plan, Strategy
 from model.generation.together import SharedBatch
 from model.gpt import linear
 from model.gpt.config import ModelConfig
-from model.gpt.trace import Trace, run
+from model.gpt.continued import run_after
+from model.gpt.trace import Trace
 from model.gpt.transformer import Transformer
-from model.loading import sources
+from model.loading import prepared, sources
 from model.loading.checkpoint import build, load_folder, load_gguf
 from model.progress import Progress
 from model.records import Tokens
@@ -137,9 +138,9 @@ class LanguageModel:
         """The message that each token of `chat` is of, -1 for what the template wrote. [T]"""
         return np.array(chat_turns(self.tokenizer, messages, answer=answer)[1], np.int64)
 
-    def trace_tokens(self, tokens: Tokens) -> Trace:
-        """`trace` for existing Tokens."""
-        traced = run(self.model, tokens, model_id=self.id)
+    def trace_tokens(self, tokens: Tokens, others: Iterable[Trace] = ()) -> Trace:
+        """`trace` for existing Tokens; of `others`, the one that begins most alike is gone on from."""
+        traced = run_after(self.model, tokens, others, model_id=self.id)
         traced.piece = self.tokenizer.piece
         return traced
 
@@ -180,7 +181,10 @@ def load_model(model_id: str | Path, *, progress: Progress | None = None, offlin
 
 def load_resolved(resolved: sources.Resolved, progress: Progress | None = None) -> LanguageModel:
     """Load the weights that `sources.resolve` located."""
-    model, vocabulary = open_resolved(resolved, progress)
+    if resolved.kind == "gguf":
+        model, vocabulary = prepared.opened(resolved.path, lambda: open_resolved(resolved, progress))
+    else:
+        model, vocabulary = open_resolved(resolved, progress)
     model.join()
     linear.tune(model)
     return LanguageModel(resolved.model_id, resolved.label, model, vocabulary)

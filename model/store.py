@@ -1,5 +1,6 @@
 """Cached objects between requests: loaded models and recent traces. The only mutable state of the program."""
 
+import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -55,6 +56,11 @@ class ByteLRU:
             if key in self._values:
                 self._values.move_to_end(key)
             return self._values.get(key)
+
+    def newest(self, wanted: Callable[[Hashable], bool], most: int) -> list[Any]:
+        """The values that were used last, of the keys that are wanted; at most so many, none of them made."""
+        with self._lock:
+            return [self._values[key] for key in itertools.islice(filter(wanted, reversed(self._values)), most)]
 
     def put(self, key: Hashable, value: Any) -> None:
         """Store a value in place of what was there."""

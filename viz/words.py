@@ -54,6 +54,12 @@ def own_texts(language: str) -> dict[str, str]:
     return texts_of(path for path in (_FOLDER / language).rglob("*.toml") if path.parent.name != "errors")
 
 
+@functools.cache
+def file_texts(language: str, name: str) -> dict[str, str]:
+    """The texts of one file of a language that stands in no folder of a tab, by key: "page", "server"."""
+    return texts_of([_FOLDER / language / f"{name}.toml"])
+
+
 def texts_of(paths: Iterable[Path]) -> dict[str, str]:
     """The texts of some files, by key. Raises InputError that names a file that cannot be read."""
     return {key: text for path in sorted(paths) for key, text in _flat(_table(path), "")}

@@ -212,10 +212,13 @@ def pool_size(T: int) -> int:
 
 
 def encode(weights: Tensor) -> Tensor:
-    """Square-root ramp to 0 .. 254, which lifts small weights; blocks in the future become MASKED. [H, t, t]"""
+    """Square-root ramp to 0 .. 254, which lifts small weights; blocks in the future become MASKED.
+
+    The r rows are the last ones of t. [H, r, t]
+    """
     codes = (weights.sqrt() * 254 + 0.5).to(torch.uint8).clamp_(max=254)
-    t = codes.shape[-1]
-    return codes.masked_fill_(torch.ones(t, t, dtype=torch.bool).triu_(1), MASKED)
+    r, t = codes.shape[-2:]
+    return codes.masked_fill_(torch.ones(r, t, dtype=torch.bool).triu_(t - r + 1), MASKED)
 
 
 # --- fast: while mixing ----------------------------------------------------------------------------
@@ -228,10 +231,19 @@ class HeadReducer:
     same z as the fused kernel. With a tap the whole pattern is computed and passed through the tap, and the result is
     reduced; `tapped` names the layers whose scores or pattern the tap changes, where those are known. Short prompts
     are batched over several layers: for them, the call of an operation costs more than its computation.
+
+    `known`: rows and thumbnails of the first positions, as another reducer made them, a multiple of `pool_size(T)` of
+    them; then the kernel is given the queries of the others only, with the keys and values of all.
     """
 
     def __init__(
-        self, ids: Tensor, n_layer: int, n_head: int, tap: Tap | None = None, tapped: Collection[int] | None = None
+        self,
+        ids: Tensor,
+        n_layer: int,
+        n_head: int,
+        tap: Tap | None = None,
+        tapped: Collection[int] | None = None,
+        known: tuple[Tensor, Tensor] | None = None,
     ) -> None:
         T = len(ids)
         self.repeats, self.tap = find_repeats(ids), tap
@@ -239,11 +251,16 @@ class HeadReducer:
         self.k = pool_size(T)
         t = -(-T // self.k)
         self.metrics = torch.full((n_layer, n_head, len(HEAD_METRICS)), math.nan)  # [L, H, metrics]
-        self.thumbnails = torch.empty(n_layer, n_head, t, t, dtype=torch.uint8)  # [L, H, t, t]
+        self.rows = torch.full((len(fields(RowStats)), n_layer, n_head, T), math.nan)  # [statistics, L, H, T]
+        self.thumbnails = torch.full((n_layer, n_head, t, t), MASKED, dtype=torch.uint8)  # [L, H, t, t]
+        start = 0 if known is None else known[0].shape[-1]
+        if known is not None:
+            self.rows[..., :start], done = known[0], start // self.k
+            self.thumbnails[:, :, :done, :done] = known[1]
         rows = max(1, _CHUNK // self.k) * self.k  # whole thumbnail rows, so that chunks pool on their own
         self.waiting: list[tuple[int, Tensor, Tensor]] = []  # layer, q [H, T, E], k [G, T, E]
-        self.together = max(1, _BATCH // (n_head * min(T, rows) * T))  # layers
-        self.chunks = [_Chunk.of(start, min(start + rows, T), self.repeats) for start in range(0, T, rows)]
+        self.together = max(1, _BATCH // (n_head * min(T - start, rows) * T))  # layers
+        self.chunks = [_Chunk.of(first, min(first + rows, T), self.repeats) for first in range(start, T, rows)]
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         if self.tap is not None and layer in self.tapped:
@@ -276,9 +293,13 @@ class HeadReducer:
         return tensor
 
     def _keep(self, layers: list[int], stats: RowStats, codes: Tensor) -> None:
-        """Store the results of some layers, their heads one after the other."""
-        self.metrics[layers] = head_metrics(stats, self.repeats).view(len(layers), *self.metrics.shape[1:])
-        self.thumbnails[layers] = codes.view(len(layers), *self.thumbnails.shape[1:])
+        """Store the results of some layers, their heads one after the other: of the last rows, where some are known."""
+        rows = torch.stack([getattr(stats, field.name) for field in fields(stats)])
+        n, r, t = rows.shape[-1], *codes.shape[-2:]
+        self.rows[:, layers, :, -n:] = rows.view(len(rows), len(layers), -1, n)
+        self.thumbnails[layers, :, -r:] = codes.view(len(layers), -1, r, t)
+        whole = RowStats(*self.rows[:, layers].flatten(1, 2))
+        self.metrics[layers] = head_metrics(whole, self.repeats).view(len(layers), *self.metrics.shape[1:])
 
 
 @dataclass(frozen=True)
@@ -301,22 +322,26 @@ class _Chunk:
 def _reduce(
     q: Tensor, k: Tensor, v: Tensor | None, chunks: list[_Chunk], pool: int
 ) -> tuple[RowStats, Tensor, Tensor | None]:
-    """Row statistics, pooled weights [H, t, t] and, given v, z [1, H, T, E]. q [H, T, E], k and v [G, T, E]"""
-    H, T, E = q.shape
-    G, R = k.shape[0], H // k.shape[0]  # R query heads share a KV head
-    q = (q / math.sqrt(E)).view(G, R, T, E)
+    """Row statistics [H, n], pooled weights [H, r, t] and, given v, z [1, H, n, E], of the rows of the chunks.
+
+    They are the last n of T, and all where no others are known. q [H, n, E], k and v [G, T, E]
+    """
+    H, n, E = q.shape
+    G, T = k.shape[:2]
+    first, R = T - n, H // G  # R query heads share a KV head
+    q = (q / math.sqrt(E)).view(G, R, n, E)
     # One product with [V | K | position | 1] gives z, sum_j P k_j, the mean position and the row's sum at once.
     ones = torch.ones(G, T, 1)
     position = torch.arange(T, dtype=torch.float32)[None, :, None].expand(G, T, 1)
     parts = (k, position, ones) if v is None else (v, k, position, ones)
     read = torch.cat(parts, dim=-1).transpose(1, 2)  # [G, 2E + 2, S], or [G, E + 2, S]
-    rows = torch.zeros(len(fields(RowStats)), H, T)
-    pooled = torch.zeros(H, -(-T // pool), -(-T // pool))
-    z = None if v is None else torch.empty(1, H, T, E)
+    rows = torch.zeros(len(fields(RowStats)), H, n)
+    pooled = torch.zeros(H, -(-n // pool), -(-T // pool))
+    z = None if v is None else torch.empty(1, H, n, E)
     for chunk in chunks:
-        a, b = chunk.start, chunk.end
+        a, b = chunk.start - first, chunk.end - first  # within the n rows
         part = q[:, :, a:b].reshape(G, R * (b - a), E)
-        stats, small, out = _reduce_chunk(part, k[:, :b], read[:, :, :b], chunk, pool)
+        stats, small, out = _reduce_chunk(part, k[:, : chunk.end], read[:, :, : chunk.end], chunk, pool)
         rows[:, :, a:b] = stats.view(-1, H, b - a)
         if z is not None:
             z[0, :, a:b] = out[:, :E].transpose(1, 2).reshape(H, b - a, E)

@@ -58,10 +58,10 @@ def join(*parts: Linear) -> Linear:
     The parts still work: their weights and biases become slices of the joint ones, so nothing is stored twice.
     """
     joint = Linear(parts[0].weight.shape[1], 0, bias=any(part.bias is not None for part in parts))
-    joint.weight = nn.Parameter(torch.cat([part.weight.detach() for part in parts]), requires_grad=False)
+    joint.weight = nn.Parameter(_side_by_side([part.weight.detach() for part in parts]), requires_grad=False)
     if joint.bias is not None:
         biases = [part.weight.new_zeros(len(part.weight)) if part.bias is None else part.bias for part in parts]
-        joint.bias = nn.Parameter(torch.cat([bias.detach() for bias in biases]), requires_grad=False)
+        joint.bias = nn.Parameter(_side_by_side([bias.detach() for bias in biases]), requires_grad=False)
     start = 0
     for part in parts:
         end = start + len(part.weight)
@@ -70,6 +70,18 @@ def join(*parts: Linear) -> Linear:
             part.bias.data = joint.bias.data[start:end]
         start = end
     return joint
+
+
+def _side_by_side(tensors: list[Tensor]) -> Tensor:
+    """The tensors as one, along the first axis: themselves where they lie so in memory, else a copy."""
+    first, end = tensors[0], tensors[0].storage_offset()
+    for tensor in tensors:
+        if tensor.untyped_storage().data_ptr() != first.untyped_storage().data_ptr() or tensor.storage_offset() != end:
+            return torch.cat(tensors)
+        end += tensor.numel()
+    if not all(tensor.is_contiguous() for tensor in tensors):
+        return torch.cat(tensors)
+    return first.as_strided((sum(map(len, tensors)), *first.shape[1:]), first.stride(), first.storage_offset())
 
 
 def linears(model: nn.Module) -> list[Linear]:

@@ -1,11 +1,11 @@
-"""One token through a block on its own, with the keys and values of the earlier tokens."""
+"""The last tokens through a block on their own, with the keys and values of the earlier ones."""
 
 import torch
 from torch import Tensor
 
 from model.gpt.cache import KVCache
-from model.gpt.layers import fused_attention, rotate, split_heads
-from model.gpt.passes import Pass, attend_fused
+from model.gpt.layers import rotate, split_heads
+from model.gpt.passes import Attend, Pass, attend_fused
 from model.gpt.tap import Tap
 from model.gpt.transformer import Transformer
 
@@ -17,21 +17,40 @@ def alone(model: Transformer, stream: Tensor, layer: int, position: int, tap: Ta
     block's input; the block is then called with the row of the position, [1, 1, D], and gives the result of the whole
     prompt, to float32 rounding. For blocks without edits: `tap` sees one token.
     """
-    attn, attend = model.blocks[layer].attn, attend_fused
     if model.config.mixer_of(layer) != "softmax":
-        return Pass(model.prepare(position, 1).rope, attend, _read(model, stream[:position], layer), tap)
-    if position:
-        x = stream[:position]
-        x = x if model.blocks[layer].post_norm else model.blocks[layer].norm1(x)
+        return Pass(model.prepare(position, 1).rope, attend_fused, _read(model, stream[:position], layer), tap)
+    return after(model, stream, layer, position, 1, tap=tap)
+
+
+def after(
+    model: Transformer,
+    stream: Tensor,
+    layer: int,
+    start: int,
+    n: int,
+    *,
+    attend: Attend = attend_fused,
+    tap: Tap | None = None,
+) -> Pass:
+    """The same for the n tokens from `start` on, in a layer of full attention; `attend` is its kernel.
+
+    `stream` [S, D] has the block's input up to `start` at least. The kernel is given the queries of the n tokens, and
+    the keys and values of all start + n.
+    """
+    block, kernel = model.blocks[layer], attend
+    attn = block.attn
+    if start:
+        x = stream[:start]
+        x = x if block.post_norm else block.norm1(x)
         k, v = (split_heads(linear(x[None]), attn.d_head) for linear in (attn.k, attn.v))
         k = k if attn.k_norm is None else attn.k_norm(k)
-        rope = model.prepare(0, position).rope
+        rope = model.prepare(0, start).rope
         k = k if rope is None else rotate(k, *rope)
 
-        def attend(layer: int, q: Tensor, own_k: Tensor, own_v: Tensor) -> Tensor:
-            return fused_attention(q, torch.cat((k, own_k), 2), torch.cat((v, own_v), 2))
+        def kernel(layer: int, q: Tensor, own_k: Tensor, own_v: Tensor) -> Tensor:
+            return attend(layer, q, torch.cat((k, own_k), 2), torch.cat((v, own_v), 2))
 
-    return Pass(model.prepare(position, 1).rope, attend, None, tap)
+    return Pass(model.prepare(start, n).rope, kernel, None, tap)
 
 
 def _read(model: Transformer, stream: Tensor, layer: int) -> KVCache:

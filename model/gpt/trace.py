@@ -55,6 +55,7 @@ class Trace:
         self.residuals = residuals  # [L + 1, T, D]
         self.thumbnails = reducer.thumbnails.numpy()  # [L, H, t, t] uint8
         self.metrics = reducer.metrics.numpy()  # [L, H, metrics] in the order of HEAD_METRICS
+        self.rows = reducer.rows  # [fields of RowStats, L, H, T]: what they are means of
         self.tap = reducer.tap
         self.seconds = 0.0  # wall time of the run
         self.piece: Callable[[int], str] | None = None  # the text of a token, where the tokenizer is known
@@ -69,7 +70,7 @@ class Trace:
     def nbytes(self) -> int:
         """Bytes in memory; logits count once they have been computed."""
         logits = self.__dict__.get("logits")
-        stored = self.residuals.nbytes + self.thumbnails.nbytes + self.metrics.nbytes
+        stored = self.residuals.nbytes + self.thumbnails.nbytes + self.metrics.nbytes + self.rows.nbytes
         last_logits = 0 if self._read is None else self._read[1].nbytes
         return stored + last_logits + (0 if logits is None else logits.nbytes)
 

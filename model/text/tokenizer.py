@@ -208,7 +208,7 @@ def _matcher(vocabulary: Vocabulary, after_nfc: bool, special: bool) -> _Matcher
     return re.compile("|".join(map(re.escape, sorted(ids, key=len, reverse=True)))), ids
 
 
-def _build(vocabulary: Vocabulary) -> Tokenizer:
+def from_vocabulary(vocabulary: Vocabulary) -> Tokenizer:
     """The tokenizer of a vocabulary; UnsupportedModel if the engine cannot use its pattern."""
     try:
         engine = tiktoken.Encoding(
@@ -237,7 +237,7 @@ def from_gguf(metadata: Mapping[str, object]) -> Tokenizer:
 
     With `tokenizer.ggml.pre` "qwen2" the text is normalised to NFC, as Qwen's own tokenizer does.
     """
-    return _build(read_gguf(metadata))
+    return from_vocabulary(read_gguf(metadata))
 
 
 def from_tokenizer_json(path: Path, config: Mapping | None = None) -> Tokenizer:
@@ -246,12 +246,12 @@ def from_tokenizer_json(path: Path, config: Mapping | None = None) -> Tokenizer:
     Without a config that names them, a single special token is both BOS and EOS. Raises CheckpointError for a broken
     file and UnsupportedModel for unsupported steps.
     """
-    return _build(read_tokenizer_json(Path(path), config or {}))
+    return from_vocabulary(read_tokenizer_json(Path(path), config or {}))
 
 
 def from_vocab_merges(vocab: Path, merges: Path) -> Tokenizer:
     """The tokenizer in GPT-2's vocab.json and merges.txt; CheckpointError for broken files."""
-    return _build(read_vocab_merges(Path(vocab), Path(merges), {}))
+    return from_vocabulary(read_vocab_merges(Path(vocab), Path(merges), {}))
 
 
 def from_tiktoken(path: Path, *, pattern: str = GPT2_PATTERN, special: Mapping[str, int] | None = None) -> Tokenizer:
@@ -259,7 +259,7 @@ def from_tiktoken(path: Path, *, pattern: str = GPT2_PATTERN, special: Mapping[s
 
     The file does not include the pattern that splits the text: pass it unless it is GPT-2's.
     """
-    return _build(read_tiktoken(Path(path), pattern, special or {}))
+    return from_vocabulary(read_tiktoken(Path(path), pattern, special or {}))
 
 
 def from_folder(folder: Path) -> Tokenizer:
@@ -280,7 +280,7 @@ def from_folder(folder: Path) -> Tokenizer:
             # These two files do not include the splitting pattern; they imply only GPT-2's.
             what = "vocab.json and merges.txt are read for GPT-2 only."
             raise UnsupportedModel(what, str(kind), "Add its tokenizer.json.")
-        return _build(read_vocab_merges(folder / "vocab.json", folder / "merges.txt", config))
+        return from_vocabulary(read_vocab_merges(folder / "vocab.json", folder / "merges.txt", config))
     files = sorted(folder.glob("*.tiktoken")) if folder.is_dir() else []
     if len(files) == 1:
         return from_tiktoken(files[0])

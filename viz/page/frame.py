@@ -7,7 +7,7 @@ from viz.numbers import count, size, whole
 from viz.seam.playground import Playground
 from viz.seam.tab import Tab
 from viz.views.tabs import GROUPS
-from viz.words import LANGUAGES, Catalogue, section, some, words
+from viz.words import LANGUAGES, Catalogue, file_texts, section, some
 
 
 def payload(playground: Playground, catalogue: Catalogue, language: str) -> dict:
@@ -20,7 +20,9 @@ def payload(playground: Playground, catalogue: Catalogue, language: str) -> dict
             for key, tabs in GROUPS
         ],
         "views": [place for _, tabs in GROUPS for tab in tabs for place in _views(catalogue, tab)],
-        "languages": [{"code": code, "text": words(code)["page.language"]} for code in LANGUAGES if code != language],
+        "languages": [
+            {"code": code, "text": file_texts(code, "page")["page.language"]} for code in LANGUAGES if code != language
+        ],
         "words": section(catalogue, "header"),
         "search": section(catalogue, "search"),
     }

@@ -28,6 +28,7 @@ MAX_CHARACTERS = PRIVATE.characters  # of a prompt on any server
 RESULTS = 16  # one part in so many of the memory is for results of jobs
 ANSWERS = 8  # and one in so many for answers that wait to be read; the rest is for traces
 MOST_NAME = 200  # characters of a model's id
+RECENT = 16  # runs among which one is looked for that begins as a new one does
 MOST_FAILURES = 64  # models that did not load and are remembered
 
 
@@ -198,7 +199,7 @@ class Playground:
         unedited = self.trace_tokens(model, tokens) if edits else None
 
         def make() -> Trace:
-            return unedited.edit(*edits) if unedited is not None else model.trace_tokens(tokens)
+            return unedited.edit(*edits) if unedited is not None else model.trace_tokens(tokens, self._recent(model.id))
 
         def here() -> Trace:
             with self.computing:
@@ -212,6 +213,14 @@ class Playground:
             return ran if isinstance(ran, Trace) else cast(Trace, DistantTrace(key, tokens, model.config, ran, late))
 
         return self.traces.get(key, run)
+
+    def _recent(self, model_id: str) -> list[Trace]:
+        """The last runs of a model without edits, that were made here: what was typed before goes on from them."""
+
+        def plain(key: Any) -> bool:
+            return isinstance(key, RunKey) and key.model_id == model_id and not key.edits
+
+        return [trace for trace in self.traces.newest(plain, RECENT) if isinstance(trace, Trace)]
 
 
 def shown(name: str) -> str:

@@ -3,7 +3,7 @@ for, and nothing but what a lesson declares is computed."""
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -24,19 +24,19 @@ LIST, ONE = "/playground/lessons", "/playground/lessons/{key}"
 MOST = 8  # heads, and tokens, that a page says are picked
 
 
-def routes(playground: Playground, library: Library) -> list[Route]:
-    """The addresses of the lessons."""
+def routes(playground: Playground, library: Callable[[], Library]) -> list[Route]:
+    """The addresses of the lessons, which are read when one is asked for."""
 
     def listed(request: Request) -> Response:
-        return JSONResponse(payloads.listed(library, _language(request)))
+        return JSONResponse(payloads.listed(library(), _language(request)))
 
     def one(request: Request) -> Response:
-        lesson = library.lesson(request.path_params["key"], _language(request))
+        lesson = library().lesson(request.path_params["key"], _language(request))
         return _gone(request) if lesson is None else JSONResponse(payloads.whole(lesson))
 
     async def answered(request: Request) -> Response:
         language = _language(request)
-        lesson = library.lesson(request.path_params["key"], language)
+        lesson = library().lesson(request.path_params["key"], language)
         sent = _json(await request.body())
         step = lesson.step(str(sent.get("step"))) if lesson else None
         if lesson is None or step is None or sent.get("want") not in payloads.WANTS:

@@ -2,6 +2,8 @@
 
 import argparse
 import dataclasses
+import functools
+import gc
 import html
 import json
 import logging
@@ -27,7 +29,7 @@ from model.progress import Progress
 from viz.api import endpoints
 from viz.engine.local import Local
 from viz.engine.protocol import Engine
-from viz.lessons.library import library
+from viz.lessons.library import Library, library
 from viz.page.build import build
 from viz.seam.playground import Options, Playground
 from viz.server import lesson_routes, login, middleware
@@ -43,7 +45,7 @@ from viz.server.processes.training_process import archive
 from viz.server.protocol import crowd_of, files_allowed, tell_few
 from viz.server.tokens import Tokens, cookie_id, key_of
 from viz.server.workers.pool import KEY, PORT
-from viz.words import LANGUAGES, section, words
+from viz.words import LANGUAGES, Catalogue, file_texts, section, words
 
 log = logging.getLogger("playground")
 
@@ -133,7 +135,11 @@ def trained_archive(playground: Playground, adapter: bool = False) -> Callable[[
 def identity(workshop: str = "") -> str:
     """The id of this server, the messages of the page while the server cannot be reached, and whether it only has
     lessons."""
-    content: dict = {"server": SERVER, "words": {name: section(words(name), "connection") for name in LANGUAGES}}
+    told = {
+        name: section(Catalogue(file_texts("en", "server") | file_texts(name, "server")), "connection")
+        for name in LANGUAGES
+    }
+    content: dict = {"server": SERVER, "words": told}
     if workshop:
         content["workshop"] = workshop
     return f'<meta id="pg-connection-words" content="{html.escape(json.dumps(content, ensure_ascii=False))}">'
@@ -153,6 +159,8 @@ def launch_options(static: Path, playground: Playground, draining: threading.Eve
     crowd = crowd_of(public=options.public, proxies=options.proxies, files=files_allowed())
     if options.public:
         tell_few(crowd, log.warning)
+    if options.lessons:
+        lessons(options.lessons)  # an error in one of them is for who starts the server
     cors.close()
     http.prepare(crowd)
     errors.shorten()
@@ -165,7 +173,7 @@ def launch_options(static: Path, playground: Playground, draining: threading.Eve
         Route(ROUTE, answer(assets)),
         Route("/playground/trained/{number}.zip", trained_archive(playground)),
         Route("/playground/trained/{number}/adapter.zip", trained_archive(playground, adapter=True)),
-        *lesson_routes.routes(playground, library(options.lessons)),
+        *lesson_routes.routes(playground, functools.partial(lessons, options.lessons)),
     ]
     return {
         "theme": gr.themes.Default(
@@ -210,7 +218,8 @@ def start(
     """Serve a page in the background. `key`: what those who log in to one of several processes are known by."""
     answers.no_files()
     visits.install()
-    page.queue(max_size=playground.options.allowed.queue, api_open=False)
+    with patches.no_app():
+        page.queue(max_size=playground.options.allowed.queue, api_open=False)
     waiting, share = playground.options.allowed.queue, playground.options.allowed.share
     page._queue = FairQueue.of(page, playground.presence, Room(waiting, share, playground.answer_bytes))
     patches.rest(page)
@@ -225,6 +234,19 @@ def start(
     patches.stop_soon(page, 2)  # seconds; a page may hold a connection that does not end
 
 
+@functools.cache
+def lessons(own: Path | None) -> Library:
+    """The lessons of this server, read once."""
+    return library(own)
+
+
+def warm(playground: Playground) -> None:
+    """Read what a first view does not need: lessons, and the words of other languages."""
+    lessons(playground.options.lessons)
+    for language in LANGUAGES:
+        words(language)
+
+
 def end_with(parent: int) -> None:
     """End this process as soon as the one that started it is gone, however that ended."""
     while os.getppid() == parent:
@@ -235,7 +257,9 @@ def end_with(parent: int) -> None:
 def launch(playground: Playground, static: Path, *, host: str, port: int | None, open_browser: bool) -> None:
     """Serve until interrupted or terminated."""
     patches.check()
-    page = build(playground)
+    patches.remember_arguments()
+    with patches.no_app():
+        page = build(playground)
     for number in (signal.SIGINT, signal.SIGTERM):  # so that what was trained is removed then, too
         signal.signal(number, patches.on_stop(page))
     draining = threading.Event()
@@ -245,7 +269,10 @@ def launch(playground: Playground, static: Path, *, host: str, port: int | None,
         threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
     key = key_of(os.environ[KEY]) if worker else None
     start(playground, static, page, host=host, port=port, browser=open_browser, key=key, draining=draining)
+    gc.freeze()  # what the start made stays; looking through it again and again takes time
+    gc.enable()
     print(f"Attention playground: {page.local_url}", flush=True)
+    threading.Thread(target=warm, args=(playground,), daemon=True).start()
     try:
         page.block_thread()
     finally:

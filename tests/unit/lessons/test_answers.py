@@ -106,7 +106,7 @@ def test_values_are_of_the_prompt_and_model_that_are_shown(playground):
 
 @pytest.fixture
 def client(playground):
-    return TestClient(Starlette(routes=routes(playground, library())))
+    return TestClient(Starlette(routes=routes(playground, library)))
 
 
 def post(client, **sent):

@@ -9,6 +9,7 @@ import pytest
 from model.api import LanguageModel
 from model.errors import CheckpointError, InputError
 from model.gpt import linear
+from model.gpt.edits import Edit
 from viz.page import build, pipeline
 from viz.page.loading import Cancelled, choose_model, opened
 from viz.page.parts import unpacked
@@ -47,6 +48,20 @@ def test_choosing_another_head_computes_nothing_again_and_sends_only_its_picture
     assert parts["map_plot"]["title"] == "Head 2.3"
     assert {name for name in again["drawn"] if again["drawn"][name] != shown["drawn"][name]} == {"map_plot"}
     assert set(payloads(playground, asked("abcab", shown=again, selection={"heads": [[2, 3]]}))[0]) == {"notice"}
+
+
+def test_what_is_typed_after_a_prompt_is_run_alone_and_edits_afresh(playground, lm):
+    rows: list[int] = []
+    handle = lm.model.blocks[0].register_forward_pre_hook(lambda block, given: rows.append(given[0].shape[1]))
+    try:
+        for prompt in ("abcaabcab", "abcaabcabca", "abcaabcabcbb"):
+            playground.trace(lm, Prompt(prompt))
+        assert rows == [9, 2, 2]
+        for prompt in ("abcaabcabcbb", "abcaabcabcbba"):
+            playground.trace(lm, Prompt(prompt), (Edit("zero", 0, 1),))
+        assert rows == [9, 2, 2, 12, 1, 13]
+    finally:
+        handle.remove()
 
 
 def test_view_skips_what_does_not_change(playground):

@@ -4,13 +4,17 @@ They may change with any release. `check` runs before the page is built and says
 version is installed; each function here says what it is for and what is lost without it.
 """
 
+import contextlib
 import functools
 import inspect
 import json
+import types
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from typing import Any
 
 import gradio as gr
+from gradio import component_meta
+from gradio.routes import App
 
 VERSION = "6.31.0"  # the one whose source these functions were written and tested against
 
@@ -22,6 +26,26 @@ def check(installed: str = gr.__version__) -> None:
             f"This page was written for gradio {VERSION}, and {installed} is installed. "
             f"Install the versions that were tested: pip install -r requirements.txt"
         )
+
+
+# --- the start --------------------------------------------------------------------------------------------
+
+
+def remember_arguments() -> None:
+    """Have Gradio look up the arguments of a component's constructor once, not for every component and update."""
+    lookup = functools.cache(inspect.getfullargspec)
+    component_meta.inspect = types.SimpleNamespace(**vars(inspect) | {"getfullargspec": lookup})
+
+
+@contextlib.contextmanager
+def no_app() -> Iterator[None]:
+    """Here Gradio makes no web application of a page: it makes three, each anew, and serves the one of launch()."""
+    make = App.create_app
+    App.create_app = staticmethod(lambda *_, **__: None)
+    try:
+        yield
+    finally:
+        App.create_app = staticmethod(make)
 
 
 # --- the server -------------------------------------------------------------------------------------------

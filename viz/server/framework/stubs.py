@@ -1,18 +1,22 @@
 """Gradio without its stubs: at each import it writes a type stub beside every component, for editors of its authors.
 
 That takes a third of its import, and needs a folder that can be written. `leave_out` is called before Gradio is
-imported; without it the app only starts later.
+imported; `without` is what else its import brings along that serving a page does not use. Without them the app only
+starts later.
 """
 
+import contextlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 
 MODULE = "gradio.component_meta"
 WRITES = "create_or_modify_pyi"
+# Modules that are optional where they are imported: httpx's command line with what colours it, and MCP's server.
+CONSOLE, MCP = "httpx._main", "mcp"
 
 
 class _Finder(importlib.abc.MetaPathFinder):
@@ -40,3 +44,25 @@ def leave_out() -> None:
     """Have the next import of Gradio write no stubs."""
     if MODULE not in sys.modules and not any(isinstance(each, _Finder) for each in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
+
+
+def load(*, mcp: bool) -> None:
+    """Import Gradio without its stubs, and without what `without` names."""
+    leave_out()
+    with without(mcp=mcp):
+        import gradio  # noqa: F401
+
+
+@contextlib.contextmanager
+def without(*, mcp: bool) -> Iterator[None]:
+    """Gradio imported here finds neither httpx's command line nor, unless `mcp`, MCP's modules.
+
+    Who imports one of them afterwards finds it.
+    """
+    absent = [name for name in (CONSOLE, *(() if mcp else (MCP,))) if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(absent))  # type: ignore[arg-type]  (None: an import of it is an ImportError)
+    try:
+        yield
+    finally:
+        for name in absent:
+            del sys.modules[name]

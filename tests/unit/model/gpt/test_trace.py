@@ -141,7 +141,8 @@ def test_shapes_and_key():
     assert trace.logits.shape == (T, V) and trace.logits_at(0).shape == (V,)
     assert trace.mlp_activations(0).shape == (T, M)
     assert trace.qkv(0, 0).k.shape == (T, E)
-    kept = trace.residuals.nbytes + trace.thumbnails.nbytes + trace.metrics.nbytes
+    assert trace.rows.shape == (7, L, H, T)
+    kept = trace.residuals.nbytes + trace.thumbnails.nbytes + trace.metrics.nbytes + trace.rows.nbytes
     assert trace.nbytes == kept + T * V * 4 + V * 4  # all logits, and those of the position asked for last
     assert trace.seconds > 0
 

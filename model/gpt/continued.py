@@ -1,0 +1,72 @@
+"""A run that goes on from another one: of a text that begins alike, only the positions after that are computed.
+
+A token does not depend on those after it. So of a run of a text with the same beginning its residual stream, its
+statistics of rows and its thumbnails hold as they are, and earlier keys and values follow from the stream by their
+projections alone. The numbers are those of a fresh run, to float32 rounding.
+"""
+
+import time
+from collections.abc import Iterable
+
+import numpy as np
+import torch
+
+from model.gpt.head_metrics import HeadReducer, pool_size
+from model.gpt.one_token import after
+from model.gpt.trace import Trace, check_length, run
+from model.gpt.transformer import Transformer
+from model.records import RunKey, Tokens
+
+LEAST = 0.25  # share of a text from which on another run is gone on from: keys and values take their time as well
+
+
+def kept(before: Trace, model: Transformer, ids: np.ndarray) -> int:
+    """How many tokens of `before` a run of `ids` without edits can take over; 0 where it has to begin afresh.
+
+    Not from an edited run, nor from another model, nor where a layer is not full softmax attention. A thumbnail's cells
+    are as large as the longer text asks for: so both must have the same, and whole cells are taken over.
+    """
+    config, cell = model.config, pool_size(len(ids))
+    if before.model is not model or before.tap is not None or pool_size(len(before.tokens)) != cell:
+        return 0
+    if any(config.mixer_of(layer) != "softmax" for layer in range(config.n_layer)):
+        return 0
+    most = min(len(before.tokens), len(ids) - 1)  # the last one is run: there is something to do
+    other = np.flatnonzero(before.tokens.ids[:most] != ids[:most])
+    common = int(other[0]) if len(other) else most
+    common -= common % cell
+    return common if common >= LEAST * len(ids) else 0
+
+
+def run_after(model: Transformer, tokens: Tokens, others: Iterable[Trace], *, model_id: str = "") -> Trace:
+    """`model.gpt.trace.run` without edits, which goes on from the one of `others` that begins most alike.
+
+    The same errors. `seconds` of the result are those of what was run.
+    """
+    shared, before = max(
+        ((kept(each, model, tokens.ids), each) for each in others), key=lambda one: one[0], default=(0, None)
+    )
+    return run(model, tokens, model_id=model_id) if not shared else _run_on(model, tokens, model_id, before, shared)
+
+
+@torch.inference_mode()
+def _run_on(model: Transformer, tokens: Tokens, model_id: str, before: Trace, start: int) -> Trace:
+    """The run of the tokens from position `start` on, after what `before` has of the others."""
+    check_length(len(tokens), model.config.n_ctx)
+    started = time.perf_counter()
+    ids, config = torch.from_numpy(np.ascontiguousarray(tokens.ids, dtype=np.int64)), model.config
+    T, cells = len(ids), start // pool_size(len(ids))
+    known = before.rows[..., :start], torch.from_numpy(before.thumbnails)[:, :, :cells, :cells]
+    reducer = HeadReducer(ids, config.n_layer, config.n_head, known=known)
+    residuals = torch.empty(config.n_layer + 1, T, config.d_model)
+    residuals[:, :start] = before.residuals[:, :start]
+    model.check(ids[None])
+    x = model.embed_tokens(ids[None, start:], start, model.prepare(start, T - start))
+    for layer, block in enumerate(model.blocks):
+        residuals[layer, start:] = x[0]
+        x = block(x, layer, after(model, residuals[layer], layer, start, T - start, attend=reducer))
+    residuals[-1, start:] = x[0]
+    reducer.finish()
+    trace = Trace(model, RunKey(model_id, tuple(tokens.ids.tolist())), tokens, residuals, reducer)
+    trace.seconds = time.perf_counter() - started
+    return trace

@@ -1,0 +1,185 @@
+"""What loading a GGUF file makes of it, kept beside the downloads: float32 weights in memory order, and the vocabulary.
+
+Dequantising and ranking a vocabulary take seconds and always give the same. The next load maps the weights into memory
+(safetensors), where each is read from the disk when a forward first needs it. What is kept belongs to one file and to
+one version of the code that reads it; it is used while both files are as they were, and is made again otherwise. A disk
+that is full or cannot be written to costs time only.
+"""
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from model.gpt.config import from_dict, to_dict
+from model.gpt.transformer import Transformer
+from model.loading.checkpoint import build
+from model.loading.downloads import cache_dir
+from model.text.tokenizer import Tokenizer, from_vocabulary
+from model.text.vocabulary import AddedToken, Vocabulary
+
+LEAST, MOST = 64 << 20, 1 << 30  # bytes of weights: less is read at once, more would fill a disk
+ROOM = 4  # free space on the disk, in copies of the weights
+_SPAN = 1 << 20  # bytes of a file hashed at once
+_CODE = ("loading", "text", "gpt/config.py", "gpt/transformer.py")  # whose results are kept
+Opened = tuple[Transformer, Tokenizer]
+
+
+def opened(source: Path, make: Callable[[], Opened]) -> Opened:
+    """The plain model and vocabulary of a file as `make` gives them, from what an earlier call kept of it.
+
+    Weights kept are bit by bit the same, and those of layers that are joined lie side by side. `make` raises its
+    errors; this has none of its own.
+    """
+    with contextlib.suppress(Exception):  # whatever is wrong with what was kept: it is made again
+        return _read(source)
+    model, vocabulary = make()
+    with contextlib.suppress(OSError, ValueError, SafetensorError):
+        model.join()
+        _write(source, model, vocabulary)
+    return model, vocabulary
+
+
+def kept_at(source: Path) -> Path:
+    """Where that of a file is kept, by the code that is running."""
+    place = hashlib.sha256(str(source.resolve()).encode()).hexdigest()[:12]
+    return cache_dir() / f"{source.stem}.{place}.{_version()}.prepared.safetensors"
+
+
+# --- reading ---------------------------------------------------------------------------------------
+
+
+def _read(source: Path) -> Opened:
+    """What was kept; an error of any kind where there is none, or either file is not as it was."""
+    path = kept_at(source)
+    seal = json.loads(_seal_of(path).read_text(encoding="utf-8"))
+    if seal["kept"] != _state(path):
+        raise ValueError("it was changed")
+    if seal["source"] != _state(source):  # touched, maybe: then its content decides
+        if seal["sha256"] != _sha256(source):
+            raise ValueError("it belongs to another file")
+        _write_seal(path, seal | {"source": _state(source)})
+    with safe_open(path, framework="pt") as file:
+        told = {name: json.loads(text) for name, text in file.metadata().items() if name != "format"}
+        stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+    state = {name: _part(stored[held], at, shape) for name, (held, at, shape) in told["index"].items()}
+    return build(from_dict(told["config"]), state), from_vocabulary(_vocabulary(told["vocabulary"]))
+
+
+def _part(stored: Tensor, at: int, shape: list[int]) -> Tensor:
+    return stored[at : at + torch.Size(shape).numel()].view(shape)
+
+
+def _vocabulary(told: dict) -> Vocabulary:
+    raw = tuple(None if text is None else text.encode("latin-1") for text in told.pop("raw"))
+    ranks = {text.encode("latin-1"): rank for rank, text in enumerate(told.pop("ranks"))}
+    added = tuple(AddedToken(**each) for each in told.pop("added"))
+    return Vocabulary(**told | {"raw": raw, "ranks": ranks, "added": added, "rank_ids": tuple(told["rank_ids"])})
+
+
+# --- writing ---------------------------------------------------------------------------------------
+
+
+def _write(source: Path, model: Transformer, tokenizer: Tokenizer) -> None:
+    """Keep a model and its vocabulary; OSError where the disk does not take them."""
+    state = {name: tensor.detach() for name, tensor in model.state_dict().items()}
+    whole = {tensor.untyped_storage().data_ptr(): tensor for tensor in state.values()}
+    size = sum(tensor.untyped_storage().nbytes() for tensor in whole.values())
+    if not LEAST <= size <= MOST or any(tensor.dtype != torch.float32 for tensor in state.values()):
+        return
+    path, told = kept_at(source), tokenizer.vocabulary
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if shutil.disk_usage(path.parent).free < ROOM * size:
+        return
+    before, names = _state(source), {at: f"weights.{n:05}" for n, at in enumerate(whole)}
+    index = {
+        name: (names[tensor.untyped_storage().data_ptr()], tensor.storage_offset(), list(tensor.shape))
+        for name, tensor in state.items()
+    }
+    words = asdict(replace(told, raw=(), ranks={}, rank_ids=())) | {
+        "raw": [None if raw is None else raw.decode("latin-1") for raw in told.raw],
+        "ranks": [raw.decode("latin-1") for raw in sorted(told.ranks, key=told.ranks.__getitem__)],
+        "rank_ids": told.rank_ids,
+    }
+    about = {"index": index, "config": to_dict(model.config), "vocabulary": words}
+    stored = {names[at]: _flat(tensor) for at, tensor in whole.items()}
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.", suffix=".part")
+    os.close(handle)
+    part = Path(name)
+    try:
+        save_file(stored, part, {"format": "pt"} | {key: json.dumps(value) for key, value in about.items()})
+        seal = {"sha256": _sha256(source), "source": before}
+        if _state(source) != before:
+            return
+        _remove_others(path)
+        part.replace(path)
+        _write_seal(path, seal | {"kept": _state(path)})
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _flat(tensor: Tensor) -> Tensor:
+    """All of a tensor's storage. [numbers]"""
+    return tensor.as_strided((tensor.untyped_storage().nbytes() // 4,), (1,), 0)
+
+
+def _remove_others(path: Path) -> None:
+    """Forget what other versions of the code kept of the same file."""
+    same = path.name.removesuffix(".prepared.safetensors").rpartition(".")[0]
+    for old in path.parent.glob(f"{_literal(same)}.*.prepared.safetensors*"):
+        if not old.name.startswith(path.name):
+            with contextlib.suppress(OSError):
+                old.unlink()
+
+
+def _literal(name: str) -> str:
+    """A pattern that means a name as it stands."""
+    return "".join(f"[{char}]" if char in "*?[" else char for char in name)
+
+
+# --- seals -----------------------------------------------------------------------------------------
+
+
+def _seal_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.checked")
+
+
+def _write_seal(path: Path, seal: dict) -> None:
+    part = _seal_of(path).with_name(f"{path.name}.{os.getpid()}.stamp.part")
+    part.write_text(json.dumps(seal), encoding="utf-8")
+    part.replace(_seal_of(path))
+
+
+def _state(path: Path) -> list[int]:
+    """Size and time of the last change: a file whose two are the same was not written to."""
+    status = path.stat()
+    return [status.st_size, status.st_mtime_ns]
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(_SPAN):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+@functools.cache
+def _version() -> str:
+    """Of the code whose results are kept: a hash of its files."""
+    root, digest = Path(__file__).parents[1], hashlib.sha256(torch.__version__.encode())
+    for name in _CODE:
+        for path in sorted((root / name).rglob("*.py")) if (root / name).is_dir() else [root / name]:
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
