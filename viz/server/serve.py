@@ -30,18 +30,19 @@ from viz.engine.protocol import Engine
 from viz.lessons.library import library
 from viz.page.build import build
 from viz.seam.playground import Options, Playground
-from viz.server import lesson_routes, login, middleware
+from viz.server import lesson_routes, middleware
 from viz.server.assets import ROUTE, Assets, Head, answer, read, tags
 from viz.server.framework import answers, cors, errors, http, patches, visits
 from viz.server.framework.door import Door, Untold
 from viz.server.framework.fair_queue import FairQueue, Room
 from viz.server.framework.visits import Listeners, heartbeat
+from viz.server.guard import login
+from viz.server.guard.health import Health
+from viz.server.guard.tokens import Tokens, cookie_id, key_of
 from viz.server.headers import SERVER
-from viz.server.health import Health
 from viz.server.limits import PRIVATE, PUBLIC
 from viz.server.processes.training_process import archive
 from viz.server.protocol import crowd_of, files_allowed, tell_few
-from viz.server.tokens import Tokens, cookie_id, key_of
 from viz.server.workers.pool import KEY, PORT
 from viz.words import LANGUAGES, section, words
 

@@ -15,8 +15,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from viz.server.clients import client_of
-from viz.server.rate_limit import Buckets, Rate
-from viz.server.tokens import Tokens
+from viz.server.guard.rate_limit import Buckets, Rate
+from viz.server.guard.tokens import Tokens
 from viz.words import pick_language, words
 
 WRONG = Rate(burst=10, per_second=1 / 30)  # tries of one name from one address that did not succeed

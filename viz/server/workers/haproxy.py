@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from viz.server.rate_limit import COMPUTING, VISITS, Rate
+from viz.server.guard.rate_limit import COMPUTING, VISITS, Rate
 
 COOKIE = "pg-place"
 HEALTH = "/playground/health"

@@ -9,10 +9,10 @@ from tests.support.helpers import apart
 from tests.support.public import TIGHT
 from tests.support.wire import cookie, listening
 from viz.seam.playground import Options
-from viz.server import login
 from viz.server.framework import door
 from viz.server.framework.door import Door, let_in
-from viz.server.rate_limit import Buckets, Rate
+from viz.server.guard import login
+from viz.server.guard.rate_limit import Buckets, Rate
 
 
 @pytest.fixture(scope="module")

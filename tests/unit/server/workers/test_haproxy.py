@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from viz.server.rate_limit import Rate
+from viz.server.guard.rate_limit import Rate
 from viz.server.workers import haproxy
 from viz.server.workers.haproxy import COOKIE, HEALTH, Front, config
 from viz.server.workers.pool import free_ports

@@ -3,7 +3,7 @@
 import pytest
 
 from viz.server.framework.door import let_in
-from viz.server.tokens import KEEP, Tokens, cookie_id, key_of
+from viz.server.guard.tokens import KEEP, Tokens, cookie_id, key_of
 
 KEY, OTHER = bytes(range(32)), bytes(32)
 
