@@ -6,6 +6,7 @@ import html
 import json
 import logging
 import os
+import secrets
 import signal
 import sys
 import threading
@@ -208,7 +209,7 @@ def start(
     key: bytes | None = None,
     draining: threading.Event | None = None,
 ) -> None:
-    """Serve a page in the background. `key`: what those who log in to one of several processes are known by."""
+    """Serve a page in the background. `key`: that of several processes, by which they know who has logged in."""
     answers.no_files()
     visits.install()
     page.queue(max_size=playground.options.allowed.queue, api_open=False)
@@ -218,12 +219,16 @@ def start(
     answers.direct(page)
     options = launch_options(static, playground, draining)
     page.launch(server_name=host, server_port=port, inbrowser=browser, prevent_thread_lock=True, **options)
-    if key is not None:
-        page.app.tokens, page.app.cookie_id = Tokens(key), cookie_id(key)
+    know(page, key or secrets.token_bytes(32))
     patches.look_at_once(page)
     visits.attend(page, playground.presence)
     endpoints.finish(page)
     patches.stop_soon(page, 2)  # seconds; a page may hold a connection that does not end
+
+
+def know(page: gr.Blocks, key: bytes) -> None:
+    """Have a page that was launched know by this key who has logged in."""
+    page.app.tokens, page.app.cookie_id = Tokens(key), cookie_id(key)
 
 
 def end_with(parent: int) -> None:
