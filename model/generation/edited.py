@@ -47,14 +47,17 @@ def of(model: Transformer, edits: Sequence[Edit], T: int, *, forgetful: bool = F
     for edit in edits:
         kind = EDITS[edit.kind]
         if kind.takes == "mean":
-            hint = "Switch it off, or multiply it by a factor."
-            raise InputError("A mean over the prompt cannot be held while a text is written.", edit.kind, hint)
+            what = "A mean over the prompt cannot be held while a text is written."
+            raise InputError(what, edit.kind, "Switch it off, or multiply it by a factor.")
         windows = "sliding_window" in (
             model.config.mixers if edit.layer is None else (model.config.mixers[edit.layer],)
         )
         if kind.site in ATTENTION and (forgetful or windows):
-            hint = "Let the strategies keep all keys, or leave this edit out."
-            raise InputError("Attention cannot be edited where keys are forgotten.", edit.kind, hint)
+            raise InputError(
+                "Attention cannot be edited where keys are forgotten.",
+                edit.kind,
+                "Let the strategies keep all keys, or leave this edit out.",
+            )
     directions = {token: token_direction(model, token) for token in direction_tokens(edits)}
     return Edited(tuple(edits), tap_of(edits, {}, directions))
 
