@@ -83,6 +83,8 @@ class Held:
 class Cluster:
     """viz.engine.protocol.Engine on Ray. `most`: replicas of one model at most; 0: as many as find room."""
 
+    threads = 512  # which wait for replicas
+
     def __init__(self, options: Options, *, shared: bool = False, cpus: int = 1, most: int = 0) -> None:
         self.options, self.shared, self.cpus, self.most = options, shared, cpus, most
         self._kind = ray.remote(Replica)
@@ -137,6 +139,10 @@ class Cluster:
         return tuple(
             Status(held.name, model_id, held.ready, held.under_way) for model_id, ring in rings.items() for held in ring
         )
+
+    def places(self) -> int:
+        """The replicas that are ready."""
+        return max(1, sum(each.ready for each in self.status()))
 
     def close(self) -> None:
         """Leave the cluster; one that was started here ends."""

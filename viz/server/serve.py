@@ -174,7 +174,7 @@ def launch_options(static: Path, playground: Playground, draining: threading.Eve
             font=["ui-sans-serif", "system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]
         ),
         "run_history": False,
-        "max_threads": 96,  # long work that waits for its turn holds one each
+        "max_threads": playground.engine.threads,  # long work that waits for its turn holds one each
         "state_session_capacity": playground.options.allowed.sessions,
         "auth": login.checker(login.read(playground.options.login)) if playground.options.login else None,
         "ssr_mode": False,
@@ -213,8 +213,9 @@ def start(
     answers.no_files()
     visits.install()
     page.queue(max_size=playground.options.allowed.queue, api_open=False)
-    waiting, share = playground.options.allowed.queue, playground.options.allowed.share
-    page._queue = FairQueue.of(page, playground.presence, Room(waiting, share, playground.answer_bytes))
+    allowed, engine = playground.options.allowed, playground.engine
+    room = Room(allowed.queue, allowed.share, playground.answer_bytes)
+    page._queue = FairQueue.of(page, playground.presence, room, engine.places)
     patches.rest(page)
     answers.direct(page)
     options = launch_options(static, playground, draining)
