@@ -76,7 +76,7 @@ class Several:
         return next(each for each, command in children(self.process.pid).items() if "haproxy" in command[0])
 
     def wait_for_two(self) -> dict[str, tuple[int, int]]:
-        until = time.monotonic() + 60
+        until = time.monotonic() + 120
         while len(self.pages()) < 2 and time.monotonic() < until:
             time.sleep(0.2)
         return self.pages()
