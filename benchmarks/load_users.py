@@ -76,6 +76,7 @@ class User:
     tab: str = "start"
     texts: list[dict] = field(default_factory=list)  # races that ended, to be written again by one visitor alone
     _dirty: tuple[str, float] | None = None
+    _again: tuple[str, list[list[int]]] | None = None  # prompt and heads of a drawing that was asked for anew
     _drawing: asyncio.Task | None = None
     _background: set[asyncio.Task] = field(default_factory=set)
 
@@ -100,10 +101,11 @@ class User:
         while self._dirty:
             (kind, since), self._dirty = self._dirty, None
             prompt, heads = self.prompt, [list(head) for head in self.heads]
+            self._again = None
             answer = await self.attempt(kind, self.page.ask(self.page.refresh))
             if answer is not None:
                 self.tally.add(kind, time.perf_counter() - since, self.number)
-                self.check(answer, prompt, heads)
+                self.check(answer, *(self._again or (prompt, heads)))
 
     async def attempt(self, kind: str, asking) -> Answer | None:
         """What is asked for, or None where the server was busy or failed, which is noted."""
@@ -129,21 +131,22 @@ class User:
         else:
             self.tally.errors[f"{kind}: {text}"] += 1
 
-    async def retried(self, patience: float = 90.0) -> Answer | None:
+    async def retried(self, patience: float = 180.0) -> Answer | None:
         """What a page does whose server is gone: it opens itself anew as it was, and asks again."""
         until, kept = time.monotonic() + patience, self.page
         while time.monotonic() < until:
             page = Page(self.client, self.url)
             try:
                 await page.open()
-                names = {number: name for name, number in kept.parts.items()}
-                page.values.update({page.parts[names[n]]: value for n, value in kept.values.items() if n in names})
+                page.take(kept)
+                self._again = self.prompt, [list(head) for head in self.heads]  # what is picked now
                 answer = await page.ask(page.refresh)
             except (Failed, httpx.HTTPError):
                 await page.close()
                 await asyncio.sleep(1)
                 continue
             await kept.close()
+            page.take(kept)  # what was picked meanwhile
             self.page = page
             self.tally.cut["retried"] += 1
             return answer
