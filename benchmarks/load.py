@@ -34,6 +34,7 @@ from benchmarks.load_processes import Watch, kill, wait_for_all
 from benchmarks.load_report import Sample, Tally, look, summary, table, until_idle, watch
 from benchmarks.load_users import Ledger, User
 from model.api import load_model
+from viz.server.workers.pool import free_ports
 
 ROOT = Path(__file__).parents[1]
 ROOM = 400  # MB beyond --memory that sessions, threads and work under way may take
@@ -44,7 +45,8 @@ ALONE = 5  # races that are written again
 def server(options: argparse.Namespace) -> tuple[subprocess.Popen, str]:
     """`python app.py` and its address."""
     command = [sys.executable, "app.py", "--offline", "--model", options.model, "--memory", str(options.memory)]
-    command += ["--port", str(options.port)] * bool(options.port) + ["--public"] * options.public
+    port = options.port or (free_ports(1)[0] if options.workers > 1 else 0)  # one process finds one itself
+    command += ["--port", str(port)] * bool(port) + ["--public"] * options.public
     command += ["--workers", str(options.workers)] if options.workers > 1 else []
     command += ["--engine", options.engine, "--replicas", str(options.replicas)] if options.engine else []
     log = (Path(options.log) if options.log else Path(os.devnull)).open("w")
