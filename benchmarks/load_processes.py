@@ -12,7 +12,7 @@ from pathlib import Path
 from benchmarks.load_report import Sample, look
 from viz.server.workers.pool import PORT, health_of
 
-KINDS = {"page": "app.py", "proxy": "haproxy", "replica": "ray::", "ray": "ray"}  # the first whose text the command has
+KINDS = {"page": "app.py", "proxy": "haproxy", "ray": "ray"}  # the first whose text the command has
 
 
 def command_of(pid: int) -> str:
@@ -39,6 +39,8 @@ def kind_of(pid: int, root: int, workers: bool) -> str:
         return "pool"
     if command.startswith(("setpriv", "sh ")) or "resource_tracker" in command or "multiprocessing" in command:
         return "child"
+    if command.startswith("ray::"):
+        return "ray" if command.startswith("ray::IDLE") else "replica"
     return next((kind for kind, text in KINDS.items() if text in command), "child")
 
 
