@@ -39,8 +39,8 @@ def kind_of(pid: int, root: int, workers: bool) -> str:
         return "pool"
     if command.startswith(("setpriv", "sh ")) or "resource_tracker" in command or "multiprocessing" in command:
         return "child"
-    if command.startswith("ray::"):  # of an actor with its name, MODEL#NUMBER; Ray's own agents are called likewise
-        return "replica" if "#" in command else "ray"
+    if command.startswith("ray::"):  # Ray's own agents are called likewise
+        return "replica" if command.startswith("ray::Replica") or "#" in command else "ray"
     return next((kind for kind, text in KINDS.items() if text in command), "child")
 
 
