@@ -193,7 +193,7 @@ def terminal_progress():
 
 def hash_password() -> None:
     """Ask for a name and a password, and print the line for the file of --login."""
-    from viz.server.login import hashed
+    from viz.server.guard.login import hashed
 
     name = input("Name: ").strip()
     if not name or ":" in name:

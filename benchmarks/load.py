@@ -1,13 +1,17 @@
 """A class at work: so many visitors at once, who type, click, start long work, cancel it, leave and come back.
 
-    python -m benchmarks.load [--users 30] [--browsers 2] [--seconds 120] [--attack NAME] [--workers N] [--url http://...]
+    python -m benchmarks.load [--users 30] [--browsers 2] [--seconds 120] [--attack NAME] [--url http://...]
+                             [--workers N] [--engine ray --replicas N] [--kill page proxy replica]
 
 Starts `python app.py --offline --public` with a memory of its own, or asks the server at --url (then the figures of
 its process are left out unless --pid is given). Every answer is checked against what that visitor asked for. At the
 end it looks how soon the server is idle once a race is stopped, a job is cancelled, a page with a job is closed, and
 has one visitor alone write some of the races again: the same texts must come out. Fails where anybody got somebody
 else's answer or an error, where a visitor had no answers, or where the server's memory grew beyond its bounds. With
---attack one of the attacks of benchmarks/hostile.py goes on meanwhile, from the same address. Linux only.
+--attack one of the attacks of benchmarks/hostile.py goes on meanwhile, from another address. Thirty visitors share an
+address of the loopback, as a class does. With --kill processes of these kinds are killed one after the other: a visitor
+whose drawing is cut short opens the page anew and asks again, as the page does (retried), or is told (said); nothing
+may be lost. Linux only.
 """
 
 import argparse
@@ -26,39 +30,56 @@ import httpx
 from benchmarks.hostile import ATTACKS
 from benchmarks.load_browser import browsers
 from benchmarks.load_page import LIMITS, TIMEOUT, Page, payload
+from benchmarks.load_processes import Watch, kill, wait_for_all
 from benchmarks.load_report import Sample, Tally, look, summary, table, until_idle, watch
 from benchmarks.load_users import Ledger, User
 from model.api import load_model
+from viz.server.workers.pool import free_ports
 
 ROOT = Path(__file__).parents[1]
 ROOM = 400  # MB beyond --memory that sessions, threads and work under way may take
+CLASS = 30  # visitors behind one address, of this machine's loopback
 ALONE = 5  # races that are written again
 
 
 def server(options: argparse.Namespace) -> tuple[subprocess.Popen, str]:
     """`python app.py` and its address."""
     command = [sys.executable, "app.py", "--offline", "--model", options.model, "--memory", str(options.memory)]
-    command += ["--port", str(options.port)] * bool(options.port) + ["--public"] * options.public
+    port = options.port or (free_ports(1)[0] if options.workers > 1 else 0)  # one process finds one itself
+    command += ["--port", str(port)] * bool(port) + ["--public"] * options.public
     command += ["--workers", str(options.workers)] if options.workers > 1 else []
+    command += ["--engine", options.engine, "--replicas", str(options.replicas)] if options.engine else []
     log = (Path(options.log) if options.log else Path(os.devnull)).open("w")
     process = subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
     )
     for line in process.stdout:
         if line.startswith("Attention playground:"):
+            wait_for_all(process.pid, options.workers)
             return process, line.split()[2].rstrip(",")
     raise SystemExit("the app did not start")
 
 
-async def crowd(options: argparse.Namespace, url: str, pid: int | None) -> dict:
-    """The visit of all of them, and what came of it."""
+async def killed(options: argparse.Namespace, root: int, tally: Tally) -> None:
+    """Kill one process after the other, evenly over the time."""
+    for each in options.kill:
+        await asyncio.sleep(options.seconds / (len(options.kill) + 1))
+        under_way = tally.open
+        number = kill(each, root, options.workers > 1)
+        tally.kills.append({"what": each, "found": number is not None, "under_way": under_way})
+
+
+async def crowd(options: argparse.Namespace, url: str, pid: int | None, root: int | None = None) -> dict:
+    """The visit of all of them, and what came of it. `root`: the process that all of the server's descend from."""
     ledger, samples = Ledger(load_model(options.model, offline=True)), list[Sample]()
     tally, after = Tally(), Tally()  # what the crowd saw; what one visitor alone sees then
     async with contextlib.AsyncExitStack() as clients:
 
         async def visitor(number: int, *more: object) -> User:
             """A visitor with cookies of its own, as a browser has them."""
-            client = await clients.enter_async_context(httpx.AsyncClient(limits=LIMITS, timeout=TIMEOUT))
+            address = f"127.0.1.{1 + number // CLASS % 200}" if "127.0.0.1" in url else None
+            wire = httpx.AsyncHTTPTransport(verify=False, limits=LIMITS, local_address=address)
+            client = await clients.enter_async_context(httpx.AsyncClient(transport=wire, timeout=TIMEOUT))
             return User(number, client, url, ledger, *more)
 
         first = await visitor(0, Tally())
@@ -66,6 +87,9 @@ async def crowd(options: argparse.Namespace, url: str, pid: int | None) -> dict:
             raise SystemExit(f"the page does not open: {first.tally.errors or first.tally.busy}")
         await first.leave()
         watching = asyncio.create_task(watch(pid, samples)) if pid else None
+        watched = Watch(root, options.workers > 1) if root else None
+        looking = asyncio.create_task(watched.go()) if watched else None
+        killing = asyncio.create_task(killed(options, root, tally)) if options.kill and root else None
         until = time.monotonic() + options.seconds
         users = [await visitor(number, tally, options.seed) for number in range(1, options.users + 1)]
         real = [browsers(options.browsers, url, ledger, tally, until)] if options.browsers else []
@@ -74,6 +98,12 @@ async def crowd(options: argparse.Namespace, url: str, pid: int | None) -> dict:
             if isinstance(error, BaseException):
                 tally.errors[f"a visitor broke: {error!r}"[:160]] += 1
         found = {"idle": {}}
+        if watched:
+            looking.cancel()
+            watched.look()
+            found["processes"] = watched.summary(options.users)
+        if killing:
+            killing.cancel()
         if pid:
             found["idle"]["everybody left"] = await _idle(pid, tally)
             for name, act in ENDINGS.items():
@@ -194,6 +224,10 @@ def bad(found: dict, options: argparse.Namespace) -> list[str]:
     reasons = [f"{len(found['crossings'])} answers were not the visitor's own"] if found["crossings"] else []
     if found["errors"]:
         reasons.append(f"{sum(found['errors'].values())} errors")
+    if found["cut"].get("lost"):
+        reasons.append(f"{found['cut']['lost']} questions were lost")
+    if any(not each["found"] for each in found["kills"]):
+        reasons.append("there was nothing to kill")
     if found["fairness"]["fewest_answers"] == 0:
         reasons.append("a visitor had no answer")
     held = found["server"]
@@ -215,7 +249,12 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--public", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--attack", choices=[each.__name__ for each in ATTACKS], help="what a rude neighbour does")
-    parser.add_argument("--workers", type=int, default=1, help="page processes; of several no memory is measured")
+    parser.add_argument("--workers", type=int, default=1, help="page processes")
+    parser.add_argument("--engine", default="", help='"ray" for a cluster on this machine')
+    parser.add_argument("--replicas", type=int, default=1, help="of the model on that cluster")
+    parser.add_argument(
+        "--kill", nargs="+", default=[], choices=("page", "proxy", "replica"), help="one after the other"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--log", default="", help="a file for the server's log")
     parser.add_argument("--json", default="", help="a file for the figures")
@@ -228,14 +267,14 @@ def main() -> None:
         url, pid = options.url.rstrip("/") + "/", options.pid or None
     else:
         process, url = server(options)
-        pid = process.pid if options.workers == 1 else None
+        pid = process.pid if options.workers == 1 and not options.engine else None
     rude = None
     if options.attack:
         attack = next(each for each in ATTACKS if each.__name__ == options.attack)
         rude = multiprocessing.get_context("spawn").Process(target=attack, args=(url, options.seconds), daemon=True)
         rude.start()
     try:
-        found = asyncio.run(crowd(options, url, pid))
+        found = asyncio.run(crowd(options, url, pid, process.pid if process else None))
     finally:
         if rude:
             rude.terminate()

@@ -96,6 +96,11 @@ class Page:
                 with contextlib.suppress(asyncio.CancelledError, Exception):
                     await task
 
+    def take(self, other: "Page") -> None:
+        """Everything as it is on another page."""
+        names = {number: name for name, number in other.parts.items()}
+        self.values |= {self.parts[names[n]]: value for n, value in other.values.items() if names.get(n) in self.parts}
+
     def set(self, name: str, value: object) -> None:
         """Give a component a value, as typing or a click does."""
         if name in self.screens:

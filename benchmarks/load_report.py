@@ -23,6 +23,9 @@ class Tally:
     errors: Counter = field(default_factory=Counter)  # by what went wrong
     crossings: list[str] = field(default_factory=list)
     waited: list[float] = field(default_factory=list)  # for a turn at the desk
+    open: int = 0  # questions under way now
+    kills: list[dict] = field(default_factory=list)  # what was killed when, and the questions under way then
+    cut: Counter = field(default_factory=Counter)  # questions that a kill cut short: retried, said or lost
     bytes: int = 0
 
     def add(self, kind: str, seconds: float, user: int | None = None) -> None:
@@ -125,6 +128,8 @@ def summary(tally: Tally, samples: list[Sample]) -> dict:
         "busy": dict(tally.busy),
         "errors": dict(tally.errors),
         "crossings": tally.crossings,
+        "kills": tally.kills,
+        "cut": dict(tally.cut),
         "waited_most": round(1000 * max(tally.waited, default=0), 1),
         "megabytes": round(tally.bytes / 1e6, 1),
     }
@@ -143,6 +148,13 @@ def table(found: dict) -> str:
         f"({fair['worst_over_best']} times), longest wait {fair['longest_wait']:.0f} ms, "
         f"longest wait for a turn of long work {found['waited_most']:.0f} ms, {found['megabytes']} MB received.",
     ]
+    for kind, row in found.get("processes", {}).items():
+        lines.append(
+            f"{kind}: {row['processes']} processes, the largest {row['first']} MB at first, {row['most']} at most, "
+            f"{row['last']} at last; {row['cores']} cores."
+        )
+    if found["kills"]:
+        lines.append(f"Killed: {found['kills']}. Of what was under way: {found['cut']}.")
     if held:
         lines.append(
             f"Server: {held['resident_first']} MB resident at first, {held['resident_most']} at most, "

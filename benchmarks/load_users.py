@@ -76,6 +76,7 @@ class User:
     tab: str = "start"
     texts: list[dict] = field(default_factory=list)  # races that ended, to be written again by one visitor alone
     _dirty: tuple[str, float] | None = None
+    _again: tuple[str, list[list[int]]] | None = None  # prompt and heads of a drawing that was asked for anew
     _drawing: asyncio.Task | None = None
     _background: set[asyncio.Task] = field(default_factory=set)
 
@@ -100,21 +101,56 @@ class User:
         while self._dirty:
             (kind, since), self._dirty = self._dirty, None
             prompt, heads = self.prompt, [list(head) for head in self.heads]
+            self._again = None
             answer = await self.attempt(kind, self.page.ask(self.page.refresh))
             if answer is not None:
                 self.tally.add(kind, time.perf_counter() - since, self.number)
-                self.check(answer, prompt, heads)
+                self.check(answer, *(self._again or (prompt, heads)))
 
     async def attempt(self, kind: str, asking) -> Answer | None:
         """What is asked for, or None where the server was busy or failed, which is noted."""
+        self.tally.open += 1
         try:
             return await asking
         except Busy as error:
             self.tally.busy[f"{kind}: {error.args[0]}"] += 1
-        except Failed as error:
-            self.tally.errors[f"{kind}: {' '.join(error.args)}"] += 1
-        except httpx.HTTPError as error:
-            self.tally.errors[f"{kind}: {type(error).__name__}"] += 1
+        except (Failed, httpx.HTTPError) as error:
+            if not self.tally.kills:
+                self.failed(kind, error)
+            else:
+                return await self.retried()
+        finally:
+            self.tally.open -= 1
+        return None
+
+    def failed(self, kind: str, error: Exception) -> None:
+        """Note what went wrong; where something was killed, that a visitor was told."""
+        text = " ".join(map(str, error.args))[:80] or type(error).__name__
+        if self.tally.kills:
+            self.tally.cut["said"] += 1
+        else:
+            self.tally.errors[f"{kind}: {text}"] += 1
+
+    async def retried(self, patience: float = 180.0) -> Answer | None:
+        """What a page does whose server is gone: it opens itself anew as it was, and asks again."""
+        until, kept = time.monotonic() + patience, self.page
+        while time.monotonic() < until:
+            page = Page(self.client, self.url)
+            try:
+                await page.open()
+                page.take(kept)
+                self._again = self.prompt, [list(head) for head in self.heads]  # what is picked now
+                answer = await page.ask(page.refresh)
+            except (Failed, httpx.HTTPError):
+                await page.close()
+                await asyncio.sleep(1)
+                continue
+            await kept.close()
+            page.take(kept)  # what was picked meanwhile
+            self.page = page
+            self.tally.cut["retried"] += 1
+            return answer
+        self.tally.cut["lost"] += 1
         return None
 
     # --- whose answer it is ---
@@ -159,7 +195,7 @@ class User:
         try:
             await self.page.open()
         except (Failed, httpx.HTTPError) as error:
-            kind = self.tally.busy if isinstance(error, Busy) else self.tally.errors
+            kind = self.tally.busy if isinstance(error, Busy) or self.tally.kills else self.tally.errors
             kind[f"open: {' '.join(error.args)[:80] or type(error).__name__}"] += 1
             return False
         self.prompt, self.heads, self.tokens, self.tab = (
@@ -296,7 +332,7 @@ class User:
         except Busy as error:
             self.tally.busy[f"race: {error.args[0]}"] += 1
         except (Failed, httpx.HTTPError) as error:
-            self.tally.errors[f"race: {' '.join(map(str, error.args))[:80] or type(error).__name__}"] += 1
+            self.failed("race", error)
         else:
             if stopped:
                 self.tally.add("race: stop to stopped", time.perf_counter() - stopped)
@@ -345,7 +381,7 @@ class User:
             self.tally.busy[f"job: {error.args[0]}"] += 1
             return
         except (Failed, httpx.HTTPError) as error:
-            self.tally.errors[f"{name}: {' '.join(map(str, error.args))[:80] or type(error).__name__}"] += 1
+            self.failed(name, error)
             return
         if told.get("state") == "failed":
             self._refused(name, told["text"])

@@ -22,6 +22,7 @@ from model.generation.together import SharedBatch
 from model.gpt import linear
 from model.gpt.config import ModelConfig
 from model.gpt.continued import run_after
+from model.gpt.edits import Edit
 from model.gpt.trace import Trace
 from model.gpt.transformer import Transformer
 from model.loading import prepared, sources
@@ -91,6 +92,7 @@ class LanguageModel:
         *,
         shared: bool = True,
         stop: str | Sequence[str] = (),
+        edits: Sequence[Edit] = (),
         together: bool = False,
     ) -> Iterator[Tick]:
         """Continue a prompt by one or several strategies; an iterator of steps, all strategies in one batch.
@@ -107,8 +109,10 @@ class LanguageModel:
         "length" or "context" (no room is left). Closing the iterator stops the work at once.
 
         The same seed gives the same text. With `shared`, all strategies get the same random number at a step, so that
-        only their methods differ; without it each has its own. With `together`, texts that are written at the same
-        time, in turns or by several threads, share the forwards of one batch, and each is the text that it is alone.
+        only their methods differ; without it each has its own. With `edits` the model writes under them, as
+        `trace(text).edit(...)` would predict each token; an edit by a mean over the prompt is refused. With `together`,
+        texts that are written at the same time, in turns or by several threads, share the forwards of one batch, each
+        with its own edits, and each is the text that it is alone.
 
         Raises InputError at this call, before the model runs, for an empty prompt, one beyond the context, unknown
         names and settings out of range.
@@ -120,7 +124,7 @@ class LanguageModel:
         several = (strategies,) if isinstance(strategies, str | Strategy) else _listed(strategies)
         chosen = [_strategy(each) if isinstance(each, str) else each for each in several]
         texts = tuple(text for text in ((stop,) if isinstance(stop, str) else _listed(stop)) if text)
-        plan = Plan(max_new_tokens, seed, shared, ending=ending(self.tokenizer), stop=texts)
+        plan = Plan(max_new_tokens, seed, shared, ending=ending(self.tokenizer), stop=texts, edits=tuple(edits))
         rest = (tokens.ids.tolist(), chosen, plan, self.tokenizer.vocab_size, self.decode)
         return SharedBatch.of(self.model).generate(*rest) if together else generate(self.model, *rest)
 

@@ -95,6 +95,7 @@ LONG = {
     "unit/server/processes/test_trial_process.py",
     "unit/server/test_space.py",
     "unit/server/workers/test_haproxy.py",
+    "unit/server/workers/test_pool.py",
     "unit/views/activations/test_norm_swap.py",
     "unit/views/activations/test_one_norm.py",
     "unit/views/anatomy/test_compute.py",

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from model.errors import CheckpointError
 from model.forgetting.policies import Policy
+from model.gpt.edits import Edit
 from model.gpt.ranking import top_ids
 from model.sampling.pipeline import Parameter, Step, softmax
 
@@ -74,6 +75,7 @@ class Plan:
     ending: frozenset[int] = frozenset()  # tokens that end a text
     stop: tuple[str, ...] = ()  # texts that end a text
     numbers: tuple[int, ...] = ()  # random stream of each strategy where not shared; () for 0, 1, 2 ...
+    edits: tuple[Edit, ...] = ()  # of the model, for all strategies: model.generation.edited
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,8 @@ from model.arguments import check_token, check_whole, shown
 from model.errors import InputError, say
 from model.forgetting.bounded import BoundedMemory
 from model.forgetting.policies import Policy
+from model.generation import edited
+from model.generation.edited import Edited
 from model.generation.strategies import (
     METHODS,
     Change,
@@ -65,7 +67,8 @@ def generate(
     fit, since nothing is read after it.
 
     Raises InputError at once, before any forward, for an empty prompt or one beyond the context, ids outside the
-    vocabulary, no strategy or too many, too many rows, and settings that are unknown or out of range. A step raises
+    vocabulary, no strategy or too many, too many rows, edits of the plan that do not fit or cannot be held while a text
+    grows, and settings that are unknown or out of range. A step raises
     CheckpointError where the model's logits are not finite.
     """
     return _alone(model, course_of(model, ids, strategies, plan, size, text))
@@ -78,6 +81,7 @@ class Need:
     ids: Tensor  # [n, T]: the prompt, [1, T], then one token a row
     cache: KVCache
     memory: BoundedMemory | None = None  # the attention kernel, where a text forgets
+    edited: Edited | None = None  # the edits, of all its rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,20 +127,26 @@ def course_of(
     check_size(strategies, widths)
     for token in ids:
         check_token(token, size)
-    if any(strategy.memory for strategy in strategies):
+    memories = [strategy.memory for strategy in strategies]
+    if any(memories):
         need_attention(model.config)
-    steps = _course(model.config, setup, decoders, [strategy.memory for strategy in strategies])
+    edits = edited.of(model, plan.edits, len(ids), forgetful=any(memories))
+    steps = _course(model.config, setup, decoders, memories, edits)
     return Course(steps, sum(widths))
 
 
 def _course(
-    config: ModelConfig, setup: Setup, decoders: Sequence[Decoder], memories: Sequence[Policy | None]
+    config: ModelConfig,
+    setup: Setup,
+    decoders: Sequence[Decoder],
+    memories: Sequence[Policy | None],
+    edits: Edited | None,
 ) -> Generator[Need | Tick, Found | None, None]:
     """The steps of a run with valid arguments."""
     memory = BoundedMemory(memories) if any(memories) else None
     T, plan = len(setup.ids), setup.plan
     cache = KVCache.empty(config, 1, T + min(plan.max_new_tokens, setup.room))
-    found = yield Need(torch.tensor([setup.ids]), cache, memory)
+    found = yield Need(torch.tensor([setup.ids]), cache, memory, edits)
     began = time.perf_counter()
     rows = rows_of(usable(found.logits, setup.size))  # of one row, the start of all
     hidden = found.hidden[0]  # [T, D]
@@ -158,7 +168,7 @@ def _course(
         if memory is not None:
             memory.follow(source, [memories[number] for number, decision in alive.items() for _ in decision.ids])
         new = torch.tensor([token for decision in alive.values() for token in decision.ids])
-        found = yield Need(new[:, None], cache, memory)
+        found = yield Need(new[:, None], cache, memory, edits)
         began = time.perf_counter()
         rows = rows_of(usable(found.logits, setup.size))
         hidden = found.hidden[:, -1]  # [N, D]
@@ -169,7 +179,10 @@ def _course(
 def forward(model: Transformer, need: Need) -> Found:
     """The model on what one course needs."""
     began = time.perf_counter()
-    stream = model.trunk(need.ids, cache=need.cache, attend=need.memory)  # [n, T, D]
+    if need.edited is None:
+        stream = model.trunk(need.ids, cache=need.cache, attend=need.memory)  # [n, T, D]
+    else:
+        stream = edited.trunk(model, need.ids, need.cache, need.edited, need.memory)
     logits, hidden = model.logits(stream[:, -1:])[:, 0].float(), model.normed(stream)
     return Found(logits, hidden, time.perf_counter() - began)
 

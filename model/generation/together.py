@@ -4,8 +4,8 @@ A text is a course of `generate`: it says what it needs, and a driver runs the m
 one forward for all courses that wait for one, and leaves the others their answers. So nobody waits for somebody else's
 text to end, no thread of its own is needed, and a text that nobody asks for is at most one step ahead.
 
-The products with the weights take the rows of all texts at once. Attention, positions and caches are each text's own:
-the texts differ in length, and none sees another.
+The products with the weights take the rows of all texts at once. Attention, positions, caches and edits are each text's
+own: the texts differ in length, and none sees another.
 """
 
 import threading
@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
+from model.generation.edited import tap_of_rows, through
 from model.generation.generate import Course, Found, Need, Tick, course_of, forward
 from model.generation.strategies import Plan, Strategy
 from model.gpt.layers import rope_table
@@ -124,8 +125,9 @@ def forward_all(model: Transformer, needs: Sequence[Need]) -> list[Found]:
     counts = [len(need.ids) for need in needs]
     run = Pass(_angles(model, needs, counts), _attend_each(needs, counts))
     x = torch.cat([model.embed_tokens(need.ids, need.cache.length, run) for need in needs])  # [N, 1, D]
-    for layer, block in enumerate(model.blocks):
-        x = block(x, layer, run)
+    several = [need.edited for need in needs]
+    edited = {layer for each in several if each for layer in range(len(model.blocks)) if each.reaches(layer)}
+    x = through(model, x, run, tap_of_rows(several, counts), edited.__contains__)
     for need in needs:
         need.cache.advance(1)
     logits, hidden = model.logits(x)[:, 0].float(), model.normed(x)
@@ -141,7 +143,7 @@ def _attend_each(needs: Sequence[Need], counts: Sequence[int]) -> Attend:
         out = []
         for need, own_q, own_k, own_v in zip(needs, *(rows.split(counts) for rows in (q, k, v)), strict=True):
             keys, values = need.cache.put(layer, own_k, own_v)
-            kernel = need.memory or attend_fused
+            kernel = need.memory or (need.edited.attend if need.edited else attend_fused)
             out.append(kernel(layer, own_q, keys, values))
         return torch.cat(out)
 

@@ -12,7 +12,7 @@ from tests.support.helpers import serving
 from viz.api import endpoints
 from viz.page.build import build
 from viz.seam.playground import Options
-from viz.server.serve import launch_options
+from viz.server.serve import know, launch_options
 
 STATIC = Path(__file__).parents[2] / "static"
 
@@ -88,6 +88,7 @@ def listening(lm, options: Options) -> Iterator[Server]:
     page = build(playground)
     page.queue(max_size=options.allowed.queue, api_open=False)
     page.launch(server_name="127.0.0.1", prevent_thread_lock=True, **launch_options(STATIC, playground))
+    know(page, bytes(32))
     endpoints.finish(page)
     try:
         yield Server(page, page.local_url.removeprefix("http://").rstrip("/"))

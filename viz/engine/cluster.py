@@ -24,7 +24,7 @@ from model.api import LanguageModel
 from model.errors import InputError, PlaygroundError
 from model.gpt.trace import Trace
 from model.progress import Progress
-from viz.engine.places import IDLE, Need, home, need_of, route_of, wanted
+from viz.engine.places import IDLE, Need, home, need_of, route_of, spare, wanted
 from viz.engine.protocol import Ask, Busy, Done, Ran, Status, Work
 from viz.engine.replica import Refused, Replica
 from viz.engine.tasks import Reading
@@ -40,6 +40,7 @@ THREADS = 96  # of a replica: they take turns at the model, and what asks after 
 RETRIES = 2  # of a call whose replica died
 START = 120.0  # seconds in which a replica is there with its model
 PATIENCE = 120.0  # seconds for a quick measure, whoever is before it
+TEND = 5.0  # seconds between two looks at how many replicas are needed
 SETTLED = 20.0  # seconds without a question after which a replica may make room for another model
 # What the replicas' libraries read once, as this process has it.
 ENVIRONMENT = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "HF_HUB_OFFLINE", "HF_HUB_DISABLE_TELEMETRY", "PLAYGROUND_VIEWS")
@@ -83,12 +84,18 @@ class Held:
 class Cluster:
     """viz.engine.protocol.Engine on Ray. `most`: replicas of one model at most; 0: as many as find room."""
 
+    threads = 512  # which wait for replicas
+
     def __init__(self, options: Options, *, shared: bool = False, cpus: int = 1, most: int = 0) -> None:
         self.options, self.shared, self.cpus, self.most = options, shared, cpus, most
         self._kind = ray.remote(Replica)
         self._rings: dict[str, list[Held]] = {}  # by model
         self._needs: dict[str, Need] = {}
         self._lock = threading.RLock()
+        self._hot: dict[str, float] = {}  # by model: when it last had work for all of its replicas
+        self._leaving: list[Held] = []  # replicas that get no questions of this page any more
+        self._closed = threading.Event()
+        threading.Thread(target=self._tend, daemon=True).start()
 
     # --- the protocol ---
 
@@ -138,8 +145,13 @@ class Cluster:
             Status(held.name, model_id, held.ready, held.under_way) for model_id, ring in rings.items() for held in ring
         )
 
+    def places(self) -> int:
+        """The replicas that are ready."""
+        return max(1, sum(each.ready for each in self.status()))
+
     def close(self) -> None:
         """Leave the cluster; one that was started here ends."""
+        self._closed.set()
         ray.shutdown()
 
     # --- asking ---
@@ -226,19 +238,43 @@ class Cluster:
         return ring
 
     def _grow(self, model_id: str, ring: list[Held]) -> None:
-        """Give a hot model another replica; take one back that nobody has asked for long."""
+        """Give a hot model another replica; take the last one back where the others have sufficed for long."""
         need, under_way = self._needs[model_id], sum(held.under_way for held in ring)
         most = self.most or len(ring) + int(under_way > len(ring) and need.fits(ray.available_resources()))
         if all(held.ready for held in ring) and wanted(len(ring), under_way, most) > len(ring):
             ring.append(self._replica(model_id, len(ring)))
             log.info("another replica of %s", model_id)
-        elif len(ring) > 1 and not ring[-1].under_way and time.monotonic() - ring[-1].last > IDLE:
-            self._retire(ring, ring[-1], IDLE)
+        if not spare(len(ring), under_way):
+            self._hot[model_id] = time.monotonic()
+        elif time.monotonic() - self._hot.setdefault(model_id, time.monotonic()) > IDLE:
+            self._hot[model_id] = time.monotonic()  # the next one goes as long after it
+            self._leaving.append(ring.pop())
+            log.info("one replica of %s less", model_id)
+
+    def _tend(self) -> None:
+        """From time to time, also where nobody asks: replicas come and go."""
+        while not self._closed.wait(TEND):
+            with contextlib.suppress(Exception):  # the cluster may be gone, which those who ask are told
+                with self._lock:
+                    for model_id, ring in self._rings.items():
+                        if ring:
+                            self._grow(model_id, ring)
+                    leaving, self._leaving = self._leaving, []
+                for held in leaving:
+                    gone = not held.under_way and not self._asks(held.name) and self._end(held, SETTLED)
+                    with self._lock:
+                        self._leaving += [] if gone or self._asks(held.name) else [held]
+
+    def _asks(self, name: str) -> bool:
+        """Whether this page asks the replica of that name."""
+        with self._lock:
+            return any(held.name == name for ring in self._rings.values() for held in ring)
 
     def _replica(self, model_id: str, number: int) -> Held:
         need = self._needs[model_id]
         variables = {name: os.environ[name] for name in ENVIRONMENT if os.environ.get(name)} if self.shared else {}
         name = f"{model_id}#{number}"
+        self._leaving = [held for held in self._leaving if held.name != name]  # it stays
         actor = self._kind.options(
             name=name,
             get_if_exists=True,  # which another page may have started
@@ -264,12 +300,17 @@ class Cluster:
             self._retire(ring, held, SETTLED)
 
     def _retire(self, ring: list[Held], held: Held, seconds: float) -> None:
-        """End a replica that nobody, of no page, has asked for so long."""
+        """End a replica that nobody has asked for so long, and take it from its ring."""
+        if self._end(held, seconds):
+            ring.remove(held)
+
+    def _end(self, held: Held, seconds: float) -> bool:
+        """End a replica that nobody, of no page, has asked for so long; whether it is gone."""
         with contextlib.suppress(RayActorError, GetTimeoutError):
             if ray.get(_send(held, "unused"), timeout=1.0) < seconds:
-                return
+                return False
             ray.kill(held.actor)
-        ring.remove(held)
+        return True
 
     def _forget(self, model_id: str, held: Held, error: Exception) -> None:
         """A replica that is dead for good has no place any more."""

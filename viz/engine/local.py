@@ -14,6 +14,8 @@ T = TypeVar("T")
 class Local:
     """viz.engine.protocol.Engine, with nothing between a question and its answer."""
 
+    threads = 96
+
     def load(self, model: LanguageModel) -> None:
         """It is loaded."""
 
@@ -36,6 +38,10 @@ class Local:
     def status(self) -> tuple[Status, ...]:
         """Nobody else."""
         return ()
+
+    def places(self) -> int:
+        """This process."""
+        return 1
 
     def close(self) -> None:
         """Nothing was opened."""

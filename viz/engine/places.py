@@ -12,7 +12,7 @@ from viz.seam.scene import run_id
 
 PROGRAM = 600 << 20  # bytes of a process before it holds anything: Python, torch and the project
 MANY = 3  # questions under way a replica beyond which a model is hot
-IDLE = 600.0  # seconds without a question after which a replica gives its room back
+IDLE = 600.0  # seconds for which a model has a replica too many, after which that one gives its room back
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,11 @@ def home(route: str, names: Sequence[str]) -> str:
 def wanted(replicas: int, under_way: int, most: int) -> int:
     """How many replicas a hot model should have: one more while each has more than `MANY` questions."""
     return min(most, replicas + 1) if under_way > MANY * replicas else replicas
+
+
+def spare(replicas: int, under_way: int) -> bool:
+    """Whether one replica fewer would do: each of the others would have half of what makes a model hot, or less."""
+    return replicas > 1 and 2 * under_way <= MANY * (replicas - 1)
 
 
 def route_of(task: object) -> str:

@@ -70,6 +70,8 @@ class Busy(PlaygroundError):
 class Engine(Protocol):
     """Answers questions about models. All methods raise PlaygroundError for what a person can cause; Busy is one."""
 
+    threads: int  # of the page's process: one for each question that is under way or waits for its turn
+
     def load(self, model: LanguageModel) -> None:
         """A model was loaded here: have it ready where its questions are answered."""
 
@@ -87,6 +89,9 @@ class Engine(Protocol):
 
     def status(self) -> tuple[Status, ...]:
         """The holders of models besides this process."""
+
+    def places(self) -> int:
+        """How many computers' work can go on at once: this process counts as one, as does each replica."""
 
     def close(self) -> None:
         """Leave, as the app ends."""

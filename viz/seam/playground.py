@@ -75,7 +75,7 @@ class Playground:
         object.__setattr__(self, "traces", ByteLRU(memory - memory // RESULTS - self.answer_bytes))
         object.__setattr__(self, "results", ByteLRU(memory // RESULTS))
         object.__setattr__(self, "workshop", Workshop(limits_of(allowed, self.options.training_minutes)))
-        object.__setattr__(self, "desk", Desk(allowed.desk, self.presence.owner_of))
+        object.__setattr__(self, "desk", Desk(allowed.desk, self.presence.owner_of, self.engine.places))
 
     @property
     def answer_bytes(self) -> int:

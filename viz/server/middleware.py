@@ -19,8 +19,8 @@ from viz.server import calls
 from viz.server.clients import as_asked, client_of, is_foreign, is_ours, name_of
 from viz.server.framework import errors
 from viz.server.framework.door import name_inside
+from viz.server.guard.rate_limit import COMPUTING, COMPUTING_EACH, VISITS, Buckets
 from viz.server.headers import dress
-from viz.server.rate_limit import COMPUTING, COMPUTING_EACH, VISITS, Buckets
 from viz.server.workers.haproxy import HEALTH
 from viz.words import pick_language, words
 

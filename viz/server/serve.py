@@ -8,6 +8,7 @@ import html
 import json
 import logging
 import os
+import secrets
 import signal
 import sys
 import threading
@@ -32,18 +33,19 @@ from viz.engine.protocol import Engine
 from viz.lessons.library import Library, library
 from viz.page.build import build
 from viz.seam.playground import Options, Playground
-from viz.server import lesson_routes, login, middleware
+from viz.server import lesson_routes, middleware
 from viz.server.assets import ROUTE, Assets, Head, answer, read, tags
 from viz.server.framework import answers, cors, errors, http, patches, visits
 from viz.server.framework.door import Door, Untold
 from viz.server.framework.fair_queue import FairQueue, Room
 from viz.server.framework.visits import Listeners, heartbeat
+from viz.server.guard import login
+from viz.server.guard.health import Health
+from viz.server.guard.tokens import Tokens, cookie_id, key_of
 from viz.server.headers import SERVER
-from viz.server.health import Health
 from viz.server.limits import PRIVATE, PUBLIC
 from viz.server.processes.training_process import archive
 from viz.server.protocol import crowd_of, files_allowed, tell_few
-from viz.server.tokens import Tokens, cookie_id, key_of
 from viz.server.workers.pool import KEY, PORT
 from viz.words import LANGUAGES, Catalogue, file_texts, section, words
 
@@ -180,7 +182,7 @@ def launch_options(static: Path, playground: Playground, draining: threading.Eve
             font=["ui-sans-serif", "system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]
         ),
         "run_history": False,
-        "max_threads": 96,  # long work that waits for its turn holds one each
+        "max_threads": playground.engine.threads,  # long work that waits for its turn holds one each
         "state_session_capacity": playground.options.allowed.sessions,
         "auth": login.checker(login.read(playground.options.login)) if playground.options.login else None,
         "ssr_mode": False,
@@ -215,19 +217,19 @@ def start(
     key: bytes | None = None,
     draining: threading.Event | None = None,
 ) -> None:
-    """Serve a page in the background. `key`: what those who log in to one of several processes are known by."""
+    """Serve a page in the background. `key`: that of several processes, by which they know who has logged in."""
     answers.no_files()
     visits.install()
+    allowed, engine = playground.options.allowed, playground.engine
     with patches.no_app():
-        page.queue(max_size=playground.options.allowed.queue, api_open=False)
-    waiting, share = playground.options.allowed.queue, playground.options.allowed.share
-    page._queue = FairQueue.of(page, playground.presence, Room(waiting, share, playground.answer_bytes))
+        page.queue(max_size=allowed.queue, api_open=False)
+    room = Room(allowed.queue, allowed.share, playground.answer_bytes)
+    page._queue = FairQueue.of(page, playground.presence, room, engine.places)
     patches.rest(page)
     answers.direct(page)
     options = launch_options(static, playground, draining)
     page.launch(server_name=host, server_port=port, inbrowser=browser, prevent_thread_lock=True, **options)
-    if key is not None:
-        page.app.tokens, page.app.cookie_id = Tokens(key), cookie_id(key)
+    know(page, key or secrets.token_bytes(32))
     patches.look_at_once(page)
     visits.attend(page, playground.presence)
     endpoints.finish(page)
@@ -245,6 +247,11 @@ def warm(playground: Playground) -> None:
     lessons(playground.options.lessons)
     for language in LANGUAGES:
         words(language)
+
+
+def know(page: gr.Blocks, key: bytes) -> None:
+    """Have a page that was launched know by this key who has logged in."""
+    page.app.tokens, page.app.cookie_id = Tokens(key), cookie_id(key)
 
 
 def end_with(parent: int) -> None:

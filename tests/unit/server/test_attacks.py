@@ -20,8 +20,8 @@ from viz.seam.playground import Options, Playground
 from viz.server import middleware
 from viz.server.framework import fair_queue, visits
 from viz.server.framework.visits import Listeners
+from viz.server.guard.rate_limit import Rate
 from viz.server.presence import Presence
-from viz.server.rate_limit import Rate
 from viz.server.serve import start
 
 

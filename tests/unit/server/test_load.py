@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from app import ROOT
-from benchmarks import load
+from benchmarks import load, load_model
 from benchmarks.load_page import LIMITS, TIMEOUT, skipped
 from benchmarks.load_report import Tally, quantile, summary, table
 from benchmarks.load_users import ANYBODY, Ledger, User
@@ -155,3 +155,14 @@ def test_what_leaves_a_component_as_it_is():
     assert skipped(gr.skip()) and skipped({"props": gr.skip()} | gr.skip())
     assert not skipped({"__type__": "update", "props": {"__type__": "update", "payload": "{}"}})
     assert not skipped(None) and not skipped("text") and not skipped({"__type__": "update", "value": 1})
+
+
+def test_what_more_machines_serve_follows_from_the_cores_that_a_visitor_takes():
+    rows = {"page": 0.02, "replica": 0.05, "ray": 0.005, "child": 0.005, "pool": 9.0, "proxy": 0.001}
+    run = {"processes": {kind: {"cores_a_visitor": cores} for kind, cores in rows.items()}}
+    ten = load_model.plan(run, 10, 2, use=0.8)
+    assert ten.visitors == 200 and (ten.page, ten.replica, ten.proxy) == pytest.approx((5.0, 11.0, 0.2))
+    assert load_model.plan(run, 1, 2, use=0.8).visitors == 20
+    assert load_model.plan(run, 1000, 2, use=0.8).visitors == 800  # as much as one proxy carries
+    with pytest.raises(ValueError):
+        load_model.plan({"processes": {}}, 10, 2)

@@ -11,8 +11,8 @@ from model.errors import PlaygroundError
 class Bounds:
     """How much long work a server takes on."""
 
-    running: int = 4  # jobs at once; they take turns at the model
-    texts: int = 8  # texts at once, which share their forwards (model.generation.together)
+    running: int = 4  # jobs at once for each place where models are; they take turns there
+    texts: int = 8  # texts at once, likewise, which share their forwards (model.generation.together)
     waiting: int = 32  # behind them, enough for a class that presses a button together
     each: int = 3  # running or waiting, of one visitor
     reserve: int = 8  # places in line that who has several in it leaves to others
@@ -53,6 +53,7 @@ class Desk:
 
     bounds: Bounds = field(default_factory=Bounds)
     client_of: Callable[[str], str] = lambda owner: owner
+    places: Callable[[], int] = lambda: 1  # where models are: viz.engine.protocol.Engine.places
     line: list[Ticket] = field(default_factory=list)
     working: list[Ticket] = field(default_factory=list)
     changed: threading.Condition = field(default_factory=threading.Condition)
@@ -94,4 +95,4 @@ class Desk:
     def _has_room(self, text: bool) -> bool:
         """Whether another text, or another job, may begin."""
         at_work = sum(ticket.text == text for ticket in self.working)
-        return at_work < (self.bounds.texts if text else self.bounds.running)
+        return at_work < self.places() * (self.bounds.texts if text else self.bounds.running)

@@ -1,11 +1,10 @@
-"""Logging in and out, in the place of Gradio's own routes: the tokens of those who are inside are `app.tokens`.
+"""Logging in and out, in the place of Gradio's own routes. `app.tokens` are viz.server.guard.tokens.Tokens.
 
 Gradio's login is counted by nobody and its cookie goes out with other websites' requests; its log-out is a link that
 ends every session of a name. The page that asks for a name and a password is Gradio's, and expects its answers.
 """
 
 import re
-import secrets
 from dataclasses import dataclass, field
 
 from starlette.datastructures import Headers
@@ -15,13 +14,11 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from viz.server.clients import client_of
-from viz.server.rate_limit import Buckets, Rate
-from viz.server.tokens import Tokens
+from viz.server.guard.rate_limit import Buckets, Rate
 from viz.words import pick_language, words
 
 WRONG = Rate(burst=10, per_second=1 / 30)  # tries of one name from one address that did not succeed
 WRONG_ADDRESS = Rate(burst=600, per_second=5)  # of an address, behind which a whole class may sit
-MOST_TOKENS = 500  # sessions of one name, which may be a class's; the oldest end first
 MOST_TEXT = 1024  # characters of a name or a password
 _INFO = re.compile(rb"window\.gradio_api_info = .*?;</script>", re.DOTALL)  # "<" is escaped in what it holds
 
@@ -43,21 +40,6 @@ def name_inside(scope: Scope) -> str | None:
     """Who has logged in, by the cookie of a request; None where nobody has."""
     token = token_of(scope)
     return scope["app"].tokens.get(token) if token else None
-
-
-def let_in(tokens: dict[str, str], name: str) -> str:
-    """A new token for a name; the oldest of its tokens ends where there are too many.
-
-    Where several processes serve the page, the token says the name itself, signed.
-    """
-    if isinstance(tokens, Tokens):
-        return tokens.new(name)
-    mine = [token for token, owner in tokens.items() if owner == name]
-    for token in mine[: len(mine) + 1 - MOST_TOKENS]:
-        del tokens[token]
-    token = secrets.token_urlsafe(32)
-    tokens[token] = name
-    return token
 
 
 @dataclass(eq=False)
@@ -99,7 +81,7 @@ class Door:
         answer = JSONResponse({"success": True})
         answer.set_cookie(
             cookie_of(app),
-            let_in(app.tokens, name),
+            app.tokens.new(name),
             httponly=True,
             samesite="lax",
             secure=request.url.scheme == "https",

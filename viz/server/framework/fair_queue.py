@@ -5,6 +5,7 @@ import logging
 import time
 import uuid
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import gradio as gr
@@ -75,15 +76,17 @@ class FairQueue(Queue):
       within an owner open pages before visits that nobody listens for, and those served longest ago first.
     * A visit that nobody listens for has its work begun only while its owner has few such; otherwise it waits for a
       listener, and is dropped after `ASKED_SECONDS`.
+    * So many questions of a kind are worked on at once as its event allows, for each place where models are.
     * Answers that wait are bounded by size and age: those of nobody go first, and no work begins while they are full.
     """
 
     presence: Presence
     room: Room
+    places: Callable[[], int]
 
     @classmethod
-    def of(cls, page: gr.Blocks, presence: Presence, room: Room) -> "FairQueue":
-        """The same queue as `page.queue()` made, with these rules."""
+    def of(cls, page: gr.Blocks, presence: Presence, room: Room, places: Callable[[], int] = lambda: 1) -> "FairQueue":
+        """The same queue as `page.queue()` made, with these rules. `places`: viz.engine.protocol.Engine.places."""
         old = page._queue
         new = cls(
             live_updates=True,
@@ -93,7 +96,7 @@ class FairQueue(Queue):
             blocks=page,
             default_concurrency_limit=old.default_concurrency_limit,
         )
-        new.presence, new.room = presence, room
+        new.presence, new.room, new.places = presence, room, places
         new.pending_messages_per_session = {}  # type: ignore[assignment]
         new.ANALYTICS_MAX_EVENTS = 16  # of a page that shows them to nobody
         new._served: dict[str, int] = {}
@@ -188,10 +191,11 @@ class FairQueue(Queue):
         for visit, box in self.pending_messages_per_session.items():
             if box.bytes > SMALL and not self.presence.is_heard(visit):
                 unheard[self.presence.owner_of(visit)] += 1
+        places = self.places()
         ready = [
             (event, name)
             for name, line in self.event_queue_per_concurrency_id.items()
-            if line.concurrency_limit is None or line.current_concurrency < line.concurrency_limit
+            if line.concurrency_limit is None or line.current_concurrency < places * line.concurrency_limit
             for event in line.queue
             if self._may_begin(event, unheard)
         ]

@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from viz.server.rate_limit import COMPUTING, VISITS, Rate
+from viz.server.guard.rate_limit import COMPUTING, VISITS, Rate
 
 COOKIE = "pg-place"
 HEALTH = "/playground/health"
@@ -46,7 +46,7 @@ def _common(front: Front) -> list[str]:
         "defaults",
         "    mode http",
         "    timeout connect 5s",
-        "    timeout check 5s",
+        "    timeout check 20s  # one that ended refuses the connection at once; a busy one answers late",
         "    timeout http-request 10s",
         "    timeout http-keep-alive 30s",
         "    timeout client 1h  # a page holds a line on which answers come when they come",
@@ -97,7 +97,7 @@ def _backends(front: Front, ports: Sequence[int]) -> list[str]:
         f"    http-check send meth GET uri {HEALTH} ver HTTP/1.1 hdr Host 127.0.0.1",
         "    http-check disable-on-404  # it drains: its pages go on, new ones go elsewhere",
         "    http-check expect status 200",
-        "    default-server check inter 2s fall 3 rise 1  # a busy process answers late",
+        "    default-server check inter 2s fall 5 rise 1",
         *(f"    server {name} 127.0.0.1:{port} cookie {name}" for name, port in named),
         "",
         "backend by_address",

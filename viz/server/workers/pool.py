@@ -27,6 +27,7 @@ log = logging.getLogger("playground")
 # What a process is told by the one that started it.
 PORT, PLACE, KEY = "PLAYGROUND_PORT", "PLAYGROUND_PLACE", "PLAYGROUND_KEY"
 START = 300.0  # seconds in which a process is ready: models may have to be fetched
+PROXY = 10.0  # seconds in which the proxy listens
 DRAIN = 600.0  # seconds that open pages may take before their process ends all the same
 LOOK = 0.5  # seconds between two looks at the processes
 CALM = 5.0  # seconds between two starts of a process that ends at once
@@ -54,6 +55,19 @@ def free_ports(count: int) -> list[int]:
         for each in sockets:
             each.bind(("127.0.0.1", 0))
         return [each.getsockname()[1] for each in sockets]
+
+
+def is_free(host: str, port: int) -> bool:
+    """Whether this process could listen at an address."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind((host, port))
+            tried.listen()
+        except OSError:
+            return False
+    return True
 
 
 def health_of(port: int) -> dict | None:
@@ -86,7 +100,14 @@ class Pool:
         self._replacing = threading.Lock()  # so that a process which is ended on purpose is not started twice
 
     def start(self) -> None:
-        """All processes, and the proxy once one of them is ready. Raises InputError where none becomes ready."""
+        """All processes, and the proxy once one of them is ready.
+
+        Raises InputError where none becomes ready, and before any is started where the address is taken.
+        """
+        if not is_free(self.front.host, self.front.port):
+            shutil.rmtree(self.folder, ignore_errors=True)
+            hint = "Choose another --port or --host."
+            raise InputError("The proxy cannot listen here.", f"{self.front.host}:{self.front.port}", hint)
         self.workers = [self._worker(number) for number in range(self.count)]
         until = time.monotonic() + START
         while not any(health_of(port) for port in self.ports):
@@ -96,6 +117,9 @@ class Pool:
                 raise InputError("No page process could be started.", "", "Start one alone, to see why.")
         (self.folder / "haproxy.cfg").write_text(config(self.front, self.ports), encoding="utf-8")
         self._start_proxy()
+        until = time.monotonic() + PROXY
+        while is_free(self.front.host, self.front.port) and time.monotonic() < until:
+            self._ended.wait(0.05)
 
     def watch(self) -> None:
         """Start again what ends, until `stop`."""
@@ -145,11 +169,7 @@ class Pool:
     def _start_proxy(self) -> None:
         bound = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []  # it ends with this process
         command = [*bound, self._haproxy, "-db", "-f", str(self.folder / "haproxy.cfg")]
-        self.proxy = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        time.sleep(0.3)
-        if self.proxy.poll() is not None:
-            hint = "Choose another --port or --host, and see what haproxy says above."
-            raise InputError("The proxy cannot listen here.", f"{self.front.host}:{self.front.port}", hint)
+        self.proxy = subprocess.Popen(command, stdout=subprocess.DEVNULL)  # `look` starts it again where it ends
 
 
 def _end(process: subprocess.Popen, patience: float = 8.0) -> None:

@@ -57,6 +57,16 @@ def test_texts_have_places_of_their_own_and_hear_how_many_texts_are_before():
     assert other.running and not texts[3].running
 
 
+def test_each_place_where_models_are_takes_as_many():
+    places = [2]
+    desk = Desk(Bounds(running=2, texts=1), places=lambda: places[0])
+    jobs, texts = ([desk.join(f"{text} {n}", text=text) for n in range(7)] for text in (False, True))
+    assert [sum(each.running for each in kind) for kind in (jobs, texts)] == [4, 2]
+    places[0] = 3  # another replica is there; whoever leaves calls the next ones
+    jobs[0].leave()
+    assert [sum(each.running for each in kind) for kind in (jobs[1:], texts)] == [6, 3]
+
+
 def test_waiting_ends_when_the_turn_comes():
     desk = Desk(Bounds(running=1))
     first, second = desk.join("a"), desk.join("b")

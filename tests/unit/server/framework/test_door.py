@@ -9,10 +9,10 @@ from tests.support.helpers import apart
 from tests.support.public import TIGHT
 from tests.support.wire import cookie, listening
 from viz.seam.playground import Options
-from viz.server import login
-from viz.server.framework import door
-from viz.server.framework.door import Door, let_in
-from viz.server.rate_limit import Buckets, Rate
+from viz.server.framework.door import Door
+from viz.server.guard import login
+from viz.server.guard.rate_limit import Buckets, Rate
+from viz.server.guard.tokens import Tokens
 
 
 @pytest.fixture(scope="module")
@@ -145,13 +145,6 @@ def test_an_unknown_name_takes_the_same_work(tmp_path, monkeypatch):
     assert asked == [1 << 14] * 6
 
 
-def test_one_name_has_so_many_sessions(monkeypatch):
-    monkeypatch.setattr(door, "MOST_TOKENS", 3)
-    tokens = {"other": "bob"}
-    given = [let_in(tokens, "ann") for _ in range(5)]
-    assert list(tokens) == ["other", *given[2:]] and len(set(given)) == 5
-
-
 # --- behind the guard ---
 
 
@@ -186,7 +179,7 @@ def test_the_cookie_of_a_safe_connection_stays_on_safe_ones():
     async def anybody(name, password):
         return True
 
-    scope["app"].auth = anybody
+    scope["app"].auth, scope["app"].tokens = anybody, Tokens(bytes(32))
     (route, *_) = Door().routes()
     apart(route.app(scope, receive, send))
     (value,) = [value.decode().lower() for name, value in sent[0]["headers"] if name == b"set-cookie"]

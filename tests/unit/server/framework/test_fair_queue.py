@@ -78,6 +78,17 @@ def test_who_was_served_longest_ago_is_next(line):
     assert turns(line) == ["a", "b"]  # bob was last
 
 
+def test_each_place_where_models_are_answers_as_many_at_once(line):
+    for visit in ("a", "b", "c"):
+        ask(line, visit, visit)
+        line.presence.listen(visit)
+    (name,) = line.event_queue_per_concurrency_id
+    line.event_queue_per_concurrency_id[name].current_concurrency = 1  # one is at work
+    assert turns(line) == []
+    line.places = lambda: 2
+    assert turns(line) == ["a", "b", "c"]
+
+
 def test_behind_one_address_open_pages_go_before_invented_visits(line):
     for visit in ("e1", "e2", "e3"):
         ask(line, visit, "school")

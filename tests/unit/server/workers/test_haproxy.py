@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from viz.server.rate_limit import Rate
+from viz.server.guard.rate_limit import Rate
 from viz.server.workers import haproxy
 from viz.server.workers.haproxy import COOKIE, HEALTH, Front, config
 from viz.server.workers.pool import free_ports
@@ -48,7 +48,7 @@ class Page:
                 pass  # the proxy lets go of connections as it likes
 
         self.server = Server(("127.0.0.1", port), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
 
     def end(self) -> None:
         self.server.shutdown()
@@ -86,7 +86,7 @@ class Site:
             connection.close()
 
     def end(self) -> None:
-        self.proxy.terminate()
+        self.proxy.kill()
         self.proxy.wait(5)
         for page in self.pages:
             with contextlib.suppress(OSError):

@@ -3,7 +3,7 @@
 from tests.support.guard import JOIN, Clock, ask, echo, guarded, scope_of
 from viz.seam.playground import Options
 from viz.server import middleware
-from viz.server.rate_limit import Buckets, Rate
+from viz.server.guard.rate_limit import Buckets, Rate
 
 
 def test_a_bucket_empties_and_fills():

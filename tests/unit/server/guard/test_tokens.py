@@ -2,17 +2,17 @@
 
 import pytest
 
-from viz.server.framework.door import let_in
-from viz.server.tokens import KEEP, Tokens, cookie_id, key_of
+import viz.server.guard.tokens as module
+from viz.server.guard.tokens import KEEP, Tokens, cookie_id, key_of
 
 KEY, OTHER = bytes(range(32)), bytes(32)
 
 
 def test_another_process_with_the_key_knows_who_has_logged_in():
     one, two = Tokens(KEY), Tokens(KEY)
-    token = let_in(one, "Ann . Müller")
+    token = one.new("Ann . Müller")
     assert two.get(token) == two[token] == "Ann . Müller" and token in two
-    assert let_in(one, "Ann . Müller") != token
+    assert one.new("Ann . Müller") != token
 
 
 @pytest.mark.parametrize("change", ["name", "time", "signature", "cut", "empty", "key", "surrogate"])
@@ -42,6 +42,19 @@ def test_a_token_ends_by_time_and_by_logging_out():
     assert one.pop(first) is None and one.pop(None) is None and one.pop("nonsense", "x") == "x"
     now[0] += KEEP + 1
     assert one.get(second) is None and two.get(second) is None
+
+
+def test_a_name_that_ends_too_many_tokens_ends_all_that_it_had(monkeypatch):
+    monkeypatch.setattr(module, "MOST_ENDED", 2)
+    now = [1000.0]
+    tokens = Tokens(KEY, lambda: now[0])
+    kept, other, *ended = (tokens.new(name) for name in ("ann", "bob", "ann", "ann", "ann"))
+    assert [tokens.pop(each) for each in ended[:2]] == ["ann"] * 2 and tokens.get(kept) == "ann"
+    now[0] += 1e-3
+    tokens.pop(tokens.new("ann"))
+    assert [tokens.get(each) for each in (kept, *ended)] == [None] * 4 and tokens.get(other) == "bob"
+    now[0] += 1e-3
+    assert tokens.get(tokens.new("ann")) == "ann"
 
 
 def test_the_cookie_has_one_name_in_all_processes():

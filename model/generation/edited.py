@@ -1,0 +1,102 @@
+"""Texts that a model writes under edits: what `trace(text).edit(...)` would predict at every step, with a cache."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from model.errors import InputError
+from model.gpt.cache import KVCache
+from model.gpt.edit_checks import check_edits
+from model.gpt.edits import EDITS, Edit, direction_tokens, sites_edited, tap_of
+from model.gpt.passes import Attend, Pass, attend_explicit, attend_fused
+from model.gpt.tap import Tap
+from model.gpt.trace import token_direction
+from model.gpt.transformer import Transformer
+
+ATTENTION = frozenset(("scores", "pattern"))
+
+
+@dataclass(frozen=True, eq=False)
+class Edited:
+    """Edits of a text, and the tap that applies them to its rows. `of` makes one."""
+
+    edits: tuple[Edit, ...]
+    tap: Tap
+
+    def reaches(self, layer: int) -> bool:
+        """Whether a layer computes something else than without the edits."""
+        return bool(sites_edited(self.edits, layer))
+
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """The attention kernel: step by step only where scores or a pattern are edited."""
+        explicit = not ATTENTION.isdisjoint(sites_edited(self.edits, layer))
+        return (attend_explicit(self.tap) if explicit else attend_fused)(layer, q, k, v)
+
+
+def of(model: Transformer, edits: Sequence[Edit], T: int, *, forgetful: bool = False) -> Edited | None:
+    """The edits of a text whose prompt has T tokens; None for none. `forgetful`: whether a strategy forgets keys.
+
+    Raises InputError for edits that do not fit the model or the prompt; for a mean, which is taken over a text that
+    grows here; and for edits of attention where keys are forgotten, since patterns are named by their positions.
+    """
+    if not edits:
+        return None
+    check_edits(edits, model.config, T)
+    for edit in edits:
+        kind = EDITS[edit.kind]
+        if kind.takes == "mean":
+            what = "A mean over the prompt cannot be held while a text is written."
+            raise InputError(what, edit.kind, "Switch it off, or multiply it by a factor.")
+        windows = "sliding_window" in (
+            model.config.mixers if edit.layer is None else (model.config.mixers[edit.layer],)
+        )
+        if kind.site in ATTENTION and (forgetful or windows):
+            raise InputError(
+                "Attention cannot be edited where keys are forgotten.",
+                edit.kind,
+                "Let the strategies keep all keys, or leave this edit out.",
+            )
+    directions = {token: token_direction(model, token) for token in direction_tokens(edits)}
+    return Edited(tuple(edits), tap_of(edits, {}, directions))
+
+
+def _has_window(model: Transformer, layer: int | None) -> bool:
+    """Whether a layer, or for None any, keeps the keys of a window only."""
+    mixers = model.config.mixers
+    return "sliding_window" in (mixers if layer is None else (mixers[layer],))
+
+
+def trunk(model: Transformer, ids: Tensor, cache: KVCache, edited: Edited, memory: Attend | None) -> Tensor:
+    """`model.trunk` under edits. ids [n, T] -> [n, T, D]"""
+    start, T = cache.length, ids.shape[1]
+    model.check(ids, start)
+    cache.reserve(*ids.shape)
+    run = model.prepare(start, T, attend=memory or edited.attend, cache=cache)
+    x = through(model, model.embed_tokens(ids, start, run), run, edited.tap, edited.reaches)
+    cache.advance(T)
+    return x
+
+
+def through(model: Transformer, x: Tensor, run: Pass, tap: Tap | None, reaches: Callable[[int], bool]) -> Tensor:
+    """All blocks, with the tap in those layers that it reaches; the others keep their fast path. [N, T, D] each"""
+    tapped = replace(run, tap=tap)
+    for layer, block in enumerate(model.blocks):
+        x = block(x, layer, tapped if tap is not None and reaches(layer) else run)
+    return x
+
+
+def tap_of_rows(several: Sequence[Edited | None], counts: Sequence[int]) -> Tap | None:
+    """One tap for a batch: each text's edits on its own rows, `counts` of them a text; None where nobody edits."""
+    if not any(several):
+        return None
+
+    def tap(site: str, layer: int, x: Tensor) -> Tensor:
+        here = [each is not None and site in sites_edited(each.edits, layer) for each in several]
+        if not any(here):
+            return x
+        parts = zip(several, here, x.split(list(counts)), strict=True)
+        return torch.cat([each.tap(site, layer, rows) if each and edited else rows for each, edited, rows in parts])
+
+    return tap
