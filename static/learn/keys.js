@@ -14,7 +14,7 @@ document.addEventListener("keydown", (event) => {
   if (event.key !== "F6" || !panel) return;
   event.preventDefault();
   if (!panel.contains(document.activeElement)) {
-    const asked = [...panel.querySelectorAll(".pg-learn-form input, .pg-learn-next, .pg-learn-do")];
-    (asked.find((node) => node.getClientRects().length) ?? panel).focus();
+    const asked = [".pg-learn-form input", ".pg-learn-next", ".pg-learn-do"].map((each) => panel.querySelector(each));
+    (asked.find((node) => node?.getClientRects().length) ?? panel).focus();
   } else (within(spoken()) ?? document.querySelector(".pg-nav button"))?.focus();
 });
