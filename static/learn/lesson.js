@@ -30,6 +30,7 @@ let at = 0,
   hold = () => {}, // ends the watch for the action
   timer = null,
   pointed = null,
+  ready = false, // what the step shows is in place: an action counts from now on
   turn = 0; // counts the steps begun: what comes too late is dropped
 
 const step = () => lesson.steps[at];
@@ -84,8 +85,10 @@ function toDo() {
   return (tab && !viewOpen(done.view) && target({ tab, view: [`${tab}_view`, view], at: [] })) || pick(places);
 }
 function look() {
-  const node =
-    stage === "do" ? toDo() : stage === "check" ? pick(step().check?.at.length ? step().check.at : step().at) : null;
+  const { at: places, check } = step() ?? {};
+  let node = null;
+  if (stage === "do" && ready) node = toDo();
+  if (stage === "check") node = pick(check?.at.length ? check.at : places);
   if (node !== pointed) {
     pointed?.removeAttribute("data-pg-pointed");
     pointed = node;
@@ -146,7 +149,7 @@ async function go(to) {
   at = to;
   turn += 1;
   const now = turn;
-  [hints, said] = [0, {}];
+  [hints, said, ready] = [0, {}, false];
   if (at >= lesson.steps.length) {
     progress.keep(lesson.key, { at: lesson.steps.length, finished: true });
     stage = "told";
@@ -195,6 +198,7 @@ async function restart() {
 
 function watch() {
   hold();
+  ready = true;
   hold = watchFor(step().done, ticked);
 }
 async function ticked() {
