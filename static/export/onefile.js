@@ -1,5 +1,5 @@
 // A figure, or a whole report, as one HTML file that needs nothing else: it opens without a network, follows the reader's
-// light or dark, and can be printed. All that people or models wrote stands in it as text.
+// light or dark, and prints black on white. All that people or models wrote stands in it as text.
 import { el, fill } from "../page/dom.js";
 import { themed } from "../parts/figure_look.js";
 import { sourceOf, sources } from "./sources.js";
@@ -30,10 +30,12 @@ const plotlySource = () =>
       throw error;
     }));
 
-// In the file: draws each figure when it comes near to what is seen, in the theme of its place, and all before printing.
+// In the file: draws each figure when it comes near to what is seen, in the theme of its place, and all before printing,
+// in the light one.
 function drawing(themed) {
   const figures = JSON.parse(document.getElementById("figures").textContent),
-    dark = matchMedia("(prefers-color-scheme: dark)");
+    dark = matchMedia("(prefers-color-scheme: dark)"),
+    paper = document.documentElement.classList;
   const places = [...document.querySelectorAll("[data-figure]")],
     seen = new Set();
   const draw = (place) => {
@@ -41,7 +43,7 @@ function drawing(themed) {
     const style = getComputedStyle(place),
       colour = (name) => style.getPropertyValue(name).trim(),
       frame = place.closest(".pg-as-dark, .pg-as-light");
-    const isDark = frame ? frame.matches(".pg-as-dark") : dark.matches,
+    const isDark = frame ? frame.matches(".pg-as-dark") : dark.matches && !paper.contains("pg-on-paper"),
       meta = layout.meta || {},
       narrow = place.clientWidth < 480;
     themed(layout, { text: colour("--pg-text"), line: colour("--pg-line"), isDark, narrow });
@@ -67,11 +69,12 @@ function drawing(themed) {
   );
   places.forEach((place) => near.observe(place));
   dark.addEventListener("change", () => seen.forEach(draw));
-  window.addEventListener("beforeprint", () =>
-    places.forEach((place) => {
-      if (!seen.has(place)) show(place);
-    }),
-  );
+  const turn = (printing) => {
+    paper.toggle("pg-on-paper", printing);
+    (printing ? places : [...seen]).forEach(show);
+  };
+  window.addEventListener("beforeprint", () => turn(true));
+  window.addEventListener("afterprint", () => turn(false));
 }
 
 const FRAME = `
@@ -97,9 +100,13 @@ const block = (selector, theme, colours) =>
     .join(" ")} }`;
 function themes() {
   const light = colours(false),
-    dark = colours(true);
+    dark = colours(true),
+    paper = { ...light, "--pg-panel": "#fff", "--pg-text": "#000" };
   return `${block(":root, .pg-as-light", "light", light)}\n${block(".pg-as-dark", "dark", dark)}\n@media (prefers-color-scheme: dark) { ${block(":root", "dark", dark)} ${block(".pg-as-light", "light", light)} }
-@media print { ${block(":root", "light", light)} ${block(".pg-as-dark", "dark", dark)} }`;
+${block(":root.pg-on-paper", "light", paper)}
+@media print { ${block(":root", "light", paper)} ${block(".pg-as-dark", "dark", { ...dark, "--pg-panel": "#000", "--pg-text": "#fff" })} }
+/* Pictures that were made in the dark are pixels with colours of the dark: turned round, with their hues kept. */
+@media print { .pg-as-dark { filter: invert(1) hue-rotate(180deg); } }`;
 }
 
 // title: text; body: a list of texts of HTML; figures: [{ data, layout }]; css: more styles.

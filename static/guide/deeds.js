@@ -31,7 +31,7 @@ const runs = ({ trained }) =>
     .filter(({ part, ended }) => part === trained && ended)
     .map(({ id }) => id)
     .join();
-function viewOpen(name) {
+export function viewOpen(name) {
   const [tab, view] = name.split(".");
   if (currentTab() !== tab) return false;
   const button = document.querySelector(`#pg-${tab}_view .pg-view[data-key="${CSS.escape(view)}"]`);

@@ -4,8 +4,8 @@
 //   check: { text: [[kind, text]], kind, choices: [[key, text]], percent } or null. The right answers are not in it: the
 //   model computes them when an answer is sent (POST playground/lessons/KEY).
 
-import { watchFor } from "../guide/deeds.js";
-import { first } from "../guide/tour_places.js";
+import { viewOpen, watchFor } from "../guide/deeds.js";
+import { first, target } from "../guide/tour_places.js";
 import { enter } from "../page/address.js";
 import { el, fill } from "../page/dom.js";
 import { mounted } from "../page/mount.js";
@@ -13,6 +13,7 @@ import { selection } from "../page/selection.js";
 import { pageState } from "../page/state.js";
 import { ending } from "./ending.js";
 import { labelOf, plainOf, question, sentence } from "./fields.js";
+import { switching } from "./keys.js";
 import { button, fetched, say, show } from "./panel.js";
 import * as progress from "./progress.js";
 
@@ -29,6 +30,7 @@ let at = 0,
   hold = () => {}, // ends the watch for the action
   timer = null,
   pointed = null,
+  ready = false, // what the step shows is in place: an action counts from now on
   turn = 0; // counts the steps begun: what comes too late is dropped
 
 const step = () => lesson.steps[at];
@@ -61,13 +63,32 @@ function merged(...states) {
   return whole;
 }
 async function put(...states) {
-  shownState = { model: lesson.model, ...merged(...states) };
+  shownState = { model: lesson.model, ...merged(lesson.state, ...states) };
   await until(() => pageState.shown);
   await enter(shownState);
 }
 
+// Where the steps before one have led: a step that names no tab goes on in the view that is open.
+function place(to = at) {
+  const steps = lesson.steps.slice(0, to).flatMap(({ state, done }) => {
+    const [tab, view] = done.view?.split(".") ?? [];
+    return [state, tab && { tab, values: { [`${tab}_view`]: { view } } }];
+  });
+  const { tab, values = {} } = steps.findLast((each) => each?.tab) ?? {};
+  return tab && { tab, values: { [`${tab}_view`]: values[`${tab}_view`] ?? {} } };
+}
+
+// What is to be done: on the way to a view its tab or its name in the row.
+function toDo() {
+  const { done, at: places } = step(),
+    [tab, view] = done.view?.split(".") ?? [];
+  return (tab && !viewOpen(done.view) && target({ tab, view: [`${tab}_view`, view], at: [] })) || pick(places);
+}
 function look() {
-  const node = ["do", "check"].includes(stage) ? pick(step().at) : null;
+  const { at: places, check } = step() ?? {};
+  let node = null;
+  if (stage === "do" && ready) node = toDo();
+  if (stage === "check") node = pick(check?.at.length ? check.at : places);
   if (node !== pointed) {
     pointed?.removeAttribute("data-pg-pointed");
     pointed = node;
@@ -101,13 +122,15 @@ export async function begin(given, texts, { again, ...more }) {
   const now = turn;
   at = finished && !again ? 0 : Math.min(reached, lesson.steps.length - 1);
   timer = setInterval(look, EVERY);
+  switching(() => pointed);
   const state = before();
   if (again && location.hash) {
     await until(() => pageState.shown);
-    shownState = { model: lesson.model, ...merged(lesson.state, state) };
+    shownState = { model: lesson.model, ...merged(lesson.state, place(), state) };
   } else {
     show(lesson.title, el("p", "pg-muted", words.loading));
-    await put(lesson.state, state);
+    await put(place(), state);
+    scrollTo({ top: 0, behavior: "instant" });
   }
   if (now === turn) go(at);
 }
@@ -126,7 +149,7 @@ async function go(to) {
   at = to;
   turn += 1;
   const now = turn;
-  [hints, said] = [0, {}];
+  [hints, said, ready] = [0, {}, false];
   if (at >= lesson.steps.length) {
     progress.keep(lesson.key, { at: lesson.steps.length, finished: true });
     stage = "told";
@@ -156,7 +179,7 @@ async function fillIn(now) {
 // The action begins: what the step shows is put in place only now, for it may be the answer to what was asked.
 async function act() {
   const now = turn;
-  if (step().state) await put(lesson.state, step().state);
+  if (step().state) await put(place(), step().state);
   if (step().run) await fillForm(step().run);
   if (now === turn && stage === "do") watch();
 }
@@ -169,12 +192,13 @@ async function restart() {
   progress.keep(lesson.key, { at: 0 });
   show(lesson.title, el("p", "pg-muted", words.loading));
   const now = turn;
-  await put(lesson.state);
+  await put();
   if (now === turn) go(0);
 }
 
 function watch() {
   hold();
+  ready = true;
   hold = watchFor(step().done, ticked);
 }
 async function ticked() {
@@ -182,6 +206,7 @@ async function ticked() {
   if (stage !== "do") return;
   stage = "check";
   const now = turn;
+  if (step().done.typed) shownState.prompt = pageState.shown?.prompt; // it was asked for
   say(words.done);
   try {
     said.see = await ask("see");
@@ -250,7 +275,7 @@ async function hint() {
 async function doIt(now) {
   const { show: shows, state, done } = step(),
     { press = [], ...rest } = shows;
-  if (Object.keys(rest).length) await put(lesson.state, state, rest);
+  if (Object.keys(rest).length) await put(place(), state, rest);
   for (const selector of press) (await until(() => now === turn && pick([selector])))?.click();
   if (now === turn && stage === "do" && !done.finished && !done.appears && !done.trained) ticked();
 }
@@ -268,7 +293,7 @@ function draw(given = "") {
   astray.hidden = !strayed();
   astray.append(
     el("span", "", words.astray),
-    button(words.bring_back, () => put(lesson.state, before(stage === "ask" ? at : at + 1))),
+    button(words.bring_back, () => put(place(), before(stage === "ask" ? at : at + 1))),
   );
   nodes.push(astray);
   if (now.ask) {
@@ -285,13 +310,20 @@ function draw(given = "") {
     const box = el("div", "pg-learn-part pg-learn-see");
     box.append(sentence("p", "", said.see.see));
     if (guess && said.see.result)
-      box.append(el("p", "pg-muted", fill(words.beside, { guess, result: said.see.result })));
+      box.append(
+        el(
+          "p",
+          "pg-muted",
+          fill(guess === said.see.result ? words.hit : words.beside, { guess, result: said.see.result }),
+        ),
+      );
     nodes.push(box);
   }
   if (stage === "check" && said.see && now.check) nodes.push(checking(now, given));
   if (stage === "told") nodes.push(...told(now));
   if (stage === "do" || (stage === "check" && said.see)) nodes.push(helping(now));
   show(lesson.title, ...nodes);
+  look();
   (
     nodes.at(-1).querySelector?.(".pg-learn-next") ?? nodes.find((node) => node.matches(".pg-learn-check"))
   )?.scrollIntoView({ block: "nearest" });
@@ -315,6 +347,7 @@ function action(now) {
   const done = stage !== "do",
     box = el("div", `pg-learn-part pg-learn-do${done ? " pg-learn-done" : ""}`, "", { tabindex: -1 });
   box.append(sentence("p", "", now.do), el("p", "pg-learn-state", done ? `✓ ${words.done}` : words.waiting));
+  if (!done) box.append(el("p", "pg-learn-state pg-learn-keys", words.keys));
   return box;
 }
 function checking(now, given) {

@@ -33,3 +33,12 @@ document.addEventListener("keydown", (event) => {
     select({ tokens: [] });
   }
 });
+
+// The framework's menu of models looks at a key only after the page has: Tab has closed it by then, and it opens again.
+document.addEventListener(
+  "keydown",
+  (event) => {
+    if (event.key === "Tab" && event.target.closest?.("#model")) event.stopPropagation();
+  },
+  true,
+);

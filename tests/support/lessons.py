@@ -1,5 +1,7 @@
 """Lessons as a visitor who knows the answers takes them."""
 
+from functools import cache
+
 from gradio_client import Client
 
 from viz.lessons.check import start
@@ -24,7 +26,7 @@ def of_runs(url: str, runs: list[dict], lesson: Lesson, wanted: str) -> object:
 
     One run of a reward is not like the next, to the last digit: only the page's own has the answer.
     """
-    client = Client(url, verbose=False)
+    client = client_of(url)
     parts = {
         name: [each for each in lesson.runs if lesson.runs[each].part == run.part] for name, run in lesson.runs.items()
     }
@@ -39,6 +41,12 @@ def of_runs(url: str, runs: list[dict], lesson: Lesson, wanted: str) -> object:
         return made(of.make, taken(client.predict(number, api_name=f"/{of.call}"), of.take))
 
     return value(wanted)
+
+
+@cache
+def client_of(url: str) -> Client:
+    """A program that asks the app; it takes a second to set one up."""
+    return Client(url, verbose=False, httpx_kwargs={"timeout": 60})
 
 
 def entry(value: object, lesson: Lesson, question: Question) -> str:

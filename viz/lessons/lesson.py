@@ -46,6 +46,7 @@ class Question:
     tolerance: float = 0.0  # of a number, as it is written: percent points for a share
     choices: Mapping[str, str] = field(default_factory=dict)
     wrong: Mapping[str, str] = field(default_factory=dict)  # by value or choice: what to say to that mistake
+    at: tuple[str, ...] = ()  # of a check: where its answer is to be seen, () for what the step speaks of
 
 
 @dataclass(frozen=True)

@@ -86,6 +86,7 @@ def _question(lesson: Lesson, question: Question | None) -> dict | None:
         "kind": question.kind,
         "choices": [list(each) for each in question.choices.items()],
         "percent": lesson.values[question.answer].show == "percent",
+        "at": list(question.at),
     }
 
 

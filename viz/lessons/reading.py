@@ -300,6 +300,7 @@ def _question(step: Table, name: str, values: Mapping[str, Value]) -> Question |
             known = "choice" if kind == "choice" else "value"
             table.fault(f"wrong.{each}", f"There is no {known} of this name.")
     choices, wrong = ({key: text for key, text in of.items() if isinstance(text, str)} for of in (choices, wrong))
-    question = Question(table.take("text", str), kind or "number", answer, float(tolerance), choices, wrong)
+    at = read_selectors(table, "at") if name == "check" else ()
+    question = Question(table.take("text", str), kind or "number", answer, float(tolerance), choices, wrong, at)
     table.end()
     return question

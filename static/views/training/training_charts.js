@@ -224,7 +224,8 @@ export function trainingCharts(root, { words }) {
     }
     return out;
   }
-  function draw() {
+  let drawn = ""; // whose snapshots: what heads do changes only with them
+  function draw(what) {
     const shown = [lab.runs.get(lab.current), lab.runs.get(lab.other)].filter(Boolean),
       named = shown.length > 1,
       of = shown.map((run) => run.label).join(" · ");
@@ -235,15 +236,9 @@ export function trainingCharts(root, { words }) {
       y: words.axis_loss,
       range: { rangemode: "tozero" },
     });
-    const few = shown
-      .find((run) => run.snapshots.length)
-      .snapshots[0].induction.flat()
-      .every((value) => value === null);
-    heads.draw(
-      shown.flatMap((run, at) => headTraces(run, at, named)),
-      { of, y: words[`metric_${metric.value}`], range: { range: [0, 1] }, legend: false },
-    );
-    heads.node.querySelector(".pg-about").textContent = few ? words.heads_short : words.heads_about;
+    const snapshots = shown.map((run) => `${run.id} ${run.snapshots.length}`).join();
+    if (what !== "data" || snapshots !== drawn) drawHeads(shown, named, of);
+    drawn = snapshots;
     rate.draw(
       shown.flatMap((run, at) => [
         line(
@@ -262,7 +257,18 @@ export function trainingCharts(root, { words }) {
       { of, y: words.axis_norm, y2: words.axis_rate, range: { rangemode: "tozero" } },
     );
   }
-  metric.onchange = draw;
-  onTheme(draw);
+  function drawHeads(shown, named, of) {
+    const few = shown
+      .find((run) => run.snapshots.length)
+      .snapshots[0].induction.flat()
+      .every((value) => value === null);
+    heads.draw(
+      shown.flatMap((run, at) => headTraces(run, at, named)),
+      { of, y: words[`metric_${metric.value}`], range: { range: [0, 1] }, legend: false },
+    );
+    heads.node.querySelector(".pg-about").textContent = few ? words.heads_short : words.heads_about;
+  }
+  metric.onchange = () => draw();
+  onTheme(() => draw());
   return draw;
 }

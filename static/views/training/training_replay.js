@@ -28,6 +28,7 @@ export function trainingReplay(root, { words, ramps }) {
   let at = null,
     head = null,
     built = "",
+    drawn = "",
     timer = null; // at === null: follow the newest
 
   const run = () => lab.runs.get(lab.current);
@@ -159,8 +160,9 @@ export function trainingReplay(root, { words, ramps }) {
         ...(snapshot.bits === null ? [] : [fill(words.bits, { bits: snapshot.bits.toFixed(3) })]),
       ].map((text) => el("span", "", text)),
     );
-    if (what === "data" && at !== null && place === draw.last) return; // a picture of the past does not change
-    draw.last = place;
+    const moment = `${shape} ${place}`;
+    if (what === "data" && moment === drawn) return; // of a step that is saved nothing changes
+    drawn = moment;
     const chosen = head ?? best();
     lab.head = chosen;
     board.querySelectorAll("button").forEach((button, i) => {

@@ -160,7 +160,7 @@ def test_a_figure_leaves_in_every_format(open_page, reader, lm):
 
 
 def test_the_report_holds_what_was_drawn(open_page, reader):
-    page = open_page("?lang=en")
+    page = open_page("?lang=en", color_scheme="dark")
     open_tab(page, "Heads")
     page.locator("#pg-heads_scatter .main-svg").first.wait_for(timeout=SOON)
     open_tab(page, "Attention")
@@ -195,3 +195,13 @@ def test_the_report_holds_what_was_drawn(open_page, reader):
     assert report.evaluate("[...document.querySelectorAll('nav a')].every((a) => document.querySelector(a.hash))")
     report.locator("[data-figure]").last.scroll_into_view_if_needed()
     report.locator("[data-figure]").last.locator(".main-svg").first.wait_for(timeout=SOON)
+    report.emulate_media(media="print")
+    report.evaluate("dispatchEvent(new Event('beforeprint'))")
+    figure = "[data-figure] .xtick text, [data-figure] .gtitle"
+    assert report.evaluate(f"[...new Set([...document.querySelectorAll('{figure}')].map((e) => e.style.fill))]") == [
+        "rgb(0, 0, 0)"
+    ]
+    look = "(node) => { const s = getComputedStyle(node); return [s.color, s.backgroundColor, s.filter.slice(0, 9)]; }"
+    black, white = "rgb(0, 0, 0)", "rgb(255, 255, 255)"
+    assert report.locator("body").evaluate(look) == [black, white, "none"]
+    assert report.locator(".pg-as-dark").first.evaluate(look) == [white, black, "invert(1)"]  # that is black on white

@@ -60,8 +60,10 @@ def step_through(page, ours, lesson, step, act, answer_wrong: bool) -> None:
         expect(panel.locator(FORM)).to_be_visible(timeout=SOON)
         panel.get_by_role("button", name=words("en")["learn.no_guess"]).click()
     expect(panel.locator(".pg-learn-do")).to_be_visible()
+    expect(page.locator("[data-pg-pointed]")).to_be_visible(timeout=SOON)  # what the step speaks of is on the page
     act(step)
     expect(panel.locator(".pg-learn-see")).to_be_visible(timeout=5 * SOON if "trained" in step.done else SOON)
+    expect(page.locator("[data-pg-pointed]")).to_be_visible(timeout=SOON)
     assert "{" not in panel.locator(".pg-learn-body").inner_text()
     answer = of_page(page, lesson, step) if lesson.runs else right(ours, lesson, step.check)
     if answer_wrong:
@@ -83,49 +85,6 @@ def by_hints(page):
     return act
 
 
-def by_hand(page):
-    """The first lesson with the keyboard and the mouse."""
-
-    def act(step):
-        if step.id == "word":
-            page.locator("#prompt textarea").fill("internationalization")
-        else:
-            expect(page.locator("#pg-tokens [data-index='20']")).to_be_attached(timeout=SOON)
-            page.locator("#pg-tokens [data-index='0']").click()
-
-    return act
-
-
-def test_every_lesson_can_be_taken_and_its_answers_are_the_model_s(open_page, ours):
-    page = open_page(ready="#pg-start_next [data-run]")
-    assert not page.evaluate("performance.getEntriesByType('resource').filter((e) => /learn\\//.test(e.name)).length")
-    page.locator(".pg-learn-way").click()  # on the start page
-    panel, title = page.locator(".pg-learn"), page.locator(".pg-learn-title")
-    expect(panel.locator(".pg-learn-start")).to_have_count(len(PATH))
-    expect(panel).to_be_focused()
-    panel.locator(f"[data-lesson={PATH[0].key}]").click()
-    for n, lesson in enumerate(PATH):
-        expect(title).to_have_text(lesson.title, timeout=SOON)
-        act = by_hints(page) if n else by_hand(page)
-        for step in lesson.steps:
-            step_through(page, ours, lesson, step, act, answer_wrong=n < 2)
-        expect(panel.locator(".pg-learn-sheet h3")).to_have_text(lesson.title)
-        score = words("en")["learn.score"].format(n=len(lesson.steps), all=len(lesson.steps))
-        expect(panel.locator(".pg-learn-sheet")).to_contain_text(score)
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        if n + 1 < len(PATH):
-            panel.locator(".pg-learn-next").click()
-    with page.expect_download() as file:
-        panel.locator(".pg-learn-save").click()
-    saved = file.value.path().read_text(encoding="utf-8")
-    assert PATH[-1].title in saved and PATH[-1].goals[0] in saved
-    panel.get_by_role("button", name=words("en")["learn.to_list"]).click()
-    expect(panel.locator(".pg-learn-count")).to_have_text(re.compile(f"^{len(PATH)} of {len(PATH)}"))
-    page.keyboard.press("Escape")
-    expect(panel).to_have_count(0)
-    expect(page.locator(".pg-learn-open")).to_be_focused()  # the start page, where it was opened, is not open any more
-
-
 def tab_to(page, selector: str) -> None:
     """Press Tab until what is focused fits; it must come soon."""
     for _ in range(8):
@@ -135,33 +94,124 @@ def tab_to(page, selector: str) -> None:
     raise AssertionError(f"{selector} is not reached, but {page.evaluate('document.activeElement.outerHTML')[:99]}")
 
 
-def test_the_first_lesson_is_taken_with_the_keyboard_alone(open_page, ours):
-    page = open_page(ready="#pg-start_next [data-run]")
-    lesson = PATH[0]
-    page.locator(".pg-learn-open").focus()
+def typed(page, selector: str, text: str) -> None:
+    """Another text in the field that is reached first."""
+    tab_to(page, selector)
+    page.keyboard.press("ControlOrMeta+a")
+    page.keyboard.insert_text(text)
     page.keyboard.press("Enter")
-    expect(page.locator(".pg-learn")).to_be_focused()
+
+
+def token(n: int):
+    """Pick the n-th token: the chips have one stop, and arrows go through them."""
+
+    def act(page):
+        expect(page.locator(f"#pg-tokens [data-index='{n}']")).to_be_attached(timeout=SOON)
+        tab_to(page, "#pg-tokens [data-index]")
+        for _ in range(n):
+            page.keyboard.press("ArrowRight")
+        page.keyboard.press("Enter")
+
+    return act
+
+
+# What somebody does in the first part who has a keyboard only, once F6 has led from the lesson to what it speaks of.
+KEYS = {
+    "tokens.word": lambda page: typed(page, "#prompt textarea", "internationalization"),
+    "tokens.chinese": token(0),
+    "one_guess.name": lambda page: page.keyboard.press("Enter"),  # the group "Write"; the view is its first
+    "one_guess.sure": token(2),
+    "dice.thousand": lambda page: page.keyboard.press("ArrowDown"),
+    "dice.seed": lambda page: typed(page, "#pg-draws_bar input", "1"),
+    "cuts.temperature": lambda page: typed(page, "#pg-pipeline input[type=number]", "0.5"),
+    "cuts.top_p": token(0),
+}
+
+
+def by_keyboard(page, ours, lesson, step) -> None:
+    """One step without a mouse: the focus is always where one goes on."""
+    expect(page.locator(FORM)).to_be_visible(timeout=SOON)
+    tab_to(page, f"{FORM} input")
+    page.keyboard.press("Space") if step.ask.kind == "choice" else page.keyboard.type("7")
+    page.keyboard.press("Enter")
+    expect(page.locator(".pg-learn-do")).to_be_focused()
+    expect(page.locator("[data-pg-pointed]")).to_be_visible(timeout=SOON)
+    page.keyboard.press("F6")
+    assert page.evaluate("!document.activeElement.closest('.pg-learn')")
+    KEYS[f"{lesson.key}.{step.id}"](page)
+    expect(page.locator(".pg-learn-check")).to_be_visible(timeout=SOON)
+    expect(page.locator("[data-pg-pointed]")).to_be_visible(timeout=SOON)
+    page.keyboard.press("F6")
+    expect(page.locator(".pg-learn-check input").first).to_be_focused()
+    answer = right(ours, lesson, step.check)
+    if step.check.kind == "choice":
+        for _ in range(list(step.check.choices).index(answer)):
+            page.keyboard.press("ArrowDown")
+        page.keyboard.press("Space")
+    else:
+        page.keyboard.type(answer)
+    page.keyboard.press("Enter")
+    expect(page.locator(".pg-learn-next")).to_be_focused(timeout=SOON)
+    page.keyboard.press("Enter")
+
+
+def black_on_white(page) -> None:
+    """A finished lesson on paper: alone, as wide as the sheet, and not as dark as the page."""
+    sheet = page.locator(".pg-learn-sheet")
+    look = "(node) => { const { color, backgroundColor } = getComputedStyle(node); return [color, backgroundColor]; }"
+    assert sheet.evaluate(look)[0] == "rgb(230, 233, 240)"  # on the screen light on dark
+    window = page.viewport_size
+    page.set_viewport_size({"width": 794, "height": 1123})  # A4 at 96 dots an inch
+    page.emulate_media(media="print")
+    for selector in ("body", ".pg-learn-sheet h3", ".pg-learn-results td >> nth=0"):
+        assert page.locator(selector).evaluate(look) == ["rgb(0, 0, 0)", "rgb(255, 255, 255)"], selector
+    for selector in ("#prompt", ".pg-learn-head", ".pg-learn-save"):
+        expect(page.locator(selector).first).to_be_hidden()
+    assert page.locator(".pg-learn-results").bounding_box()["width"] > 700
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.emulate_media(media="null")
+    page.set_viewport_size(window)
+
+
+def test_every_lesson_can_be_taken_and_its_answers_are_the_model_s(open_page, ours):
+    page = open_page(ready="#pg-start_next [data-run]", color_scheme="dark")
+    page.emulate_media(reduced_motion="reduce")
+    assert not page.evaluate("performance.getEntriesByType('resource').filter((e) => /learn\\//.test(e.name)).length")
+    page.locator(".pg-learn-way").focus()  # on the start page
+    page.keyboard.press("Enter")
+    panel, title = page.locator(".pg-learn"), page.locator(".pg-learn-title")
+    expect(panel.locator(".pg-learn-start")).to_have_count(len(PATH))
+    expect(panel).to_be_focused()
     tab_to(page, ".pg-learn-start")
     page.keyboard.press("Enter")
-    for step in lesson.steps:
-        expect(page.locator(FORM)).to_be_visible(timeout=SOON)
-        tab_to(page, f"{FORM} input")
-        page.keyboard.type("7")
-        page.keyboard.press("Enter")
-        expect(page.locator(".pg-learn-do")).to_be_focused()
-        tab_to(page, ".pg-learn-hint-open")
-        for n in range(3):
+    for n, lesson in enumerate(PATH):
+        expect(title).to_have_text(lesson.title, timeout=SOON)
+        first = lesson.part == "reading"
+        for step in lesson.steps:
+            if first:
+                by_keyboard(page, ours, lesson, step)
+            else:
+                step_through(page, ours, lesson, step, by_hints(page), answer_wrong=PATH[n - 1].part == "reading")
+        expect(panel.locator(".pg-learn-sheet h3")).to_have_text(lesson.title)
+        score = words("en")["learn.score"].format(n=len(lesson.steps), all=len(lesson.steps))
+        expect(panel.locator(".pg-learn-sheet")).to_contain_text(score)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        if n == 0:
+            black_on_white(page)
+            page.locator(".pg-learn-next").focus()  # it is not on paper
+        if n + 1 < len(PATH):
+            tab_to(page, ".pg-learn-next")
             page.keyboard.press("Enter")
-            expect(page.locator(".pg-learn-hint")).to_have_count(n + 1, timeout=SOON)
-            expect(page.locator(".pg-learn-hint-open")).to_be_focused()
-        expect(page.locator(".pg-learn-check input")).to_be_visible(timeout=SOON)
-        page.locator(".pg-learn-check input").focus()
-        page.keyboard.type(right(ours, lesson, step.check))
-        page.keyboard.press("Enter")
-        expect(page.locator(".pg-learn-next")).to_be_focused(timeout=SOON)
-        page.keyboard.press("Enter")
-    expect(page.locator(".pg-learn-sheet")).to_be_visible(timeout=SOON)
-    tab_to(page, ".pg-learn-next")  # to the next lesson
+    page.emulate_media(reduced_motion="null")
+    with page.expect_download() as file:
+        panel.locator(".pg-learn-save").click()
+    saved = file.value.path().read_text(encoding="utf-8")
+    assert PATH[-1].title in saved and PATH[-1].goals[0] in saved
+    panel.get_by_role("button", name=words("en")["learn.to_list"]).click()
+    expect(panel.locator(".pg-learn-count")).to_have_text(re.compile(f"^{len(PATH)} of {len(PATH)}"))
+    page.keyboard.press("Escape")
+    expect(panel).to_have_count(0)
+    expect(page.locator(".pg-learn-open")).to_be_focused()  # the start page, where it was opened, is not open any more
 
 
 def test_a_link_opens_a_lesson_alone_on_a_narrow_chinese_page(open_page):
@@ -182,24 +232,3 @@ def test_a_link_opens_a_lesson_alone_on_a_narrow_chinese_page(open_page):
     expect(page.locator(FORM)).to_be_hidden()
     fold.click()
     expect(page.locator(FORM)).to_be_visible()
-
-
-def test_a_finished_lesson_is_printed_black_on_white_and_alone(open_page, ours):
-    lesson = PATH[0]
-    page = open_page(f"?lesson={lesson.key}", ready=".pg-learn-title", color_scheme="dark")
-    expect(page.locator(".pg-learn-title")).to_have_text(lesson.title, timeout=SOON)
-    for step in lesson.steps:
-        step_through(page, ours, lesson, step, by_hints(page), answer_wrong=False)
-    sheet = page.locator(".pg-learn-sheet")
-    expect(sheet).to_be_visible()
-    look = "(node) => { const { color, backgroundColor } = getComputedStyle(node); return [color, backgroundColor]; }"
-    assert sheet.evaluate(look)[0] == "rgb(230, 233, 240)"  # on the screen light on dark
-    page.set_viewport_size({"width": 794, "height": 1123})  # A4 at 96 dots an inch
-    page.emulate_media(media="print")
-    black_on_white = ["rgb(0, 0, 0)", "rgb(255, 255, 255)"]
-    for selector in ("body", ".pg-learn-sheet h3", ".pg-learn-results td >> nth=0"):
-        assert page.locator(selector).evaluate(look) == black_on_white, selector
-    for selector in ("#prompt", ".pg-learn-head", ".pg-learn-save"):
-        expect(page.locator(selector).first).to_be_hidden()
-    assert page.locator(".pg-learn-results").bounding_box()["width"] > 700
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

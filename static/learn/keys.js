@@ -1,0 +1,20 @@
+// F6 goes between the lesson and the page, as between the panes of a window: there to what the lesson speaks of, back to
+// what it asks. With Tab alone the way around is a hundred stops long.
+const STOPS = "a[href], button, input, select, textarea, summary, [tabindex]";
+const reachable = (node) => node.tabIndex >= 0 && !node.disabled && node.getClientRects().length > 0;
+let spoken = () => null; // what the lesson speaks of
+
+export const switching = (of) => {
+  spoken = of;
+};
+const within = (node) => (node ? [node, ...node.querySelectorAll(STOPS)].find(reachable) : null);
+
+document.addEventListener("keydown", (event) => {
+  const panel = document.querySelector(".pg-learn");
+  if (event.key !== "F6" || !panel) return;
+  event.preventDefault();
+  if (!panel.contains(document.activeElement)) {
+    const asked = [".pg-learn-form input", ".pg-learn-next", ".pg-learn-do"].map((each) => panel.querySelector(each));
+    (asked.find((node) => node?.getClientRects().length) ?? panel).focus();
+  } else (within(spoken()) ?? document.querySelector(".pg-nav button"))?.focus();
+});
