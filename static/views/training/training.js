@@ -257,8 +257,8 @@ define("training", (root) => {
     paintButtons(payload.words, active());
     draw(what);
   };
-  // On a slow machine news are drawn less often, so that the page stays free for four times as long as a drawing takes:
-  // on most machines the training itself is on the same processor.
+  // News are drawn once a second, on a slow machine less often, so that the page stays free for four times as long as a
+  // drawing takes: on most machines the training itself is on the same processor.
   let due = null,
     rest = 0;
   changed((what) => {
@@ -269,7 +269,7 @@ define("training", (root) => {
         const began = performance.now();
         paint(what);
         setTimeout(() => {
-          rest = Math.min(3000, 4 * (performance.now() - began));
+          rest = Math.max(1000, Math.min(3000, 4 * (performance.now() - began)));
         }); // Plotly draws before this
       }, rest);
   });
