@@ -1,4 +1,4 @@
-"""What more machines give, computed from measured load runs: `python -m benchmarks.load_model RUN.json ...`
+"""Load runs as a table, and what more machines give by them: `python -m benchmarks.load_model RUN.json ...`
 
 A run of benchmarks.load says how many cores each kind of process used for a lively visitor. From that follows how many
 such visitors some machines serve:
@@ -73,13 +73,47 @@ def table(runs: list[dict], machines: tuple[int, ...], cores: int) -> str:
     return "\n".join(lines)
 
 
+def measured(runs: list[dict]) -> str:
+    """What each run measured, a row each, as Markdown."""
+    lines = [
+        "| server | visitors | answers | click on a head, s: p50, p95 | page open, s: p50 | visitors' medians, s | "
+        "longest wait, s | refused | errors | cores | MB of a page process: first, most, last | of a replica |",
+        "|---" * 12 + "|",
+    ]
+    for run in runs:
+        kinds, fair, processes = run["kinds"], run["fairness"], run["processes"]
+        head, opened = kinds["head"], kinds["open the page"]
+        answers = sum(row["count"] for row in kinds.values())
+        spread = f"{fair['best_user_p50'] / 1000:.1f} to {fair['worst_user_p50'] / 1000:.1f}"
+        held = [
+            f"{row['first']:,}, {row['most']:,}, {row['last']:,}" if (row := processes.get(kind)) else "-"
+            for kind in ("page", "replica")
+        ]
+        cells = [
+            name_of(run),
+            run["options"]["users"],
+            f"{answers:,}",
+            f"{head['p50'] / 1000:.1f}, {head['p95'] / 1000:.1f}",
+            f"{opened['p50'] / 1000:.1f}",
+            spread,
+            f"{fair['longest_wait'] / 1000:.0f}",
+            sum(run["busy"].values()),
+            sum(run["errors"].values()),
+            f"{sum(row['cores'] for row in processes.values()):.2f}",
+            *held,
+        ]
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", type=Path, help="what `benchmarks.load --json` wrote")
     parser.add_argument("--machines", nargs="+", type=int, default=[1, 10])
     parser.add_argument("--cores", type=int, default=2, help="of each")
     options = parser.parse_args()
-    print(table([json.loads(file.read_text()) for file in options.runs], tuple(options.machines), options.cores))
+    runs = [json.loads(file.read_text()) for file in options.runs]
+    print(measured(runs), table(runs, tuple(options.machines), options.cores), sep="\n\n")
 
 
 if __name__ == "__main__":
