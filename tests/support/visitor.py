@@ -52,7 +52,7 @@ def open_tab(page, name: str) -> None:
 
 def settle(page) -> None:
     """Wait until everything on the open tab is drawn."""
-    page.wait_for_function(SETTLED, timeout=SOON)
+    page.wait_for_function(SETTLED, timeout=SOON, polling=60)
 
 
 def every_view(page, language: str = "en") -> Iterator[str]:

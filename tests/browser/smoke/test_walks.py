@@ -72,8 +72,14 @@ LEVELS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
 # time, is looked at once for every look that a text has: its colours, size and weight, opacity and what it stands on.
 FAULTS = """async ([levels, whole]) => {
   const open = [...document.querySelectorAll("[role=tabpanel]")].find((panel) => panel.offsetParent);
-  const hidden = [...document.querySelectorAll("[data-screen], [data-part]")].filter((part) => !part.checkVisibility());
-  const kept = hidden.map((part) => {
+  const parts = "[data-screen], [data-part]", hidden = new Set(), outermost = [];
+  for (const part of document.querySelectorAll(parts)) {
+    const within = hidden.has(part.parentElement.closest(parts));
+    if (!within && part.checkVisibility()) continue;
+    hidden.add(part);
+    if (!within) outermost.push(part); // what it holds goes with it
+  }
+  const kept = outermost.map((part) => {
     const inner = document.createDocumentFragment();
     inner.append(...part.childNodes);
     return [part, inner];

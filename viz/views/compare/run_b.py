@@ -237,11 +237,13 @@ MEASURES = (
 
 
 def problem(words: Mapping[str, str], refused: Refused) -> Payload:
-    """Why there is no run B, and the way to where it can be mended; raises InputError where the page knows none."""
-    if refused.word != "no_edits":
+    """Why there is no run B, and the way to where it can be mended; raises InputError where the prompt is at fault."""
+    if not refused.word:
         raise refusal(words, refused)
-    way = {"tab": "effects", "view": "edits", "text": words["run_b.open_effects"]}
-    return {"empty": {"text": words["run_b.no_edits"], "hint": words["run_b.no_edits_hint"], "way": way}}
+    said = {"text": words[f"run_b.{refused.word}"], "hint": words[f"run_b.{refused.word}_hint"]}
+    if refused.word == "no_edits":
+        said["way"] = {"tab": "effects", "view": "edits", "text": words["run_b.open_effects"]}
+    return {"empty": said}
 
 
 def refusal(words: Mapping[str, str], refused: Refused) -> InputError:

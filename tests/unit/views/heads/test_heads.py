@@ -154,7 +154,7 @@ def test_the_fixed_parts_are_words(language):
 
 @pytest.mark.parametrize("source", ["prompt", "random", "sentences"])
 def test_the_python_lines_make_the_numbers(playground, lm, source):
-    perform(playground, "heads", VIEW, "survey")
+    perform(playground, "heads", VIEW, "survey", prompt=PROMPT)  # no other text whose run this prompt could go on from
     form = {"source": source, "x": "self", "y": "copying"}
     parts = parts_of(playground, form=form)
     for name in ("table", "scatter", "composition"):

@@ -196,8 +196,10 @@ def test_every_wiring_is_drawn(tmp_path, name, prompt):
     ours.models.get("tiny", lambda: model)
     shown = drawn(ours, prompt)
     assert not any("problem" in shown[part] for part in PARTS)
-    total, logit = (float(value.replace("−", "-")) for _, value in shown["logit_parts_check"]["facts"][:2])
-    assert total == pytest.approx(logit, abs=5e-6)
+    texts = [value.replace("−", "-") for _, value in shown["logit_parts_check"]["facts"][:2]]
+    total, logit = map(float, texts)
+    last = 10.0 ** -max(len(text.partition(".")[2]) for text in texts)  # equal sums may be rounded to either side
+    assert last < 1e-3 and abs(total - logit) < 1.01 * last
 
 
 # --- figures ---
