@@ -1,8 +1,20 @@
-// Prompts that show something on the model that is loaded: what each shows, and its text; a click makes it the prompt.
+// Prompts that show something on the model that is loaded: what each shows, and its text; a click makes it the prompt,
+// a second button also opens the view and the settings in which that is to be seen.
+//
+// payload: { label, title, show, items: [{ name, shows, text, place }] }; place: a state as in a link, or null.
+import { enter, state } from "./address.js";
 import { el, roving } from "./dom.js";
 import { define } from "./mount.js";
 import { popup } from "./popup.js";
 import { focusPrompt, setPrompt } from "./prompt.js";
+
+// The prompt where it shows what it is to show; settings that its place does not name stay as they are.
+function showAt(text, { values = {}, ...place }) {
+  const { values: held, ...now } = state(),
+    { chat, ...kept } = held;
+  const unpicked = { tokens: [], pair: null, edits: [], target: null, distractor: null };
+  enter({ ...now, ...unpicked, ...place, prompt: text, values: { ...kept, ...values } });
+}
 
 define("examples", (root) => {
   const button = el("button", "pg-button", "", { type: "button", "aria-haspopup": "dialog" });
@@ -14,12 +26,12 @@ define("examples", (root) => {
     opened: () => list.querySelector("button")?.focus(),
   });
   roving(list, (key, at, n) => ({ ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: n - 1 })[key] ?? null);
-  return ({ label, title, items }) => {
+  return ({ label, title, show, items }) => {
     button.textContent = label;
     list.setAttribute("aria-label", title);
     list.replaceChildren(
       el("p", "pg-muted", title),
-      ...items.map(({ name, shows, text }, n) => {
+      ...items.map(({ name, shows, text, place }, n) => {
         const item = el("button", "pg-example", "", { type: "button", "data-index": n });
         item.tabIndex = n ? -1 : 0;
         item.append(el("strong", "", name), el("span", "", shows), el("code", "", text));
@@ -28,7 +40,16 @@ define("examples", (root) => {
           setPrompt(text);
           focusPrompt();
         };
-        return item;
+        if (!place) return item;
+        const row = el("div", "pg-example-row"),
+          way = el("button", "pg-button", show, { type: "button", "data-index": n, "aria-label": `${show}: ${name}` });
+        way.tabIndex = -1;
+        way.onclick = () => {
+          close();
+          showAt(text, place);
+        };
+        row.append(item, way);
+        return row;
       }),
     );
   };

@@ -1,6 +1,7 @@
 """Prompts that show something, for each model: what they show happens on that model, and a test asserts it."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from viz.words import Catalogue
 
@@ -28,6 +29,42 @@ _TEXT = {
     "code": _CODE,
 }
 EXAMPLES: Mapping[str, Mapping[str, str]] = {"tinygpt": _STORY, "smollm2-135m": _TEXT}
+# Where it is to be seen, with the settings that it takes: a state as in a link.
+PLACES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "tinygpt": {
+        "coreference": {
+            "tab": "attention",
+            "heads": [[7, 5]],
+            "tokens": [7],
+            "values": {"attention_view": {"view": "lines"}},
+        },
+        "repeated": {
+            "tab": "attention",
+            "heads": [[7, 0]],
+            "values": {"attention_view": {"view": "map"}, "overview_heads": {"order": "induction"}},
+        },
+        "copied": {
+            "tab": "predictions",
+            "values": {"predictions_view": {"view": "follow"}, "follow_form": {"measure": "probability"}},
+        },
+        "name": {
+            "tab": "effects",
+            "edits": [{"kind": "zero", "layer": 7, "head": head} for head in (0, 1, 3, 5)],
+            "values": {"effects_view": {"view": "edits"}},
+        },
+        "feeling": {"tab": "start"},
+        "opening": {
+            "tab": "sampling",
+            "values": {"sampling_view": {"view": "temperature"}, "pipeline": {"steps": []}},
+        },
+    },
+    "smollm2-135m": {
+        "repeated": {
+            "tab": "attention",
+            "values": {"attention_view": {"view": "map"}, "overview_heads": {"order": "induction"}},
+        },
+    },
+}
 ANY = {"coreference": FIRST, "repeated": _GEESE, "indirect_object": _STORE}  # of a model that nobody has tried
 
 
@@ -38,14 +75,15 @@ def examples(model_id: str) -> Mapping[str, str]:
 
 def payload(words: Catalogue, model_id: str) -> dict:
     """The list that the page offers. What a prompt shows is said only of models on which it was tried."""
-    tried = model_id in EXAMPLES
+    tried, places = model_id in EXAMPLES, PLACES.get(model_id, {})
     items = [
         {
             "name": words[f"examples.{key}.name"],
             "shows": words[f"examples.{key}.{'shows' if tried else 'asks'}"],
             "text": text,
+            "place": places.get(key),
         }
         for key, text in examples(model_id).items()
     ]
     title = words["examples.title" if tried else "examples.untried"]
-    return {"label": words["examples.label"], "title": title, "items": items}
+    return {"label": words["examples.label"], "title": title, "show": words["examples.show"], "items": items}

@@ -166,8 +166,9 @@ function labelAxes(ctx, { layers, heads, group }, plan, line) {
   }
 }
 
-// What decides which heads are drawn, and in which order.
-function picker(root, changed) {
+// What decides which heads are drawn, and in which order. props.value: { order: key of a metric, layer, least }, what is
+// not as at first.
+function picker(root, props, trigger, changed) {
   const bar = el("div", "pg-bar");
   const order = el("select"),
     layer = el("select"),
@@ -205,23 +206,43 @@ function picker(root, changed) {
       all = payload.metrics.length;
     count.textContent = n === 0 ? payload.words.none : n < all ? fill(payload.words.count, { n, all }) : "";
   };
+  const take = () => {
+    const { order: key, layer: only, least: from } = props.value ?? {};
+    const at = payload.metric_names.findIndex((each) => each.key === key);
+    order.value = at < 0 ? "" : at;
+    layer.value = Number.isInteger(only) && only < payload.layers ? only : "";
+    least.value = Number.isFinite(from) ? from : 0;
+  };
+  const keep = () => {
+    props.value = {
+      ...(metric() !== null && { order: payload.metric_names[metric()].key }),
+      ...(layer.value !== "" && { layer: +layer.value }),
+      ...(+least.value && { least: +least.value }),
+    };
+    trigger("select", { index: 0, value: JSON.stringify(props.value) });
+  };
+  const show = () => {
+    describe();
+    changed();
+  };
   order.onchange = () => {
     least.value = 0;
-    describe();
-    changed();
+    show();
+    keep();
   };
-  layer.onchange = least.oninput = () => {
-    describe();
-    changed();
+  layer.onchange = () => {
+    show();
+    keep();
   };
+  least.oninput = show;
+  least.onchange = keep;
   return {
     list,
     plain: () => metric() === null && layer.value === "",
     fill(next, rebuild) {
       payload = next;
       if (rebuild) {
-        const { words } = payload,
-          was = [order.value, layer.value];
+        const { words } = payload;
         [words.order, words.layer, words.least].forEach((text, i) => {
           fields[i].firstChild.textContent = text;
         });
@@ -233,15 +254,14 @@ function picker(root, changed) {
           new Option(words.all_layers, ""),
           ...Array.from({ length: payload.layers }, (_, i) => new Option(fill(words.one_layer, { layer: i }), i)),
         );
-        order.value = was[0];
-        layer.value = +was[1] < payload.layers ? was[1] : "";
       }
+      take();
       describe();
     },
   };
 }
 
-define("heads", (root) => {
+define("heads", (root, props, trigger) => {
   const title = el("h2"),
     about = el("p", "pg-about"),
     group = el("p", "pg-about"),
@@ -256,7 +276,7 @@ define("heads", (root) => {
     codes = null,
     plan = null,
     ticket = 0;
-  const filter = picker(root, () => lay());
+  const filter = picker(root, props, trigger, () => lay());
   const foot = el("div");
   root.append(board, readout, group, told, foot);
 
@@ -340,7 +360,7 @@ define("heads", (root) => {
     group.textContent = payload.group > 1 ? fill(payload.words.group, { n: payload.group }) : "";
     told.textContent = hint(payload.words, "hover");
   };
-  return async (next) => {
+  const draw = async (next) => {
     const mine = ++ticket;
     const fresh = await inflate(next.codes);
     if (mine !== ticket) return; // a later picture arrived while this one was unpacked
@@ -382,4 +402,6 @@ define("heads", (root) => {
     );
     root.dataset.run = payload.run;
   };
+  draw.stateOf = (value) => value;
+  return draw;
 });

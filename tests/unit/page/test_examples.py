@@ -7,10 +7,18 @@ import pytest
 
 from model.api import LanguageModel, load_model
 from model.gpt.edits import Edit
-from viz.page.examples import ANY, EXAMPLES, examples, payload
+from viz.page.examples import ANY, EXAMPLES, PLACES, examples, payload
+from viz.page.pipeline import PageRequest, scene_of
+from viz.seam.panels import measured, settings_of
+from viz.seam.playground import Options, Playground
+from viz.seam.scene import Scene
+from viz.seam.settings import Settings
+from viz.seam.view import View
+from viz.views.tabs import TABS
 from viz.words import LANGUAGES, words
 
 SHOWN = {}  # (model, key) -> what is to be true of it
+SEEN = {}  # key -> what the view shows to which an example of the bundled model leads
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +108,97 @@ def says_the_opposite(lm, text):
 @shows("smollm2-135m", "code")
 def copies_the_argument(lm, text):
     assert share(lm.trace(text), lm, " b") > 0.9
+
+
+# --- where it is to be seen ---
+
+
+@pytest.fixture(scope="module")
+def playground():
+    return Playground(Options(offline=True))
+
+
+def sees(key: str):
+    """Mark a function of (scene, view, settings) as what is to be seen where this example leads."""
+    return lambda check: SEEN.setdefault(key, check)
+
+
+@sees("coreference")
+def one_head_and_one_token_that_looks_at_the_cat(scene: Scene, view: View, settings: Settings):
+    (token,) = scene.picked.tokens
+    pieces = [scene.model.tokenizer.piece(int(i)) for i in scene.trace.tokens.ids]
+    assert pieces[token] == " it"
+    (pattern,) = measured(view, "main", scene, settings).value.z
+    assert pieces[int(np.nanargmax(pattern[token]))] == " cat" and np.nanmax(pattern[token]) > 0.75
+
+
+@sees("repeated")
+def the_head_that_comes_first_in_the_order(scene: Scene, view: View, settings: Settings):
+    (order,) = PLACES["tinygpt"]["repeated"]["values"]["overview_heads"].values()
+    assert scene.trace.head_metrics()[order].idxmax() == scene.head
+
+
+@sees("copied")
+def the_bird_becomes_likely_the_second_time(scene: Scene, view: View, settings: Settings):
+    found = measured(view, "main", scene, settings).value
+    assert [scene.model.tokenizer.piece(token) for token in found.tokens] == [" bird"]
+    blue = [at for at, i in enumerate(scene.trace.tokens.ids) if scene.model.tokenizer.piece(int(i)) == " blue"]
+    first, second = found.followed[0].probability[blue]
+    assert settings.measure == "probability" and first < 0.03 and second > 0.6
+
+
+@sees("name")
+def the_name_before_and_after(scene: Scene, view: View, settings: Settings):
+    found = measured(view, "main", scene, settings).value
+    (name,) = scene.model.tokenizer.encode(" P").ids.tolist()
+    before, after = (float(np.exp(z[name] - np.logaddexp.reduce(z))) for z in (found.before, found.after))
+    assert found.before.argmax() == name and before > 0.25 and found.after.argmax() != name and after < 0.05
+
+
+@sees("feeling")
+def the_fitting_word_leads(scene: Scene, view: View, settings: Settings):
+    following = measured(view, "next", scene, settings).value.following
+    assert [scene.model.tokenizer.piece(int(following.ids[0]))] == [" sad"]
+
+
+@sees("opening")
+def temperature_moves_two_words(scene: Scene, view: View, settings: Settings):
+    assert settings.pipeline == ()  # nothing but temperature
+    heated = measured(view, "main", scene, settings).value
+    two = heated.probabilities[:2]
+    cold, usual, hot = (int(np.abs(heated.temperatures - T).argmin()) for T in (0.3, 1, 2))
+    assert 0.7 < two[:, usual].sum() < 0.8
+    assert two[0, cold] > 10 * two[1, cold] and two[0, usual] > 2 * two[1, usual] and two[0, hot] < 1.6 * two[1, hot]
+
+
+def led(playground: Playground, model: str, key: str) -> tuple[Scene, View, Settings]:
+    """The scene, view and settings to which an example leads; each setting that it names is taken as it says."""
+    place = {"values": {}} | PLACES[model][key]
+    values, tab = place["values"], next(tab for tab in TABS if tab.key == place["tab"])
+    assert set(values) <= set(tab.asks)
+    chosen = values.get(tab.chooser, {}).get("view", tab.key)
+    view = next(view for view in tab.views if view.key == chosen)
+    scene = scene_of(playground, PageRequest(model, EXAMPLES[model][key], place, values, {}, "en", tab=tab.key))
+    for name in {"heads", "tokens", "edits"} & set(place):
+        assert len(getattr(scene.picked, name)) == len(place[name])
+    settings = settings_of(view, scene, values)
+    form = values.get(f"{view.key}_form", {})
+    assert {name: settings[name] for name in form} == form
+    return scene, view, settings
+
+
+def test_every_example_of_the_bundled_model_leads_somewhere():
+    assert PLACES["tinygpt"].keys() == EXAMPLES["tinygpt"].keys() == SEEN.keys()
+    for model, places in PLACES.items():
+        assert places.keys() <= EXAMPLES[model].keys()
+    items = payload(words("en"), "tinygpt")["items"]
+    assert [item["place"] for item in items] == list(PLACES["tinygpt"].values())
+    assert all(item["place"] is None for item in payload(words("en"), "x")["items"])
+
+
+@pytest.mark.parametrize("key", EXAMPLES["tinygpt"])
+def test_where_an_example_leads_one_sees_what_it_says(playground, key):
+    SEEN[key](*led(playground, "tinygpt", key))
 
 
 def of(model: str) -> list:

@@ -30,6 +30,14 @@ class Hand:
         text = EXAMPLES["tinygpt"][key]
         self.page.wait_for_function("text => playground.page.shown.prompt === text", arg=text, timeout=SOON)
 
+    def show(self, key: str) -> None:
+        """Have one of the examples shown where it is seen."""
+        self.click(self.page.get_by_role("button", name=WORDS["examples.label"]))
+        name = f"{WORDS['examples.show']}: {WORDS[f'examples.{key}.name']}"
+        self.click(self.page.get_by_role("button", name=name, exact=True))
+        text = EXAMPLES["tinygpt"][key]
+        self.page.wait_for_function("text => playground.page.shown.prompt === text", arg=text, timeout=SOON)
+
     def place(self, name: str) -> None:
         """Open a group or a tab."""
         self.click(self.page.locator(".pg-nav").get_by_role("button", name=name))
@@ -101,3 +109,28 @@ def test_the_norm_of_a_layer(open_page):
     hand.click(hand.page.get_by_role("button", name=WORDS["start.way.norms"].format(layer=3)))
     expect(hand.page.get_by_text("LayerNorm (layer 3 · before attention)").first).to_be_visible(timeout=SOON)
     assert hand.clicks == 1
+
+
+def test_an_example_leads_to_where_it_is_seen(open_page):
+    page = open_page("", ready=FIRST)
+    hand = Hand(page)
+    order = page.locator("#pg-overview_heads select").first
+    hand.show("repeated")
+    expect(page.get_by_role("button", name="Head 7.0", exact=True)).to_have_attribute("aria-pressed", "true")
+    expect(order.locator("option:checked")).to_have_text("most induction first")
+    first = page.locator("#pg-overview_heads .pg-head").evaluate_all(
+        "all => all.toSorted((a, b) => a.offsetTop - b.offsetTop || a.offsetLeft - b.offsetLeft)[0].dataset.index"
+    )
+    assert int(first) == 7 * 6  # the first place is that of head 7.0
+    page.wait_for_function('decodeURIComponent(location.hash).includes(\'"order":"induction"\')', timeout=SOON)
+    hand.show("name")
+    bars = page.locator("#pg-edits_next")
+    expect(bars).to_contain_text("4", timeout=SOON)
+    assert {(edit.kind, edit.layer, edit.head) for edit in edits_of(page)} == {("zero", 7, n) for n in (0, 1, 3, 5)}
+    hand.show("opening")
+    expect(page.locator("#pg-temperature_map .js-plotly-plot")).to_be_visible(timeout=SOON)
+    expect(page.locator("#pg-temperature_map")).to_contain_text("There is no temperature among the steps")
+    assert edits_of(page) == []
+    order.select_option("")  # what a link says can be changed
+    page.go_back()
+    page.wait_for_function("playground.state().edits.length === 4", timeout=SOON)

@@ -11,7 +11,7 @@ from viz.api.reading import measured, prompt_tokens
 from viz.charts.heatmap import overview
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
-from viz.seam.view import Custom, Measure, Payload, Seen, View
+from viz.seam.view import Asking, Measure, Payload, Seen, View
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,8 @@ def heads(seen: Seen) -> Payload:
     words, result = seen.all_words, seen.result
     unit = {"tokens": words["metric.unit_tokens"]}
     names = [
-        {"label": words[f"metric.{key}"], "help": words[f"metric_help.{key}"], "unit": unit.get(metric.unit, "")}
+        {"key": key, "label": words[f"metric.{key}"], "help": words[f"metric_help.{key}"]}
+        | {"unit": unit.get(metric.unit, "")}
         for key, metric in HEAD_METRICS.items()
     ]
     picture = overview(result.thumbnails, result.metrics, seen.facts.config.group_size)
@@ -61,6 +62,7 @@ VIEW = View(
     "overview",
     measures=(Measure("main", measure, locks=False, keep=False),),  # the trace holds both
     layout=("heads",),
-    parts={"heads": Custom("heads", heads)},
+    # Order and filter belong to a link; the page applies them by itself.
+    parts={"heads": Asking("heads", lambda value, scene: None, heads, of="main")},
     api=(Endpoint(head_metrics, ("attention.overview", "heads")),),
 )
