@@ -211,7 +211,7 @@ export function trainingCharts(root, { words }) {
         ),
         mode: "lines+text",
         text: ["", fill(words.forms, mark)],
-        textposition: "bottom right",
+        textposition: `bottom ${2 * mark.step < run.snapshots.at(-1).step ? "right" : "left"}`, // where there is room
         cliponaxis: false,
       });
     if (name === "induction" && run.snapshots.length) {

@@ -121,7 +121,7 @@ def test_an_example_leads_to_where_it_is_seen(open_page):
     first = page.locator("#pg-overview_heads .pg-head").evaluate_all(
         "all => all.toSorted((a, b) => a.offsetTop - b.offsetTop || a.offsetLeft - b.offsetLeft)[0].dataset.index"
     )
-    assert int(first) == 7 * 6  # the first place is that of head 7.0
+    assert int(first) == 7 * 8  # the first place is that of head 7.0
     page.wait_for_function('decodeURIComponent(location.hash).includes(\'"order":"induction"\')', timeout=SOON)
     hand.show("name")
     bars = page.locator("#pg-edits_next")
