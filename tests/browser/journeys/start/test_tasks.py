@@ -122,15 +122,15 @@ def test_an_example_leads_to_where_it_is_seen(open_page):
         "all => all.toSorted((a, b) => a.offsetTop - b.offsetTop || a.offsetLeft - b.offsetLeft)[0].dataset.index"
     )
     assert int(first) == 7 * 8  # the first place is that of head 7.0
-    page.wait_for_function('decodeURIComponent(location.hash).includes(\'"order":"induction"\')', timeout=SOON)
+    order.select_option(label="most entropy first")  # a link has it, too
+    page.wait_for_function('() => decodeURIComponent(location.hash).includes(\'"order":"entropy"\')', timeout=SOON)
     hand.show("name")
-    bars = page.locator("#pg-edits_next")
-    expect(bars).to_contain_text("4", timeout=SOON)
+    edited = WORDS["edits.next.title_edited"].split("}")[-1]
+    expect(page.locator("#pg-edits_next h2")).to_contain_text(edited, timeout=SOON)
     assert {(edit.kind, edit.layer, edit.head) for edit in edits_of(page)} == {("zero", 7, n) for n in (0, 1, 3, 5)}
     hand.show("opening")
     expect(page.locator("#pg-temperature_map .js-plotly-plot")).to_be_visible(timeout=SOON)
     expect(page.locator("#pg-temperature_map")).to_contain_text("There is no temperature among the steps")
     assert edits_of(page) == []
-    order.select_option("")  # what a link says can be changed
     page.go_back()
-    page.wait_for_function("playground.state().edits.length === 4", timeout=SOON)
+    page.wait_for_function("() => playground.state().edits.length === 4", timeout=SOON)
