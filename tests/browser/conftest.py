@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from model.api import load_model
-from tests.support.light import stay_light
+from tests.support.light import quick_stacks, stay_light
 from tests.support.small_models import save_tiny
 from tests.support.visitor import open_tab
 
@@ -94,6 +94,7 @@ def profile(playwright_driver, tmp_path_factory):
     playwright, driver = playwright_driver
     playwright.expect.set_options(timeout=SOON)
     stay_light(playwright.Page, playwright.Locator)
+    quick_stacks()
     try:
         folder = tmp_path_factory.mktemp("profile")
         chromium = driver.chromium.launch_persistent_context(

@@ -1,11 +1,14 @@
-"""Selectors that do not look for shadow trees.
+"""Playwright with less work: selectors that do not look for shadow trees, and stacks without modules.
 
 For every CSS selector Playwright asks each element of the document whether it has a shadow tree. This page has none and
 tens of thousands of elements: that was an eighth of what a browser took in the tests.
 """
 
+import inspect
 import re
+import sys
 from functools import wraps
+from types import SimpleNamespace
 
 ENGINE = re.compile(r"^\s*(?:[\w:-]+=|/|\.\.|['\"])|>>")  # text=, xpath, a chain: no plain CSS
 
@@ -30,3 +33,23 @@ def _lightened(whole):
         return whole(self, kept, **options)
 
     return locator
+
+
+def quick_stacks() -> None:
+    """Of its caller Playwright wants file, line and function; `inspect.stack` looks for more, in every loaded module.
+
+    At each call, that is: with torch loaded, a fifth of what a test's own process took.
+    """
+    from playwright._impl import _connection, _network, _sync_base
+
+    for module in (_connection, _network, _sync_base):
+        module.inspect = SimpleNamespace(**{**vars(inspect), "stack": _frames})
+
+
+def _frames(context: int = 0) -> list[inspect.FrameInfo]:
+    found, frame = [], sys._getframe(1)
+    while frame:
+        code = frame.f_code
+        found.append(inspect.FrameInfo(frame, code.co_filename, frame.f_lineno, code.co_name, None, None))
+        frame = frame.f_back
+    return found
