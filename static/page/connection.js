@@ -132,6 +132,14 @@ const isGone = (answer) => answer.status >= 500 && !answer.headers.has(HEADER); 
 
 // --- Gradio's requests ---
 
+// A question with its number: two that are asked in the same moment may arrive in any order (viz/page/turns.py).
+let asked = Date.now(); // beyond what the server counted of a page before this script ran
+function numbered(input, options) {
+  const headers = new Headers(options?.headers ?? input.headers);
+  headers.set("x-playground-question", ++asked);
+  return { ...options, headers };
+}
+
 // A request that is repeated until the server is there and has room for it.
 async function joined(input, options) {
   for (let tries = 0; ; tries++) {
@@ -186,7 +194,10 @@ window.fetch = (input, options) => {
   if (input instanceof Request) options = { ...options, signal: options?.signal ?? input.signal };
   const { origin, pathname } = new URL(input?.url ?? input, document.baseURI);
   const name = origin === location.origin ? (pathname.split("/gradio_api/")[1] ?? "") : "";
-  if (name === "queue/join") return questions.ask(() => joined(input, options));
+  if (name === "queue/join") {
+    const whole = numbered(input, options);
+    return questions.ask(() => joined(input, whole));
+  }
   if (name === "queue/data") return answers(input, options);
   return ask(input, options);
 };

@@ -26,7 +26,7 @@ from viz.page.pipeline import (
     view,
 )
 from viz.page.streams import Shared, channels, wire_streams
-from viz.page.turns import PageState
+from viz.page.turns import QUESTION, PageState
 from viz.seam.layout import plain, slots
 from viz.seam.playground import Playground
 from viz.seam.tab import Tab
@@ -164,7 +164,7 @@ def build(playground: Playground) -> gr.Blocks:
 
         def refresh(request: gr.Request, *values):
             state = values[state_at]
-            with state.turn() as newest:
+            with state.turn(request.headers.get(QUESTION)) as newest:
                 if not newest:
                     return (gr.skip(),) * len(answers)
                 *updates, state.now = view(playground, page_request(request, *values))

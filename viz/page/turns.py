@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Self
 
+QUESTION = "x-playground-question"  # a header: the page's number of a question, rising (static/page/connection.js)
+
 
 class PageState:
     """What one page shows now, as viz.page.pipeline.view returns it.
@@ -23,11 +25,15 @@ class PageState:
         return type(self)(dict(self.now))
 
     @contextmanager
-    def turn(self) -> Iterator[bool]:
-        """Wait until the questions before this one are answered; False where a newer one waits, which asks for all
-        that this one does."""
+    def turn(self, number: str | None = None) -> Iterator[bool]:
+        """Wait until the questions before this one are answered; False where a newer one waits or was answered, which
+        asks for all that this one does.
+
+        `number` is the page's own, since two that were asked in the same moment may arrive in any order: an older one
+        that comes late would put back what is shown. A question without a number is newer than those before it.
+        """
         with self._count:
-            self.asked += 1
-            mine = self.asked
+            mine = int(number) if number and number.isdecimal() and len(number) < 16 else self.asked + 1
+            self.asked = max(self.asked, mine)
         with self._line:
             yield mine == self.asked

@@ -34,6 +34,16 @@ def test_questions_that_come_at_once_are_answered_one_after_the_other_and_only_t
     assert sorted(said.values()) == [False, True, True] and state.now == {"n": 2}
 
 
+def test_an_older_question_that_comes_late_puts_nothing_back():
+    state = PageState({})
+    took = []
+    for number in ("1", "3", "2", "4", None, "x", "5", "-7", "9" * 5000):
+        with state.turn(number) as newest:
+            took.append(newest)
+    # Without a number that can be read it is newer than those before: 5, 6, then 5 of the page is late, 7, 8.
+    assert took == [True, True, False, True, True, True, False, True, True] and state.asked == 8
+
+
 def test_a_question_that_fails_lets_the_next_one_in():
     state = PageState({})
     try:
