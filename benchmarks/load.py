@@ -29,10 +29,11 @@ import httpx
 
 from benchmarks.hostile import ATTACKS
 from benchmarks.load_browser import browsers
+from benchmarks.load_ledger import Ledger
 from benchmarks.load_page import LIMITS, TIMEOUT, Page, payload
 from benchmarks.load_processes import Watch, kill, wait_for_all
 from benchmarks.load_report import Sample, Tally, look, summary, table, until_idle, watch
-from benchmarks.load_users import Ledger, User
+from benchmarks.load_users import User
 from model.api import load_model
 from viz.server.workers.pool import free_ports
 

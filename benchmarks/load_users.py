@@ -14,12 +14,10 @@ from dataclasses import dataclass, field
 
 import httpx
 
+from benchmarks.load_ledger import ANYBODY, Ledger
 from benchmarks.load_page import Answer, Busy, Failed, Page, payload, pieces
 from benchmarks.load_report import Tally
-from model.api import LanguageModel
-from model.records import RunKey
 from viz.charts.heatmap import token_chips
-from viz.seam.scene import run_id
 
 KEY = 0.13  # seconds between two keys, about 90 words a minute
 THINK = (0.3, 1.6)  # seconds between two actions
@@ -36,26 +34,6 @@ VIEWS = {
     "attention": (),
 }
 _NAME = re.compile(r"\b[0-9a-f]{12}\b")
-ANYBODY = -1  # owner of what is on every page at the start
-
-
-@dataclass(eq=False)
-class Ledger:
-    """Whose run every name of a run is, and what marks each visitor's texts."""
-
-    lm: LanguageModel
-    owners: dict[str, int] = field(default_factory=dict)
-    _known: dict[str, tuple[str, str]] = field(default_factory=dict)
-
-    def names(self, prompt: str, owner: int) -> tuple[str, str]:
-        """The names that the page gives the run and the prompt, noted as this visitor's."""
-        if prompt not in self._known:
-            key = RunKey(self.lm.id, tuple(self.lm.encode(prompt).ids.tolist()))
-            self._known[prompt] = run_id(key, "en"), run_id(key, "")
-        for name in self._known[prompt]:
-            # The first letters of two prompts may be the same; then the answer is right for both.
-            self.owners[name] = ANYBODY if self.owners.get(name, owner) != owner else owner
-        return self._known[prompt]
 
 
 @dataclass(eq=False)

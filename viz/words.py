@@ -2,6 +2,7 @@
 
 import functools
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -118,6 +119,11 @@ class Words(Mapping):
 def section(catalogue: Catalogue, name: str) -> dict[str, str]:
     """All words of a section by their short keys."""
     return catalogue.section(name)
+
+
+def joined(sentences: Iterable[str]) -> str:
+    """Sentences as one text: a space between two, but none after a full stop that is as wide as a character."""
+    return re.sub(r"(?<=[。！？；：]) ", "", " ".join(filter(None, sentences)))
 
 
 def plot_words(catalogue: Catalogue) -> dict[str, str]:

@@ -62,12 +62,6 @@ def of(model: Transformer, edits: Sequence[Edit], T: int, *, forgetful: bool = F
     return Edited(tuple(edits), tap_of(edits, {}, directions))
 
 
-def _has_window(model: Transformer, layer: int | None) -> bool:
-    """Whether a layer, or for None any, keeps the keys of a window only."""
-    mixers = model.config.mixers
-    return "sliding_window" in (mixers if layer is None else (mixers[layer],))
-
-
 def trunk(model: Transformer, ids: Tensor, cache: KVCache, edited: Edited, memory: Attend | None) -> Tensor:
     """`model.trunk` under edits. ids [n, T] -> [n, T, D]"""
     start, T = cache.length, ids.shape[1]

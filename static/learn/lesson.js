@@ -199,6 +199,7 @@ async function restart() {
 function watch() {
   hold();
   ready = true;
+  look(); // what is to be pressed is marked at once
   hold = watchFor(step().done, ticked);
 }
 async function ticked() {

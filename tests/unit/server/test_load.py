@@ -11,9 +11,10 @@ import pytest
 
 from app import ROOT
 from benchmarks import load, load_model
+from benchmarks.load_ledger import ANYBODY, Ledger
 from benchmarks.load_page import LIMITS, TIMEOUT, skipped
 from benchmarks.load_report import Tally, quantile, summary, table
-from benchmarks.load_users import ANYBODY, Ledger, User
+from benchmarks.load_users import User
 from tests.support.helpers import apart
 from viz.page.build import build
 from viz.seam.jobs.job_queue import Bounds

@@ -10,7 +10,7 @@ from model.records import Tokens
 from viz.labels import visible
 from viz.seam.view import Payload, Seen
 from viz.views.attention.patterns import hidden_note, lines_of, titles, value_name, without_sign
-from viz.words import Words
+from viz.words import Words, joined
 
 ALL_UP_TO = 256  # tokens: up to here every link is sent
 STRONGEST = 64  # beyond, so many of each row
@@ -30,7 +30,7 @@ def drawn_links(seen: Seen) -> Payload:
         "run": f"{facts.run} {shown.name}",
         "title": shown.title,
         "measure": value_name(facts, seen.all_words, name, of),
-        "note": " ".join(filter(None, notes)),
+        "note": joined(notes),
         "python": lines_of(facts, name, of),
         "words": words.plain() | seen.here.plain(),
     }

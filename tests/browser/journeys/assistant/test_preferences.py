@@ -56,17 +56,28 @@ def test_from_pairs_chosen_by_keyboard_to_a_model_that_was_rewarded_and_back(ope
     form, live = page.locator("#pg-reinforcement_form"), page.locator("#pg-reinforcement_live")
     form.locator("[data-name=preset] select").select_option("trained")
     form.get_by_label("More settings").check()
+    form.locator("[data-name=weights] select").select_option("lora")
     small = {"Updates": "1", "Texts an update": "4", "Texts of one prompt": "2", "Tokens a text": "4"}
     for label, value in small.items():
         form.get_by_label(label, exact=True).fill(value)
+    expect(live).to_contain_text("Nothing has been run", timeout=SOON)
     page.wait_for_timeout(500)  # what was typed is sent after a pause
     live.get_by_role("button", name="Start", exact=True).click()
     expect(live.locator(".pg-train-line")).to_contain_text("Done", timeout=3 * SOON)
-    expect(live.locator(".pg-practice-watched tbody tr").first).to_be_visible()
+    expect(live.locator(".pg-train-status")).to_contain_text("LoRA r = 8")
+    for name in ("curves", "tradeoff", "heads", "tokens"):
+        expect(live.locator(f".pg-practice-{name} .main-svg").first).to_be_visible(timeout=SOON)
+    expect(live.locator(".pg-practice-watched tbody tr")).to_have_count(4)
+    for link in ("Download the model", "Download the adapter"):
+        expect(live.get_by_role("link", name=link)).to_be_visible()
+    # One click: the rewarded model is run A, the one from before run B, on the text that was watched.
     live.get_by_role("button", name="Compare with the model before").click()
     expect(page.locator(".pg-nav [data-tab=compare]")).to_have_attribute("aria-current", "page", timeout=SOON)
-    expect(page.locator("#model input")).to_have_value(re.compile("PPO"), timeout=SOON)
+    expect(page.locator("#model input")).to_have_value(re.compile("PPO, 1 steps"), timeout=SOON)
     expect(page.locator("#pg-run_b [data-name=model] option:checked")).to_have_text(re.compile("^tiny"), timeout=SOON)
+    expect(page.locator("#prompt textarea")).to_have_value(re.compile("^Once upon a time"))
+    expect(page.locator("#pg-runs_alignment")).to_contain_text("replaced: 0", timeout=SOON)
+    expect(page.locator("#pg-runs_b .main-svg").first).to_be_visible(timeout=SOON)
     page.evaluate("location.hash = '#tab=assistant'")  # undone: the model as it was, and the pairs are still there
     page.wait_for_function("() => playground.page.shown.model.startsWith('local:')", timeout=SOON)
     expect(page.locator(".pg-nav [data-tab=assistant]")).to_have_attribute("aria-current", "page", timeout=SOON)

@@ -46,7 +46,7 @@ from viz.views.activations.neurons.measure import (
     top_question,
 )
 from viz.views.activations.runs import is_quick
-from viz.words import Words, plot_words
+from viz.words import Words, joined, plot_words
 
 
 def _layers(scene: Scene) -> tuple[str, ...]:
@@ -205,7 +205,7 @@ def curve(seen: Seen) -> Payload:
     return {
         "figure": curve_figure(result, shown.neuron, name, seen.facts.pieces, words),
         "title": words["title"].format(name=name, layer=shown.layer, neuron=shown.neuron),
-        "note": " ".join(notes),
+        "note": joined(notes),
         "columns": [words["series"], words["token"], words["pre"], "f(x)"],
         "file": f"activation-function-{shown.layer}-{shown.neuron}",
         "python": _python(seen, lines, "activation, layer_activations"),

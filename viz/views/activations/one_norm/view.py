@@ -40,7 +40,7 @@ from viz.views.activations.one_norm.measure import (
     measure_walk,
     place_of,
 )
-from viz.words import Words, plot_words
+from viz.words import Words, joined, plot_words
 
 
 def _norms(scene: Scene) -> tuple[str, ...]:
@@ -73,7 +73,7 @@ def _figure(seen: Seen, sides: Sequence[Panel], notes: Sequence[str]) -> Payload
     return {
         "figure": panels_figure(sides),
         "title": seen.here["title"].format(**_names(seen)),
-        "note": " ".join(note for note in notes if note),
+        "note": joined(notes),
         "file": f"norm-{seen.part}-{layer}-{site}",
     }
 
@@ -152,7 +152,7 @@ def gains(seen: Seen) -> Payload:
 def _outside(seen: Seen, histograms: Mapping[str, Counted]) -> str:
     """How many values lie beyond the ends of each histogram, and how far they go."""
     text = seen.words["outside"]
-    return " ".join(
+    return joined(
         text.format(n=whole(each.outside), name=name, low=number(each.low), high=number(each.high))
         for name, each in histograms.items()
         if each.outside

@@ -21,6 +21,7 @@ from viz.views.activations.figures import Grid, grid_figure, layer_line, token_l
 from viz.views.activations.norms import kind_name
 from viz.views.activations.sizes.figures import Curve, profile_figure, row_figure, series_of
 from viz.views.activations.stream import STREAM, Row, row_name, row_of, rows_payload, shared
+from viz.words import joined
 
 NUMBER = Choice("number", tuple(STATISTICS), default="rms")
 _SIGNED = ("mean", "along")
@@ -107,7 +108,7 @@ def grid(seen: Seen) -> Payload:
     figure = grid_figure(Grid(sizes.values, _value(seen), rows, columns, sizes.shade))
     return rows_payload(seen, figure, sizes.rows, _row(seen)) | {
         "title": words[f"title_{sizes.name}"].format(kind=kind_name(seen.facts.config)),
-        "note": " ".join([_reads(seen), shared(seen)[f"colours_{sizes.shade}"], *_opened(seen)]),
+        "note": joined([_reads(seen), shared(seen)[f"colours_{sizes.shade}"], *_opened(seen)]),
         "columns": [seen.words["column_row"], words["token"], _value(seen)],
         "file": f"sizes-{sizes.name}",
         "python": _python(seen, ["rows, values  # values [R, T], a row each of rows"]),

@@ -6,6 +6,7 @@ from viz.numbers import BIT, bits, logit, number, percent, whole
 from viz.seam.python_lines import script
 from viz.seam.view import Payload, Seen
 from viz.views.anatomy.diagram.measure import Outside, Parts, vectors
+from viz.words import joined
 
 _Rows = tuple[list[list], list[str], list[str]]  # rows, Python lines, imports
 _BLOCK = ["from model.activations.site_statistics import block_numbers"]
@@ -68,7 +69,7 @@ def _about(seen: Seen, key: str) -> str:
         texts.append(words["active"].format(share=percent(share), n=whole(config.d_mlp)))
     if key == "rope":
         texts.append(words["lengths"])
-    return " ".join(texts)
+    return joined(texts)
 
 
 def _of_vectors(seen: Seen, key: str) -> _Rows:

@@ -20,6 +20,7 @@ from viz.views.anatomy.subject import (
     source_of,
     subject_of,
 )
+from viz.words import joined
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ def _check(seen: Seen) -> str:
         texts.append(text.format(n=whole(published[0]), source=published[1]))
     elif counted.loaded is None:
         texts.append(words["unpublished"])
-    return " ".join(texts)
+    return joined(texts)
 
 
 VIEW = View(

@@ -17,6 +17,7 @@ from viz.seam.settings import Choice
 from viz.seam.view import Asking, Payload, Seen, View
 from viz.theme import CURVES
 from viz.views.attention.patterns import HEADS, MEASURE, PATTERNS, hidden_note, lines_of, titles, value_name
+from viz.words import joined
 
 PANEL = 330  # pixels of a panel's height where there are several
 
@@ -43,7 +44,7 @@ def plot(seen: Seen) -> Payload:
     return {
         "figure": figure,
         "title": shown.title,
-        "note": " ".join(notes(seen, pooling(window, n))),
+        "note": joined(notes(seen, pooling(window, n))),
         "source": f"{facts.source} · {ramp}",
         "file": shown.file,
         "run": f"{facts.run} {shown.name}",

@@ -21,7 +21,7 @@ from viz.views.attention.turns.measure import (
     measure_rests,
     measure_writes,
 )
-from viz.words import Words
+from viz.words import Words, joined
 
 
 def _names(reads: Reads, catalogue: Mapping[str, str]) -> list[str]:
@@ -139,7 +139,7 @@ def rests(seen: Seen) -> Payload:
     return {
         "figure": turn_figure(_names(found, seen.all_words), series, shown.turns, texts, words),
         "title": words["title"].format(token=quoted(seen.facts.piece(shown.token))),
-        "note": " ".join(notes),
+        "note": joined(notes),
         "columns": [words["method"], words["turn"], words["value"]],
         "python": script(seen.facts, lines, imports),
     }

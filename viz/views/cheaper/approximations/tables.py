@@ -12,7 +12,7 @@ from viz.seam.python_lines import script
 from viz.seam.view import Payload, Seen
 from viz.views.cheaper.approximations.figures import Line, losses_figure
 from viz.views.cheaper.approximations.measure import MOST, text_limit, way_of, ways_asked
-from viz.words import Words
+from viz.words import Words, joined
 
 LENGTHS = (128, 512, 2048, 8192, 32768, 131072)
 SAME = 1e-9  # relative: recurrent and parallel form in float64
@@ -229,4 +229,4 @@ def conclusion(words: Words, found: Experiment) -> str:
     else:
         share = (floor - mean[large]) / (floor - found.before)
         said.append(words["part"].format(**values, share=percent(share)))
-    return " ".join(said)
+    return joined(said)

@@ -41,6 +41,7 @@ from viz.views.cheaper.approximations.measure import (
     way_question,
 )
 from viz.views.cheaper.approximations.tables import costs, facts, head_python, job, losses, results, way_name
+from viz.words import joined
 
 # --- one head --------------------------------------------------------------------------------------------
 
@@ -100,7 +101,7 @@ def sweep(seen: Seen) -> Payload:
     return {
         "figure": sweep_figure(lines, swept.uniform[at], chosen, said),
         "title": words["title"].format(layer=layer, head=head),
-        "note": " ".join(note),
+        "note": joined(note),
         "file": f"approximations-sweep-{by}",
         "columns": [words["series"], words["size"], words[by]],
         "python": script(seen.facts, python, ["from model.attention.approximations.measure import sweep"]),

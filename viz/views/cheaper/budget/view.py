@@ -21,6 +21,7 @@ from viz.seam.settings import Choice, Settings
 from viz.seam.view import Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.cheaper.budget.figures import Curve, budget_figure
 from viz.views.cheaper.forget.measure import text_windows
+from viz.words import joined
 
 BUDGETS = (4, 8, 16, 32, 64, 128)
 SMALL, FEW = 5e7, 2  # weights of a model that reads all windows; windows that a larger one reads
@@ -112,7 +113,7 @@ def figure(seen: Seen) -> Payload:
     return {
         "figure": budget_figure(curves, result.budgets, result.full, names),
         "title": words["title"],
-        "note": " ".join([_enough(seen), words["note"]]),
+        "note": joined([_enough(seen), words["note"]]),
         "source": _source(seen),
         "file": f"budget-{seen.settings.which}",
         "columns": [words["way"], words["kept"], words["loss"]],

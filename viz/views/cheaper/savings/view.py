@@ -20,6 +20,7 @@ from viz.seam.settings import Choice, Range, Settings
 from viz.seam.view import Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.cheaper.naming import lines_of, name_of
 from viz.views.cheaper.savings.figures import Curve, by_length
+from viz.words import joined
 
 BUDGETS = (16, 4096)
 TIMED = (512, 1024, 2048, 4096, 8192, 16_384)
@@ -153,7 +154,7 @@ def times(seen: Seen) -> Payload:
     return {
         "figure": by_length(curves, lengths, words.plain()),
         "title": words["title"].format(policy=name_of(seen.all_words, policy)),
-        "note": " ".join(each for each in (words["note"].format(**values), slower) if each),
+        "note": joined((words["note"].format(**values), slower)),
         "source": words["source"].format(model=seen.facts.label),
         "columns": [words["way"], words["length"], words["value"]],
         "python": model_script(seen.facts, [line], imports),

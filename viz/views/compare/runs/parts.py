@@ -29,7 +29,7 @@ from viz.views.compare.runs.measure import (
     likely_of_both,
     too_many,
 )
-from viz.words import Words, plot_words, some
+from viz.words import Words, joined, plot_words, some
 
 KINDS = ("same", "replaced", "only_a", "only_b")
 ABSENT: Payload = {"absent": True}  # of parts that keep quiet where there is no run B: the alignment says why
@@ -66,7 +66,7 @@ def alignment(seen: Seen) -> Payload:
     return {
         "steps": steps_of(result, facts.tokens, other.tokens),
         "counts": counts,
-        "note": " ".join(notes),
+        "note": joined(notes),
         "words": words.plain(),
     }
 
@@ -102,7 +102,7 @@ def map_b(seen: Seen) -> Payload:
     asked = seen.settings.run_b  # `other` is kept for every head
     if not other.one_shape and asked.layer is None and asked.head is None:
         notes.append(words["nearest"].format(layer=seen.facts.head[0], head=seen.facts.head[1]))
-    return _side(seen, maps, "other", " ".join(notes)) | {
+    return _side(seen, maps, "other", joined(notes)) | {
         "file": _file("b", maps.head),
         "places": [back.get(j) for j in range(len(other.tokens))],
         "source": seen.all_words["pattern.source"].format(model=other.label, dtype=other.dtype, ms=milliseconds),
@@ -254,7 +254,7 @@ def next_tokens(seen: Seen) -> Payload:
     lines = [f"a, b = (softmax(trace.logits_at(t)) for trace, t in ((run, {i}), (other, {j})))  # [V] each"]
     payload: Payload = {
         "title": words["title"].format(a=quoted(facts.pieces[i]), i=i, b=quoted(other.tokens.pieces[j]), j=j),
-        "note": " ".join(notes),
+        "note": joined(notes),
         "lists": _lists(seen, other, result),
         "file": "compare-next-tokens",
         "names": {key: words[key] for key in ("token", "in_a", "in_b", "change", "probability")},

@@ -23,7 +23,7 @@ from viz.views.design.attention_ways.measure import (
     plan,
     question,
 )
-from viz.words import Words
+from viz.words import Words, joined
 
 # --- one row ---
 
@@ -172,7 +172,7 @@ def draw_times(seen: Seen) -> Payload:
     least = min(len(cost.seconds.seconds) for cost in costs.costs)
     return _common(seen) | {
         "figure": times_figure(curves, words),
-        "note": " ".join([words["note"].format(n=least), *_left_out(seen)]),
+        "note": joined([words["note"].format(n=least), *_left_out(seen)]),
         "columns": [words["series"], words["spread"], words["context"], words["time"]],
     }
 

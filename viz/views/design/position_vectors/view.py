@@ -31,7 +31,7 @@ from viz.views.design.position_vectors.measure import (
     measure_table,
     schemes_of,
 )
-from viz.words import Words
+from viz.words import Words, joined
 
 
 def _scheme_label(words: Words, scheme: str, scene: Scene) -> str:
@@ -138,7 +138,7 @@ def matrix(seen: Seen) -> Payload:
     return {
         "figure": matrix_figure(vectors.table, vectors.rows, vectors.columns, vectors.end, words),
         "title": _title(seen),
-        "note": " ".join(notes),
+        "note": joined(notes),
         "source": _source(seen, result.scheme),
         "columns": [words["position"], words["dimension"], words["value"]],
         "python": _lines(seen, lines, "vectors"),

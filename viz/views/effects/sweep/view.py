@@ -19,7 +19,7 @@ from viz.seam.scene import Scene
 from viz.seam.targets import Usual, fields
 from viz.seam.view import Custom, Job, Payload, Seen, View
 from viz.views.effects.sweep.measure import MEASURES, SETTINGS, Unfit, roles
-from viz.words import Words, plot_words
+from viz.words import Words, joined, plot_words
 
 _WRITTEN = {"logit": logit, "difference": logit, "probability": number, "kl": nats, "loss": nats}
 
@@ -71,7 +71,7 @@ def effect_map(seen: Seen) -> Payload:
     return {
         "figure": effect_figure(shown, labels, signed=moves),
         "title": words[f"title_{kind}"].format(how=words[f"by_{how}"], **_named(seen, target)),
-        "note": " ".join(notes),
+        "note": joined(notes),
         "source": _source(seen),
         "file": f"effects-{kind}-{how}",
         "columns": [labels.head, labels.layer, f"{labels.value} ({unit})"],

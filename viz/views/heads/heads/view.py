@@ -26,7 +26,7 @@ from viz.views.heads.heads.figures import (
     scatter_figure,
 )
 from viz.views.heads.heads.measure import LEAST, PROMPT, SOURCES, SURVEY, WIRING, measured_heads
-from viz.words import Words
+from viz.words import Words, joined
 
 METRICS = (*HEAD_METRICS, "copying")
 UP = ("induction", *(key for key in METRICS if key != "induction"))  # the first one is the default
@@ -157,7 +157,7 @@ def scatter(seen: Seen) -> Payload:
     return {
         "figure": picture.update_layout(uirevision=f"{seen.facts.model_id} {settings.source} {x.key} {y.key}"),
         "title": words["title"].format(x=x.label, y=y.label),
-        "note": " ".join([caption(seen), words["note"], *notes]),
+        "note": joined([caption(seen), words["note"], *notes]),
         "source": source_line(seen),
         "file": f"heads-{x.key}-{y.key}-{settings.source}",
         "columns": [words["head"], x.label, y.label],
@@ -210,7 +210,7 @@ def together(seen: Seen) -> Payload:
         "figure": composition_figure(seen.result, names, across=False),
         "wide": composition_figure(seen.result, names, across=True).to_dict()["layout"],
         "title": words["title"].format(layer=layer, head=head),
-        "note": " ".join(_notes(seen)),
+        "note": joined(_notes(seen)),
         "file": f"composition-{layer}-{head}",
         "columns": [words["input"], words["head"], words["layer"], words["above"]],
         "python": model_script(facts, lines, ["from model.attention.circuits import composition, copying"]),

@@ -15,6 +15,7 @@ from viz.seam.targets import OFFERED, Usual, fields
 from viz.seam.typed import typed_token
 from viz.seam.view import Figure, Measure, Payload, Seen, View
 from viz.views.predictions.follow.figures import SHOWN, Line, follow_figure
+from viz.words import joined
 
 MOST = 16  # tokens that a program may follow at once
 
@@ -67,7 +68,7 @@ def plot(seen: Seen) -> Payload:
     return {
         "figure": follow_figure(lines, shown, facts.pieces, facts.tokens.ids, words),
         "title": words[f"title_{shown}"].format(tokens=", ".join(names)),
-        "note": " ".join(note),
+        "note": joined(note),
         "file": f"follow-{shown}",
         "columns": [words["token"], words["after"], words["position"], seen.words[f"settings.measure_{shown}"]],
         "python": script(facts, python, ["from model.predictions.predictions import follow_all"]),

@@ -33,7 +33,7 @@ from viz.views.predictions.lens.measure import (
     measure_whole,
     page_question,
 )
-from viz.words import plot_words
+from viz.words import joined, plot_words
 
 
 def _missing(seen: Seen) -> bool:
@@ -71,7 +71,7 @@ def table(seen: Seen) -> Payload:
             "columns": columns,
             "last": T - 1,
             "title": words["title"],
-            "note": " ".join([shows.format(first=start, last=end - 1, n=T), words["about"], *_tuned_notes(seen)]),
+            "note": joined([shows.format(first=start, last=end - 1, n=T), words["about"], *_tuned_notes(seen)]),
             "file": f"lens-{kind}-{start}-{end - 1}",
             "legend": seen.words[f"value_{colour}"],
             "python": table_lines(seen, start, end),

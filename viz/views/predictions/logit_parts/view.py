@@ -30,7 +30,7 @@ from viz.views.predictions.logit_parts.measure import (
     measure_target,
     measure_written,
 )
-from viz.words import Words, plot_words
+from viz.words import Words, joined, plot_words
 
 _HUES = [SIGNED[1], SIGNED[-2]]  # of what lowers the logit, and of what raises it
 
@@ -117,7 +117,7 @@ def check(seen: Seen) -> Payload:
             [words[kind], exact(parts.logit)],
             [words["gap"], signed(parts.gap, 2)],
         ],
-        "note": " ".join(notes),
+        "note": joined(notes),
     }
 
 
@@ -235,7 +235,7 @@ def compared(seen: Seen) -> Payload:
     return {
         "figure": tokens_figure(series, seen.facts.pieces, target.position, axes),
         "title": words["title"].format(of=_logit(seen)),
-        "note": " ".join(notes),
+        "note": joined(notes),
         "file": _file(seen, "gradients"),
         "columns": [words["method"], axes["axis_token"], words["position"], _column(seen)],
         "python": script(seen.facts, [f"gradients(run, {target.position}, {arguments})"], imports),

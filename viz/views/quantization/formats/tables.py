@@ -10,7 +10,7 @@ from viz.seam.view import Payload, Seen
 from viz.views.quantization.formats.figures import levels_figure, mean_moved
 from viz.views.quantization.formats.measure import PROMPT_TOKENS, Levels, Run, text_limit
 from viz.views.quantization.naming import decibels, divergence, moved, name_of, perplexity, shared_words
-from viz.words import Words
+from viz.words import Words, joined
 
 MOST_STEPS = 512  # weights of one row whose steps are drawn
 
@@ -77,7 +77,7 @@ def table(seen: Seen) -> Payload:
     starred = [words["starred"]] if any(isinstance(row[0], dict) for row in rows) else []
     return {
         "title": words["title"],
-        "about": " ".join([_about(seen, run), *starred]),
+        "about": joined([_about(seen, run), *starred]),
         "columns": columns,
         "rows": rows,
         "lines": lines,

@@ -50,7 +50,7 @@ from viz.views.quantization.naming import (
     shared_words,
     short_of,
 )
-from viz.words import Words
+from viz.words import Words, joined
 
 
 def _which_label(words: Words, option: str) -> str:
@@ -97,7 +97,7 @@ def _measured(seen: Seen, run: Run) -> Payload:
     return {
         "figure": [dot for dot in dots if dot.damage > SAME],
         "title": words["title"],
-        "note": " ".join(note),
+        "note": joined(note),
         "source": measured_line(seen, run),
         "columns": [words["family"], words["format"], words["bits"], words["kl"]],
         "python": measure_lines(seen, "[(each.key, each.error.bits, each.text.kl) for each in found]"),

@@ -21,7 +21,7 @@ from viz.seam.selection import Selection
 from viz.seam.settings import Choice, Settings
 from viz.seam.view import Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.quantization.rounding.figures import column_figure, error_figure, power_figure
-from viz.words import Words
+from viz.words import Words, joined
 
 BITS = ("2", "3", "4")
 GROUPS = ("32", "64", "128", "row")
@@ -143,7 +143,7 @@ def errors(seen: Seen) -> Payload:
     fit, held_out = ([getattr(each, name) for each in result.outcomes] for name in ("fit", "held_out"))
     return _shared(seen, "{each.method: each.held_out for each in found.outcomes}") | {
         "figure": error_figure([words[each.method] for each in result.outcomes], fit, held_out, words),
-        "note": " ".join(notes),
+        "note": joined(notes),
         "columns": [here["text"], words["method"], words["error"]],
     }
 

@@ -29,7 +29,7 @@ from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings
 from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.sampling.kv_cache.figures import Growth, Timed, bytes_figure, times_figure
-from viz.words import Words
+from viz.words import Words, joined
 
 BATCHES = (1, 8, 32)
 
@@ -173,7 +173,7 @@ def times(seen: Seen) -> Payload:
     return {
         "figure": times_figure(timed, words.plain()),
         "title": words["title"],
-        "note": " ".join([note, *_left_out(seen)]),
+        "note": joined([note, *_left_out(seen)]),
         "source": _source(seen),
         "columns": [words["series"], words["spread"], words["context"], words["time"]],
         "python": script(seen.facts, lines, ["from model.generation.cache_costs import measure"]),

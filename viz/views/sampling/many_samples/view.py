@@ -27,7 +27,7 @@ from viz.views.sampling.many_samples.figures import (
     shown,
     spread,
 )
-from viz.words import section
+from viz.words import joined, section
 
 COUNTS = ("8", "16", "32")  # texts of each strategy
 
@@ -105,7 +105,7 @@ def hint(seen: Seen) -> Payload:
     lines = [seen.here["takes"].format(n=texts, tokens=chosen.common.tokens, seconds=seconds)]
     lines += [seen.here["once"]] if fixed else []
     lines += [seen.words["unedited"]] if seen.facts.edits else []
-    return {"text": " ".join(lines)}
+    return {"text": joined(lines)}
 
 
 def _names(seen: Seen) -> list[str]:

@@ -32,7 +32,7 @@ from viz.seam.settings import Check, Choice, Settings
 from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
 from viz.server.processes.trial_process import side_by_side
 from viz.views.training.which_mixer.figures import costs_figure, losses_figure, scores_figure
-from viz.words import Words
+from viz.words import Words, joined
 
 STEPS = ("500", "1000", "2000")
 USUAL = MixerTrial().mixers
@@ -234,7 +234,7 @@ def _growth(words: Words, found: Comparison, names: Mapping[str, str]) -> str:
     for growing, key in ((True, "grows"), (False, "constant")):
         if chosen := [name for name, each in grows.items() if each is growing]:
             parts.append(words[key].format(names=", ".join(chosen), end=whole(DECODED[-1]), first=whole(DECODED[0])))
-    return " ".join(parts)
+    return joined(parts)
 
 
 # --- for programs ---
