@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 import httpx
 from gradio_client.utils import apply_diff
 
+from viz.server.framework.fair_queue import BUSY
+
 LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=None)
 TIMEOUT = httpx.Timeout(60.0, read=180.0)
 
@@ -138,6 +140,13 @@ class Page:
                 if message["msg"] not in ("process_generating", "process_completed"):
                     continue
                 now, output = time.perf_counter() - began, message["output"]
+                if message["output"].get("error") == BUSY:  # nobody listened in time: the page asks again
+                    self._open.discard(event)
+                    self._inboxes.pop(event, None)
+                    event = await self._join(dependency, inputs)
+                    inbox = self._inboxes.setdefault(event, asyncio.Queue())
+                    self._open.add(event)
+                    continue
                 if not message["success"]:
                     raise Failed("event failed", str(output.get("error"))[:120])
                 sent, more = output.get("data") or [], message["msg"] == "process_generating" and found
@@ -162,7 +171,11 @@ class Page:
             "trigger_id": dependency["targets"][0][0],
             "event_data": None,
         }
-        answer = await self.client.post(f"{self.url}gradio_api/queue/join", json=body)
+        address = f"{self.url}gradio_api/queue/join"
+        try:
+            answer = await self.client.post(address, json=body)
+        except (httpx.ReadError, httpx.RemoteProtocolError):  # a kept connection had just been closed
+            answer = await self.client.post(address, json=body)
         self._check(answer)
         return answer.json()["event_id"]
 

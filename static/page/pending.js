@@ -2,26 +2,41 @@
 //
 // Gradio's server ends the stream once no answer is due. Where a question comes in that very moment, its page still
 // takes the stream for open, opens no other, and would wait until somebody asks again.
+//
+// A question that nobody listened for gives way where the server is full (viz/server/framework/fair_queue.py). Where
+// somebody does come for its answer, it is asked again, and answered under the name that it had.
 
 const LAST = /data: ?\{"msg":"close_stream"[^\n]*\n\n$/;
 const HEAD = 300; // characters of a message that say what it is: {"msg": ..., "event_id": ...
 const PATIENCE = 1000; // milliseconds for questions on their way
+const DROPPED =
+  /data: ?\{"msg":"process_completed","event_id":"([^"]+)","output":\{"error":"The server is busy\."[^\n]*\n\n/g;
 
 export function pending() {
-  const open = new Set(), // ids of questions
+  const open = new Map(), // ids of questions, each with how it is asked again
+    names = new Map(), // of those that were asked again: new id -> the first
     sending = new Set();
   let head = "";
   const message = () => {
     const [, id] = /"msg":"process_completed","event_id":"([^"]+)"/.exec(head) ?? [];
     open.delete(id);
   };
+  async function again(id) {
+    const got = await open.get(id)();
+    const { event_id: next } = got.ok ? await got.json().catch(Object) : {};
+    if (!next) return false;
+    open.set(next, open.get(id));
+    names.set(next, names.get(id) ?? id);
+    open.delete(id);
+    return true;
+  }
   return {
     // Send a question; `send` resolves to the server's response, which names it.
     async ask(send) {
       const answer = (async () => {
         const got = await send();
         const { event_id: id } = got.ok ? await got.clone().json().catch(Object) : {};
-        if (id) open.add(id);
+        if (id) open.set(id, send);
         return got;
       })();
       sending.add(answer);
@@ -30,6 +45,14 @@ export function pending() {
       } finally {
         sending.delete(answer);
       }
+    },
+    // A piece of the stream as who asked is to hear it: without what is asked again, under the first names.
+    async told(text) {
+      let whole = text;
+      for (const [message, id] of text.matchAll(DROPPED))
+        if (open.has(id) && (await again(id))) whole = whole.replace(message, "");
+      for (const [next, first] of names) whole = whole.replaceAll(`"event_id":"${next}"`, `"event_id":"${first}"`);
+      return whole;
     },
     // A piece of the stream came.
     heard(text) {
@@ -52,7 +75,8 @@ export function pending() {
 
 // The stream of `first`, and of as many as `again` opens after it. `broken` is told of one that is cut off or failed.
 export function goingOn(first, again, questions, broken) {
-  const read = new TextDecoder();
+  const read = new TextDecoder(),
+    write = new TextEncoder();
   let reader = first.body.getReader();
   return new ReadableStream({
     async pull(controller) {
@@ -60,16 +84,15 @@ export function goingOn(first, again, questions, broken) {
         for (;;) {
           const { done, value } = await reader.read();
           if (done) return controller.close();
-          const text = read.decode(value, { stream: true });
-          if (text.includes('"msg":"unexpected_error"')) break;
-          questions.heard(text);
+          const came = read.decode(value, { stream: true });
+          if (came.includes('"msg":"unexpected_error"')) break;
+          const text = await questions.told(came);
+          questions.heard(came);
           const last = LAST.exec(text)?.[0];
-          if (!last || !(await questions.due())) return controller.enqueue(value);
-          const next = await again();
-          if (!next.ok || !next.body) return controller.enqueue(value);
-          reader = next.body.getReader();
-          const before = value.subarray(0, value.length - last.length); // it is plain letters, a byte each
-          if (before.length) return controller.enqueue(before);
+          const next = last && (await questions.due()) ? await again() : null;
+          if (next?.ok && next.body) reader = next.body.getReader();
+          const rest = next?.ok && next.body ? text.slice(0, -last.length) : text;
+          if (rest) return controller.enqueue(write.encode(rest));
         }
         await broken();
       } catch (error) {

@@ -1,6 +1,10 @@
 """A stream of answers that ends in the moment in which a question comes is followed by another one."""
 
+import orjson
 import pytest
+from gradio.server_messages import ProcessCompletedMessage
+
+from viz.server.framework import fair_queue
 
 pytestmark = pytest.mark.browser
 
@@ -65,3 +69,35 @@ def test_a_character_cut_in_two_stays_whole(call):
 def test_a_failure_is_told(call):
     pieces = ['data: {"msg":"unexpected_error","message":"x"}\n\n']
     assert call("page/pending.js", f"({SCENE}).bind(null, module)", pieces, [], None)[2] >= 1
+
+
+# A question that is dropped and asked again: the server gives it another name the second time.
+DROPPED = """async (module, pieces, more) => {
+  const questions = module.pending(), names = ["a", "b"];
+  const stream = (texts) => new Response(new ReadableStream({
+    start(to) {
+      for (const text of texts) to.enqueue(new TextEncoder().encode(text));
+      to.close();
+    },
+  }));
+  await questions.ask(async () => new Response(JSON.stringify({ event_id: names.shift() })));
+  const opened = [];
+  const again = async () => { opened.push(1); return stream(more); };
+  const text = await new Response(module.goingOn(stream(pieces), again, questions, () => {})).text();
+  return [text, opened.length, names.length];
+}"""
+BUSY = ProcessCompletedMessage(output={"error": fair_queue.BUSY}, success=False)
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_dropped_question_is_asked_again_and_answered_under_its_first_name(call, apart):
+    dropped = f"data: {orjson.dumps(BUSY.model_dump() | {'event_id': 'a'}).decode()}\n\n"
+    pieces = [dropped, CLOSE] if apart else [dropped + CLOSE]
+    found = call("page/pending.js", f"({DROPPED}).bind(null, module)", pieces, [done("b", "é"), CLOSE])
+    assert found == [done("a", "é") + CLOSE, 1, 0]
+
+
+def test_another_s_dropped_question_is_none_of_ours(call):
+    dropped = f"data: {orjson.dumps(BUSY.model_dump() | {'event_id': 'z'}).decode()}\n\n"
+    found = call("page/pending.js", f"({DROPPED}).bind(null, module)", [dropped, done("a"), CLOSE], [])
+    assert found == [dropped + done("a") + CLOSE, 0, 1]
