@@ -35,7 +35,9 @@ T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
 NAMESPACE = "attention-playground"
 STORE = 128 << 20  # bytes of the object store of a cluster that is started here: answers pass through it, none stay
-PENDING = 48  # questions of a page to one replica that wait; beyond them it is busy
+PENDING = 48  # questions of a page to one replica that wait; beyond them it is full
+FULL = 20.0  # seconds that a question waits for a place at a full replica, which is busy then
+PAUSE = 0.05  # seconds between two tries for such a place
 THREADS = 96  # of a replica: they take turns at the model, and what asks after long work must not wait for it
 RETRIES = 2  # of a call whose replica died
 START = 120.0  # seconds in which a replica is there with its model
@@ -162,8 +164,8 @@ class Cluster:
             held = self._choose(model_id, route_of(task))
             try:
                 with _counted(held):
-                    return _value(ray.get(_send(held, method, task), timeout=PATIENCE))
-            except (PendingCallsLimitExceeded, GetTimeoutError):
+                    return _value(ray.get(_sent(held, method, task), timeout=PATIENCE))
+            except GetTimeoutError:
                 raise Busy from None
             except RayActorError as error:
                 self._forget(model_id, held, error)
@@ -178,10 +180,10 @@ class Cluster:
         held, name, have = self._choose(model_id, route_of(task)), uuid.uuid4().hex, 0
         with _counted(held):
             try:
-                going = _send(held, "work", name, task)
+                going = _sent(held, "work", name, task)
                 try:
                     while not ray.wait([going], timeout=0)[0]:
-                        news = ray.get(_send(held, "told", name, have))
+                        news = ray.get(_sent(held, "told", name, have))
                         have += len(news)
                         yield news, None
                     value, pieces = _value(ray.get(going))
@@ -190,8 +192,6 @@ class Cluster:
                     if going is not None:
                         with contextlib.suppress(RayActorError, PendingCallsLimitExceeded):
                             _send(held, "stop", name)
-            except PendingCallsLimitExceeded:
-                raise Busy from None
             except (RayActorError, ConnectionError) as error:
                 self._forget(model_id, held, error)
                 raise _unreachable() from error
@@ -322,6 +322,18 @@ class Cluster:
 
 def _send(held: Held, method: str, *arguments: object) -> Any:
     return getattr(held.actor, method).remote(*arguments)
+
+
+def _sent(held: Held, method: str, *arguments: object) -> Any:
+    """The same once the replica has a place for the question. Raises Busy where it has none for long."""
+    until = time.monotonic() + FULL
+    while True:
+        try:
+            return _send(held, method, *arguments)
+        except PendingCallsLimitExceeded:
+            if time.monotonic() >= until:
+                raise Busy from None
+            time.sleep(PAUSE)
 
 
 @contextlib.contextmanager

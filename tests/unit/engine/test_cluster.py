@@ -186,7 +186,17 @@ def test_a_replica_that_is_killed_is_started_again_and_nothing_is_lost(cluster, 
     assert status(cluster, there)["process"] != before
 
 
-def test_a_replica_with_too_much_to_do_is_busy_and_says_so(cluster, there):
+def test_a_question_waits_for_a_place_at_a_full_replica(cluster, there):
+    held, waiting = there.engine._rings[there.options.model][0], []
+    with contextlib.suppress(cluster.PendingCallsLimitExceeded):
+        while True:
+            waiting.append(cluster._send(held, "told", "nobody", 0))
+    assert scene(there, "nobody has run this one")
+    cluster.ray.get(waiting)
+
+
+def test_a_replica_with_too_much_to_do_is_busy_and_says_so(cluster, there, monkeypatch):
+    monkeypatch.setattr(cluster, "FULL", 0.0)
     held = there.engine._rings[there.options.model][0]
     waiting, refused = [], None
     for attempt in range(20):  # between filling it and asking, the replica may have made room
