@@ -38,7 +38,8 @@ from model.api import load_model
 from viz.server.workers.pool import free_ports
 
 ROOT = Path(__file__).parents[1]
-ROOM = 400  # MB beyond --memory that sessions, threads and work under way may take
+ROOM = 400  # MB beyond --memory that the sessions of a class, threads and work under way may take
+SESSION = 0.25  # MB for each visitor more than a class
 CLASS = 30  # visitors behind one address, of this machine's loopback
 ALONE = 5  # races that are written again
 
@@ -232,7 +233,8 @@ def bad(found: dict, options: argparse.Namespace) -> list[str]:
     if found["fairness"]["fewest_answers"] == 0:
         reasons.append("a visitor had no answer")
     held = found["server"]
-    if held and options.memory and held["resident_most"] > held["resident_first"] + options.memory + ROOM:
+    room = options.memory + ROOM + SESSION * max(0, options.users - CLASS)
+    if held and options.memory and held["resident_most"] > held["resident_first"] + room:
         reasons.append(f"memory grew to {held['resident_most']} MB")
     return reasons
 
