@@ -1,4 +1,4 @@
-"""Whose answer an answer is: what marks each visitor's runs and prompts."""
+"""What visitors write, and whose answer an answer is: what marks each one's runs and prompts."""
 
 from dataclasses import dataclass, field
 
@@ -7,6 +7,9 @@ from model.records import RunKey
 from viz.seam.scene import run_id
 
 ANYBODY = -1  # owner of what is on every page at the start
+SUBJECTS = ("The grey cat", "A small boat", "My old teacher", "The tall tree", "Her brother", "This quiet town")
+VERBS = ("saw", "liked", "carried", "painted", "found", "remembered")
+OBJECTS = ("the red ball", "a loaf of bread", "two warm coats", "the last train", "a blue door", "some good news")
 
 
 @dataclass(eq=False)

@@ -127,25 +127,17 @@ class Page:
 
     async def follow(self, dependency: dict) -> AsyncIterator[Answer]:
         """Start a dependency; everything it brings, as it comes. Raises Busy and Failed."""
-        began, inputs = time.perf_counter(), dependency["inputs"]
-        event = await self._join(dependency, inputs)
-        inbox = self._inboxes.setdefault(event, asyncio.Queue())
-        self._open.add(event)
-        if self._stream is None or self._stream.done():
-            self._stream = asyncio.create_task(self._listen())
+        began, event = time.perf_counter(), await self._begin(dependency)
         found, whole = None, []
         try:
             while True:
-                message = await asyncio.wait_for(inbox.get(), 180)
+                message = await asyncio.wait_for(self._inboxes[event].get(), 180)
                 if message["msg"] not in ("process_generating", "process_completed"):
                     continue
                 now, output = time.perf_counter() - began, message["output"]
-                if message["output"].get("error") == BUSY:  # nobody listened in time: the page asks again
-                    self._open.discard(event)
-                    self._inboxes.pop(event, None)
-                    event = await self._join(dependency, inputs)
-                    inbox = self._inboxes.setdefault(event, asyncio.Queue())
-                    self._open.add(event)
+                if output.get("error") == BUSY:  # nobody listened in time: the page asks again
+                    self._end(event)
+                    event = await self._begin(dependency)
                     continue
                 if not message["success"]:
                     raise Failed("event failed", str(output.get("error"))[:120])
@@ -160,12 +152,24 @@ class Page:
         except TimeoutError:
             raise Failed("no answer in 180 s") from None
         finally:
-            self._open.discard(event)
-            self._inboxes.pop(event, None)
+            self._end(event)
 
-    async def _join(self, dependency: dict, inputs: list[int]) -> str:
+    async def _begin(self, dependency: dict) -> str:
+        """Ask, listen for the answer, and name it."""
+        event = await self._join(dependency)
+        self._inboxes.setdefault(event, asyncio.Queue())
+        self._open.add(event)
+        if self._stream is None or self._stream.done():
+            self._stream = asyncio.create_task(self._listen())
+        return event
+
+    def _end(self, event: str) -> None:
+        self._open.discard(event)
+        self._inboxes.pop(event, None)
+
+    async def _join(self, dependency: dict) -> str:
         body = {
-            "data": [self.values.get(number) for number in inputs],
+            "data": [self.values.get(number) for number in dependency["inputs"]],
             "fn_index": dependency["id"],
             "session_hash": self.session,
             "trigger_id": dependency["targets"][0][0],

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from benchmarks.load_ledger import ANYBODY, Ledger
+from benchmarks.load_ledger import ANYBODY, OBJECTS, SUBJECTS, VERBS, Ledger
 from benchmarks.load_page import Answer, Busy, Failed, Page, payload, pieces
 from benchmarks.load_report import Tally
 from viz.charts.heatmap import token_chips
@@ -22,9 +22,6 @@ from viz.charts.heatmap import token_chips
 KEY = 0.13  # seconds between two keys, about 90 words a minute
 THINK = (0.3, 1.6)  # seconds between two actions
 SAYS_BUSY = ("The server is busy", "The server is still busy", "Another training run is using this server")
-SUBJECTS = ("The grey cat", "A small boat", "My old teacher", "The tall tree", "Her brother", "This quiet town")
-VERBS = ("saw", "liked", "carried", "painted", "found", "remembered")
-OBJECTS = ("the red ball", "a loaf of bread", "two warm coats", "the last train", "a blue door", "some good news")
 VIEWS = {
     "sampling": ("distribution", "temperature", "draws", "side_by_side", "many_samples"),
     "predictions": ("surprise", "guess", "follow", "lens", "logit_parts"),

@@ -2,7 +2,6 @@
 
 import functools
 import os
-import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ _FOLDER = Path(__file__).parent / "words"
 # A folder of words is a language, named by its tag in small letters; English is what code and docstrings are in, and
 # what an unknown reader gets.
 LANGUAGES = ("en", *sorted(path.name for path in _FOLDER.iterdir() if path.is_dir() and path.name != "en"))
+WIDE = tuple("。！？；：")  # which bring the space after them along
 
 
 class Catalogue(Mapping):
@@ -122,8 +122,11 @@ def section(catalogue: Catalogue, name: str) -> dict[str, str]:
 
 
 def joined(sentences: Iterable[str]) -> str:
-    """Sentences as one text: a space between two, but none after a full stop that is as wide as a character."""
-    return re.sub(r"(?<=[。！？；：]) ", "", " ".join(filter(None, sentences)))
+    """Sentences as one text: a space between two, but none after a sign that is as wide as a character."""
+    text = ""
+    for each in filter(None, sentences):
+        text += each if not text or text.endswith(WIDE) else f" {each}"
+    return text
 
 
 def plot_words(catalogue: Catalogue) -> dict[str, str]:

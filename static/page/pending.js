@@ -20,28 +20,27 @@ export function pending() {
   const message = () => {
     const [, id] = /"msg":"process_completed","event_id":"([^"]+)"/.exec(head) ?? [];
     open.delete(id);
+    names.delete(id);
   };
+  // The server's response to a question, and the name that it gives it.
+  async function sent(send) {
+    const got = await send();
+    const { event_id: id } = got.ok ? await got.clone().json().catch(Object) : {};
+    if (id) open.set(id, send);
+    return { got, id };
+  }
   async function again(id) {
-    const got = await open.get(id)();
-    const { event_id: next } = got.ok ? await got.json().catch(Object) : {};
-    if (!next) return false;
-    open.set(next, open.get(id));
-    names.set(next, names.get(id) ?? id);
-    open.delete(id);
-    return true;
+    const { id: next } = await sent(open.get(id));
+    if (next) names.set(next, names.get(id) ?? id);
+    return Boolean(next);
   }
   return {
     // Send a question; `send` resolves to the server's response, which names it.
     async ask(send) {
-      const answer = (async () => {
-        const got = await send();
-        const { event_id: id } = got.ok ? await got.clone().json().catch(Object) : {};
-        if (id) open.set(id, send);
-        return got;
-      })();
+      const answer = sent(send);
       sending.add(answer);
       try {
-        return await answer;
+        return (await answer).got;
       } finally {
         sending.delete(answer);
       }

@@ -1,14 +1,13 @@
 """A walk over every view as most people see it, typing on every tab, and one on a phone, in the dark, in Chinese."""
 
-import os
 from importlib.resources import files
 
 import pytest
 
+from tests.conftest import ALL
 from tests.support.visitor import SOON, every_view, expect, settle
 
 pytestmark = pytest.mark.browser
-ALL = os.environ.get("REQUIRE_ALL") == "1"  # both walks; else the one on a phone
 
 # What is wrong with what is shown: parts that failed, that nobody can see, or that are wider than the page.
 WRONG = """() => {
@@ -130,7 +129,7 @@ def test_every_view_is_drawn_fits_and_can_be_used_by_everyone(open_page, theme, 
     page = open_page(query, viewport={"width": width, "height": 900}, color_scheme=theme)
     settle(page)
     page.evaluate(AXE)
-    whole = theme == "light" or not ALL  # what does not depend on width and theme, too
+    whole = theme == "light" or not ALL  # what does not depend on width and theme, too: once, by the only walk there is
     levels = LEVELS if whole else None
     wrong = {"page": page.evaluate(FAULTS, [levels, True])}
     for view in every_view(page, language):
