@@ -12,8 +12,11 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch is import
 if "PYTEST_XDIST_WORKER" in os.environ:  # processes, servers and browsers share the cores: a thread for each is enough
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import contextlib
 import gc
 import random
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -129,11 +132,24 @@ def _is_long(item) -> bool:
     return any(given.get(each) in FURTHER for each in ("variant", "name", "wiring") if isinstance(given.get(each), str))
 
 
+def _import_share(session) -> None:
+    """Import the files that this process of several is the first to import: pytest rewrites every assert as it compiles
+    a file, which takes most of collecting, and keeps what it made for the others."""
+    process, processes = os.environ.get("PYTEST_XDIST_WORKER"), int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if process is None or sys.dont_write_bytecode:
+        return
+    files = sorted(file for arg in session.config.args for file in Path(arg).rglob("test_*.py"))
+    for file in files[int(process.removeprefix("gw")) :: processes]:
+        with contextlib.suppress(Exception):  # it is said as the file is collected
+            pytest.Module.from_parent(session, path=file.resolve()).obj  # noqa: B018
+
+
 @pytest.hookimpl(wrapper=True)
-def pytest_collection():
+def pytest_collection(session):
     """What is imported and collected stays until the end: it is not searched for garbage, which takes half as long."""
     gc.disable()
     try:
+        _import_share(session)
         return (yield)
     finally:
         gc.enable()

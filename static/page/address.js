@@ -3,7 +3,7 @@
 // state: { v, model, prompt, tab, heads, tokens, pair, edits, target, distractor, values: { part: value } }. In the address it stands after
 //   the #, which a browser sends to no server. Whatever a link or a file says is checked here for its form, and by the
 //   server for what it means; it opens nothing that has to be fetched, and starts no long job.
-// payload of "address": { words, usual: { model, prompt, tab }, asks: [part], settled }; value { n, ... }: a question and its number.
+// payload of "address": { words, usual: { model, prompt, tab }, held: [part], settled }; value { n, ... }: a question and its number.
 // payload of "linked": { n, model, text, hint, load, close }: the answer, and a model that is not here.
 import { checked, fragment, isRecord, parse, same } from "./address_format.js";
 import { el } from "./dom.js";
@@ -26,7 +26,7 @@ const arrived = () => (history.state?.playground ? checked(history.state.playgro
 let usual = null,
   handle = null,
   tab = null,
-  asks = null;
+  held = null;
 let goal = arrived(); // of a link that is being followed
 let waits = null; // a model that is not here: { model, was }
 const late = new Map(Object.entries(goal?.values ?? {})); // values of parts that are not on the page yet
@@ -178,7 +178,7 @@ function give(name, value) {
 }
 function setValues(values) {
   late.clear();
-  for (const [name, value] of Object.entries(values)) if (!asks || asks.includes(name)) late.set(name, value);
+  for (const [name, value] of Object.entries(values)) if (!held || held.includes(name)) late.set(name, value);
   for (const [name, entry] of mounted) {
     if (!entry.stateOf) continue;
     const next = late.has(name) ? late.get(name) : JSON.parse(entry.initial);
@@ -238,8 +238,8 @@ define("address", (root, props, trigger) => {
   return (payload) => {
     const first = !usual;
     ({ usual } = payload);
-    for (const name of late.keys()) if (!payload.asks.includes(name)) late.delete(name); // no part of this page
-    asks = payload.asks;
+    for (const name of late.keys()) if (!payload.held.includes(name)) late.delete(name); // no part of this page
+    held = payload.held;
     if (first && goal) {
       last = { text: spelled(complete(goal)), state: complete(goal) };
       pageState.restoring = true;

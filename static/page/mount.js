@@ -1,7 +1,8 @@
 // Parts of the page: what draws each kind, which are on the page, and their listeners.
 //
 // A kind is a function (root, props, ask) -> draw(payload). props.value is what the server reads; ask(event, data)
-// tells it. draw.stateOf(value), where there is one, is the part of the value that belongs to the page's state, or null.
+// tells it, and ask("keep") the address alone. draw.stateOf(value), where there is one, is the part of the value that
+// belongs to the page's state, or null.
 import { el } from "./dom.js";
 import { foldNow, foldWith } from "./fold.js";
 import { wayTo } from "./places.js";
@@ -22,7 +23,7 @@ export function define(kind, make) {
 export const onDrawn = (listener) => drawnListeners.add(listener);
 // Called when a part comes onto the page, before it is drawn: listener(name, entry).
 export const onMount = (listener) => mountListeners.add(listener);
-// Called when a part has requested another drawing from the server: listener(root).
+// Called when a part's value has changed: listener(root).
 export const onAsk = (listener) => askListeners.add(listener);
 
 // Put a part into its root, an element with data-part. `props` holds the part's `value`; `trigger` sends an event.
@@ -31,8 +32,8 @@ export function mountPart(kind, root, props, trigger) {
   const name = root.dataset.part;
   const problem = el("div", "pg-problem", "", { role: "status" });
   const ask = (event, data) => {
-    trigger(event, data);
-    if (event === "select") for (const listener of askListeners) listener(root);
+    if (event !== "keep") trigger(event, data);
+    if (event === "select" || event === "keep") for (const listener of askListeners) listener(root);
   };
   let message = null; // what is wrong, or what is not there yet
   let shown = null;

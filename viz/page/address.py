@@ -125,10 +125,10 @@ def tokens_id(model: LanguageModel, ids: list[int]) -> str:
     return run_id(RunKey(model.id, tuple(ids)), "")
 
 
-def payload(catalogue: Catalogue, usual: Mapping[str, str], asks: tuple[str, ...], step: int) -> dict:
+def payload(catalogue: Catalogue, usual: Mapping[str, str], held: tuple[str, ...], step: int) -> dict:
     """The payload of the page's script: its words, the state of an untouched page, the parts with values of their own,
     and the last question that is answered."""
-    return {"words": section(catalogue, "address"), "usual": dict(usual), "asks": list(asks), "settled": step}
+    return {"words": section(catalogue, "address"), "usual": dict(usual), "held": list(held), "settled": step}
 
 
 def linked_payload(step: int, waits: str, language: str) -> dict:

@@ -59,9 +59,33 @@ PLACES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         },
     },
     "smollm2-135m": {
+        "coreference": {
+            "tab": "attention",
+            "heads": [[13, 8]],
+            "tokens": [7],
+            "values": {"attention_view": {"view": "lines"}},
+        },
         "repeated": {
             "tab": "attention",
+            "heads": [[17, 5]],
             "values": {"attention_view": {"view": "map"}, "overview_heads": {"order": "induction"}},
+        },
+        "indirect_object": {  # Mary against John
+            "tab": "predictions",
+            "target": 5099,
+            "distractor": 2322,
+            "values": {"predictions_view": {"view": "logit_parts"}},
+        },
+        "fact": {"tab": "predictions", "values": {"predictions_view": {"view": "lens"}}},
+        "few_shot": {
+            "tab": "attention",
+            "heads": [[22, 8]],
+            "tokens": [13],
+            "values": {"attention_view": {"view": "lines"}},
+        },
+        "code": {
+            "tab": "predictions",
+            "values": {"predictions_view": {"view": "follow"}, "follow_form": {"measure": "probability"}},
         },
     },
 }

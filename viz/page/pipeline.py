@@ -155,7 +155,7 @@ class PageRequest:
 # The components of the page, in the order in which `view` fills them: its head, then a screen a tab.
 HEAD = ("nav", "header", "notice", "guide", "address", "examples", "chat", "tokens", "selection")
 PARTS = (*HEAD, *(name for tab in TABS for name in tab.parts))
-ASKS = ("chat", *(name for tab in TABS for name in tab.asks))
+HELD = ("chat", *(name for tab in TABS for name in (*tab.asks, *tab.keeps)))  # the parts of which a link tells
 
 
 def payloads(playground: Playground, request: PageRequest) -> tuple[dict[str, dict], dict]:
@@ -176,7 +176,7 @@ def payloads(playground: Playground, request: PageRequest) -> tuple[dict[str, di
     if shown.get("language") != request.language or shown.get("step") != request.step:
         start = address.name_of(playground, playground.options.model)
         usual = {"model": start, "prompt": FIRST, "tab": TABS[0].key}  # as an untouched page
-        parts["address"] = address.payload(catalogue, usual, ASKS, request.step)
+        parts["address"] = address.payload(catalogue, usual, HELD, request.step)
     tab = opened_tab(request)
     if f"tab {tab.key}" not in _drawn(request):
         parts |= tab.fixed(catalogue)

@@ -58,6 +58,11 @@ class Tab:
         return (*(() if self.alone else (self.chooser,)), *asking)
 
     @cached_property
+    def keeps(self) -> tuple[str, ...]:
+        """The parts with a value that only the page reads: part of its state, as in a link."""
+        return tuple(view.part_name(name) for view in self.all_views for name, part in view.parts.items() if part.kept)
+
+    @cached_property
     def jobs(self) -> Mapping[str, Plan]:
         """The functions that start jobs, by the part with the button."""
         return {

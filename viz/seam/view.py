@@ -165,6 +165,7 @@ class Part:
     again: bool = False  # whether that can be measured again, as times can that differ from one run to the next
     events: tuple[str, ...] = ()  # that it triggers beyond "select"
     shared: bool = False  # the same part in several views; it is then named without the view
+    kept: bool = False  # whether a link holds a value of it that only the page reads
     steady: bool = False  # tells nothing of a model or a prompt: drawn once in a language
     first: Callable[[Words], Payload] | None = None  # what a steady part shows while no scene can be opened
 
@@ -217,9 +218,10 @@ def Custom(
     depends: tuple[Depends, ...] = (),
     settings: tuple[str, ...] | None = None,
     shared: bool = False,
+    kept: bool = False,
 ) -> Part:
-    """A part of a kind of its own."""
-    return Part(kind, draw, _names(of), also, depends, settings, shared=shared)
+    """A part of a kind of its own. `kept`: its script holds a value, of which the server knows nothing, for links."""
+    return Part(kind, draw, _names(of), also, depends, settings, shared=shared, kept=kept)
 
 
 def Steady(kind: str, draw: Draw, of: str | tuple[str, ...], first: Callable[[Words], Payload]) -> Part:

@@ -3,6 +3,7 @@
 // payload of "startnext": { title, about, tokens: [{ id, text, logit, prompt }], temperatures, sums, drawn: [{ id, text,
 //   prompt, ends }], u, usual, before, chat, last, room, words, file, source, python, run }. A share is exp(logit / T - sum of T): the
 //   page computes it by itself. `prompt`: what the prompt would be with that token, "" where no text is read like that.
+// value: { temperature }, of which the server knows nothing
 import { exporting } from "../../export/menu.js";
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
@@ -18,7 +19,7 @@ const percent = (share) => {
 
 export const shareAt = (logit, T, sum) => (T ? Math.exp(logit / T - sum) : logit === 0 ? 1 : 0);
 
-define("startnext", (root) => {
+define("startnext", (root, props, ask) => {
   const title = el("h2"),
     about = el("p", "pg-about"),
     list = el("ol", "pg-start-bars"),
@@ -68,7 +69,7 @@ define("startnext", (root) => {
     goOn();
   };
   let payload = null,
-    at = null; // which temperature; kept from prompt to prompt
+    at = null; // which temperature; kept from prompt to prompt, and in a link
   const rows = [];
   const paint = () => {
     const { tokens, temperatures, sums, drawn, words, u, last, room } = payload,
@@ -100,16 +101,19 @@ define("startnext", (root) => {
   };
   slider.oninput = () => {
     at = +slider.value;
+    props.value = { temperature: payload.temperatures[at] };
+    ask("keep");
     paint();
   };
   write.onclick = () => {
     const { prompt } = payload.drawn[at];
     if (prompt) writeOn(prompt, payload.before);
   };
-  return (next) => {
+  const draw = (next) => {
     payload = next;
     const { words, tokens, temperatures, room, run } = payload;
-    at ??= payload.usual;
+    const chosen = temperatures.indexOf(props.value?.temperature);
+    at = chosen < 0 ? payload.usual : chosen;
     title.textContent = payload.title;
     about.textContent = payload.about;
     name.textContent = words.temperature;
@@ -157,4 +161,9 @@ define("startnext", (root) => {
     paint();
     if (writing) goOn();
   };
+  draw.stateOf = ({ temperature }) =>
+    payload && (temperature === payload.temperatures[payload.usual] || !payload.temperatures.includes(temperature))
+      ? null
+      : { temperature };
+  return draw;
 });

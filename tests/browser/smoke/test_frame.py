@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.browser.conftest import FIRST
+from tests.browser.conftest import FIRST, READY
 from tests.support.visitor import SOON, expect, open_tab
 from viz.lessons.library import library
 from viz.views.tabs import GROUPS, TABS
@@ -152,7 +152,7 @@ def test_the_models_are_described_and_one_is_chosen_there(open_page):
 
 
 def test_a_picture_fills_the_screen_and_comes_back(open_page):
-    page = open_page()
+    page = open_page(ready=READY)
     page.locator("#pg-map_plot .pg-full").click()
     page.wait_for_function("() => document.fullscreenElement?.dataset.part === 'map_plot'", timeout=SOON)
     page.locator("#pg-map_plot .pg-full").click()

@@ -16,6 +16,7 @@ from model.gpt.config import ModelConfig
 from model.gpt.transformer import Transformer
 from model.loading.checkpoint import save_folder
 from model.text.bpe_ranks import ALPHABET
+from tests.browser.conftest import READY
 from tests.support.visitor import SOON, every_view, expect
 from viz.labels import visible
 
@@ -153,7 +154,7 @@ def look_at(page, where: str) -> None:
 
 
 def test_no_view_turns_text_into_anything_else(open_page):
-    page = open_page("?lang=<script>alert(1)</script>")
+    page = open_page("?lang=<script>alert(1)</script>", ready=READY)
     scripts = page.evaluate("document.scripts.length")
     type_prompt(page)
     chips = page.evaluate("playground.page.tokens.map((token) => token.text)")
@@ -171,7 +172,7 @@ def test_no_view_turns_text_into_anything_else(open_page):
 
 @pytest.mark.long
 def test_fields_and_links_are_text(open_page):
-    page = open_page()
+    page = open_page(ready=READY)
     type_prompt(page)
     # What is typed where a model, a token or a number is asked for.
     for name in ("../../etc/passwd", f"hub:../{IMAGE}", "file:///etc/passwd", f"{IMAGE}\u202e"):

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from tests.browser.conftest import READY
 from tests.support.visitor import export, exported_rows
 from viz.seam.scene import default_head
 
@@ -20,7 +21,7 @@ HOSTILE = "<img src=x onerror=alert(1)> ${alert(2)} {{value}} <b>bold</b> \u202e
 @pytest.fixture
 def page(same_page):
     """A page with the first prompt and head, and no token picked."""
-    page = same_page()
+    page = same_page(ready=READY)
     if page.locator("#prompt textarea").input_value() != COREFERENCE:
         type_prompt(page, COREFERENCE)
     expect(chips(page)).to_have_count(10)
@@ -60,7 +61,7 @@ def assert_pattern(page, lm, prompt, layer, head):
 
 
 def test_first_paint_shows_a_computed_example(same_page, lm):
-    page = same_page()  # the file's first test: a new page
+    page = same_page(ready=READY)  # the file's first test: a new page
     expect(chips(page)).to_have_count(10)
     expect(page.locator(".pg-head")).to_have_count(64)
     expect(page.locator("#pg-header")).to_contain_text("8.5M parameters · float32 · cpu")
@@ -241,7 +242,7 @@ def test_numbers_and_pictures_can_be_saved(page, lm):
 
 @pytest.mark.long
 def test_two_visitors_do_not_share_what_they_see(page, open_page, lm):
-    one, two = page, open_page()
+    one, two = page, open_page(ready=READY)
     type_prompt(one, "first visitor")
     type_prompt(two, "the second one writes this")
     expect(chips(two)).to_have_count(6)
@@ -253,7 +254,7 @@ def test_two_visitors_do_not_share_what_they_see(page, open_page, lm):
 
 @pytest.mark.parametrize("query,locale", [pytest.param("?lang=zh", "en-US", marks=pytest.mark.long), ("", "zh-CN")])
 def test_chinese_page(open_page, query, locale):
-    page = open_page(query, locale=locale)
+    page = open_page(query, ready=READY, locale=locale)
     expect(page.get_by_role("heading", level=1)).to_have_text("注意力游乐场")
     expect(page.locator("#pg-map_plot")).to_contain_text("被注意的词元")
     expect(page.get_by_role("navigation").get_by_role("button", name="注意力", exact=True)).to_be_visible()
@@ -265,7 +266,7 @@ def test_chinese_page(open_page, query, locale):
 @pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_overflows_and_pictures_are_kept(open_page, scheme, tmp_path):
-    page = open_page(viewport={"width": 390, "height": 900}, color_scheme=scheme)
+    page = open_page(ready=READY, viewport={"width": 390, "height": 900}, color_scheme=scheme)
     for width in (390, 1280):
         page.set_viewport_size({"width": width, "height": 900})
         page.wait_for_function(

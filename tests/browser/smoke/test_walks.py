@@ -4,6 +4,7 @@ from importlib.resources import files
 
 import pytest
 
+from tests.browser.conftest import READY
 from tests.conftest import ALL
 from tests.support.visitor import SOON, every_view, expect, settle
 
@@ -126,7 +127,7 @@ FAULTS = """async ([levels, whole]) => {
 )
 def test_every_view_is_drawn_fits_and_can_be_used_by_everyone(open_page, theme, language, width):
     query = f"?__theme={theme}&lang={language}"
-    page = open_page(query, viewport={"width": width, "height": 900}, color_scheme=theme)
+    page = open_page(query, ready=READY, viewport={"width": width, "height": 900}, color_scheme=theme)
     settle(page)
     page.evaluate(AXE)
     whole = theme == "light" or not ALL  # what does not depend on width and theme, too: once, by the only walk there is

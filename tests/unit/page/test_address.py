@@ -22,7 +22,7 @@ from viz.page.address import (
     tokens_id,
 )
 from viz.page.parts import unpacked
-from viz.page.pipeline import ASKS, FIRST, HEAD, PARTS, PageRequest, payloads, scene_of, selection_update, view
+from viz.page.pipeline import FIRST, HEAD, HELD, PARTS, PageRequest, payloads, scene_of, selection_update, view
 from viz.seam.playground import MAX_CHARACTERS, Options, Playground
 from viz.seam.scene import prompt_id
 from viz.seam.selection import Selection, picked
@@ -178,7 +178,7 @@ def test_the_page_gets_the_selection_as_value_and_as_picture(playground: Playgro
 def test_the_page_is_told_once_that_its_question_was_answered(playground: Playground):
     question = PageRequest("tiny", "Hi", {}, {}, {}, "en", step=4)
     parts, shown = payloads(playground, question)
-    assert parts["address"]["settled"] == 4 and parts["address"]["asks"] == list(ASKS)
+    assert parts["address"]["settled"] == 4 and parts["address"]["held"] == list(HELD)
     assert parts["address"]["usual"] == {"model": "tiny", "prompt": FIRST, "tab": KEYS[0]}
     assert parts["tokens"]["model"] == "tiny" and parts["tokens"]["prompt"] == "Hi"
     again, _ = payloads(playground, PageRequest("tiny", "Hi", {}, {}, shown, "en", step=4))
@@ -191,7 +191,7 @@ def test_the_page_is_told_once_that_its_question_was_answered(playground: Playgr
 
 def test_a_payload_has_its_words():
     found = payload(words("zh"), {"model": "m"}, ("a", "b"), 2)
-    assert found["words"]["copy"] == "复制链接" and (found["asks"], found["settled"]) == (["a", "b"], 2)
+    assert found["words"]["copy"] == "复制链接" and (found["held"], found["settled"]) == (["a", "b"], 2)
 
 
 def test_tokens_of_one_prompt_have_one_name(lm: LanguageModel):

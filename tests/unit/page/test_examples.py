@@ -18,7 +18,7 @@ from viz.views.tabs import TABS
 from viz.words import LANGUAGES, words
 
 SHOWN = {}  # (model, key) -> what is to be true of it
-SEEN = {}  # key -> what the view shows to which an example of the bundled model leads
+SEEN = {}  # (model, key) -> what the view shows to which an example leads
 
 
 @pytest.fixture(scope="module")
@@ -118,12 +118,13 @@ def playground():
     return Playground(Options(offline=True))
 
 
-def sees(key: str):
+def sees(model: str, key: str):
     """Mark a function of (scene, view, settings) as what is to be seen where this example leads."""
-    return lambda check: SEEN.setdefault(key, check)
+    return lambda check: SEEN.setdefault((model, key), check)
 
 
-@sees("coreference")
+@sees("tinygpt", "coreference")
+@sees("smollm2-135m", "coreference")
 def one_head_and_one_token_that_looks_at_the_cat(scene: Scene, view: View, settings: Settings):
     (token,) = scene.picked.tokens
     pieces = [scene.model.tokenizer.piece(int(i)) for i in scene.trace.tokens.ids]
@@ -132,13 +133,14 @@ def one_head_and_one_token_that_looks_at_the_cat(scene: Scene, view: View, setti
     assert pieces[int(np.nanargmax(pattern[token]))] == " cat" and np.nanmax(pattern[token]) > 0.75
 
 
-@sees("repeated")
+@sees("tinygpt", "repeated")
+@sees("smollm2-135m", "repeated")
 def the_head_that_comes_first_in_the_order(scene: Scene, view: View, settings: Settings):
-    (order,) = PLACES["tinygpt"]["repeated"]["values"]["overview_heads"].values()
+    (order,) = PLACES[scene.model.id]["repeated"]["values"]["overview_heads"].values()
     assert scene.trace.head_metrics()[order].idxmax() == scene.head
 
 
-@sees("copied")
+@sees("tinygpt", "copied")
 def the_bird_becomes_likely_the_second_time(scene: Scene, view: View, settings: Settings):
     found = measured(view, "main", scene, settings).value
     assert [scene.model.tokenizer.piece(token) for token in found.tokens] == [" bird"]
@@ -147,7 +149,7 @@ def the_bird_becomes_likely_the_second_time(scene: Scene, view: View, settings: 
     assert settings.measure == "probability" and first < 0.03 and second > 0.6
 
 
-@sees("name")
+@sees("tinygpt", "name")
 def the_name_before_and_after(scene: Scene, view: View, settings: Settings):
     found = measured(view, "main", scene, settings).value
     (name,) = scene.model.tokenizer.encode(" P").ids.tolist()
@@ -155,13 +157,13 @@ def the_name_before_and_after(scene: Scene, view: View, settings: Settings):
     assert found.before.argmax() == name and before > 0.25 and found.after.argmax() != name and after < 0.05
 
 
-@sees("feeling")
+@sees("tinygpt", "feeling")
 def the_fitting_word_leads(scene: Scene, view: View, settings: Settings):
     following = measured(view, "next", scene, settings).value.following
     assert [scene.model.tokenizer.piece(int(following.ids[0]))] == [" sad"]
 
 
-@sees("opening")
+@sees("tinygpt", "opening")
 def temperature_moves_two_words(scene: Scene, view: View, settings: Settings):
     assert settings.pipeline == ()  # nothing but temperature
     heated = measured(view, "main", scene, settings).value
@@ -169,6 +171,38 @@ def temperature_moves_two_words(scene: Scene, view: View, settings: Settings):
     cold, usual, hot = (int(np.abs(heated.temperatures - T).argmin()) for T in (0.3, 1, 2))
     assert 0.7 < two[:, usual].sum() < 0.8
     assert two[0, cold] > 10 * two[1, cold] and two[0, usual] > 2 * two[1, usual] and two[0, hot] < 1.6 * two[1, hot]
+
+
+@sees("smollm2-135m", "indirect_object")
+def some_heads_speak_for_mary_and_not_for_john(scene: Scene, view: View, settings: Settings):
+    watched = measured(view, "target", scene, settings).value
+    assert [scene.model.tokenizer.piece(i) for i in (watched.token, watched.distractor)] == [" Mary", " John"]
+    parts = measured(view, "main", scene, settings).value
+    assert parts.logit > 3 and np.sort(parts.heads.ravel())[-3:].min() > 0.5
+
+
+@sees("smollm2-135m", "fact")
+def the_city_comes_late(scene: Scene, view: View, settings: Settings):
+    curves = measured(view, "curves", scene, settings).value
+    assert curves.settled >= 28 and scene.model.config.n_layer == 30
+
+
+@sees("smollm2-135m", "few_shot")
+def the_arrow_looks_at_the_word_to_turn(scene: Scene, view: View, settings: Settings):
+    pieces = [scene.model.tokenizer.piece(int(i)) for i in scene.trace.tokens.ids]
+    (token,) = scene.picked.tokens
+    (pattern,) = measured(view, "main", scene, settings).value.z
+    assert token == len(pieces) - 1 and pieces[int(np.nanargmax(pattern[token]))] == "fast"
+    assert np.nanmax(pattern[token]) > 0.9
+
+
+@sees("smollm2-135m", "code")
+def the_name_is_likely_where_it_stood_before(scene: Scene, view: View, settings: Settings):
+    found = measured(view, "main", scene, settings).value
+    assert [scene.model.tokenizer.piece(token) for token in found.tokens] == [" b"]
+    pieces = [scene.model.tokenizer.piece(int(i)) for i in scene.trace.tokens.ids]
+    chances = found.followed[0].probability
+    assert chances[pieces.index(" -")] > 0.9 and np.median(chances) < 0.1
 
 
 def led(playground: Playground, model: str, key: str) -> tuple[Scene, View, Settings]:
@@ -187,10 +221,11 @@ def led(playground: Playground, model: str, key: str) -> tuple[Scene, View, Sett
     return scene, view, settings
 
 
-def test_every_example_of_the_bundled_model_leads_somewhere():
-    assert PLACES["tinygpt"].keys() == EXAMPLES["tinygpt"].keys() == SEEN.keys()
-    for model, places in PLACES.items():
-        assert places.keys() <= EXAMPLES[model].keys()
+def test_every_example_leads_somewhere():
+    assert {model: places.keys() for model, places in PLACES.items()} == {
+        model: given.keys() for model, given in EXAMPLES.items()
+    }
+    assert set(SEEN) == {(model, key) for model, places in PLACES.items() for key in places}
     items = payload(words("en"), "tinygpt")["items"]
     assert [item["place"] for item in items] == list(PLACES["tinygpt"].values())
     assert all(item["place"] is None for item in payload(words("en"), "x")["items"])
@@ -198,7 +233,13 @@ def test_every_example_of_the_bundled_model_leads_somewhere():
 
 @pytest.mark.parametrize("key", EXAMPLES["tinygpt"])
 def test_where_an_example_leads_one_sees_what_it_says(playground, key):
-    SEEN[key](*led(playground, "tinygpt", key))
+    SEEN["tinygpt", key](*led(playground, "tinygpt", key))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("key", EXAMPLES["smollm2-135m"])
+def test_where_an_example_of_the_larger_model_leads_one_sees_what_it_says(playground, key):
+    SEEN["smollm2-135m", key](*led(playground, "smollm2-135m", key))
 
 
 def of(model: str) -> list:

@@ -7,6 +7,7 @@ import pytest
 
 from model.attention.cell import explain
 from model.attention.find_heads import rank_heads
+from tests.browser.conftest import READY
 from tests.support.visitor import export, exported_rows, still
 
 expect = pytest.importorskip("playwright.sync_api").expect
@@ -26,7 +27,7 @@ def first_head(lm):
 @pytest.fixture
 def page(same_page, first_head):
     """A page that shows the first prompt and head on the map, and nothing else is picked."""
-    page = same_page()
+    page = same_page(ready=READY)
     if page.locator("#prompt textarea").input_value() != CAT:
         page.locator("#prompt textarea").fill(CAT)
     expect(page.locator("#pg-header")).to_contain_text("10 tokens")

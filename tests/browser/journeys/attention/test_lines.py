@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
+from tests.browser.conftest import READY
 from tests.support.helpers import tokens_of
 from tests.support.visitor import export, exported_rows
 from viz.views.attention.links import links_payload
@@ -36,7 +37,7 @@ def opened(same_page, lm):
     """A page with some heads picked, the lines or the text chosen, and the settings of both as they are at first."""
 
     def at(view="lines", heads=((LAYER, HEAD),), prompt=PROMPT, query="", **context):
-        page = same_page(query, **context)
+        page = same_page(query, ready=READY, **context)
         if "lang=zh" in query:  # the first drawing in another language brings its own heads
             expect(page.locator("#pg-selection")).to_contain_text("头")
         tokens = len(lm.encode(prompt))

@@ -7,6 +7,7 @@ import pytest
 
 from model.api import load_model
 from model.attention.measures import measure
+from tests.browser.conftest import READY
 from tests.support.visitor import export
 
 expect = pytest.importorskip("playwright.sync_api").expect
@@ -24,7 +25,7 @@ def lm():
 @pytest.fixture
 def page(same_page):
     """A page with the first prompt, one head, no edits, and every setting as it is at first."""
-    page = same_page()
+    page = same_page(ready=READY)
     if page.locator("#prompt textarea").input_value() != PROMPT:
         page.locator("#prompt textarea").fill(PROMPT)
     expect(page.locator("#pg-header")).to_contain_text("10 tokens")

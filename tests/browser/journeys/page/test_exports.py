@@ -63,7 +63,7 @@ def as_text(page, told):
 
 
 def test_a_figure_leaves_in_every_format(open_page, reader, lm):
-    page = open_page("?lang=en")
+    page = open_page("?lang=en", ready=READY)
     typed(page, HOSTILE)
     plot, heads, run = page.locator("#pg-map_plot"), page.locator("#pg-overview_heads"), lm.trace(HOSTILE)
     layer, head = page.evaluate("playground.selection.heads[0]")

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from tests.browser.conftest import READY
 from tests.support.visitor import SOON, expect
 from viz.page.guide import payload
 from viz.words import words
@@ -23,7 +24,7 @@ def stands(page):
 
 
 def test_steps_tick_themselves_off_and_nothing_else_does(open_page):
-    page = open_page()
+    page = open_page(ready=READY)
     said = payload(words("en"))
     titles = [step["title"] for step in said["steps"]]
     tour, ticked = page.locator(".pg-tour"), page.locator(".pg-tour-marks .pg-tour-ticked")
@@ -70,7 +71,7 @@ def test_steps_tick_themselves_off_and_nothing_else_does(open_page):
 
 
 def test_terms_open_their_meaning_on_a_narrow_dark_chinese_page(open_page):
-    page = open_page("?lang=zh&__theme=dark", viewport={"width": 390, "height": 844})
+    page = open_page("?lang=zh&__theme=dark", ready=READY, viewport={"width": 390, "height": 844})
     terms = payload(words("zh"))["terms"]
     page.locator(".pg-howto:visible summary").click()
     howto = page.locator("[data-part=map_howto]")

@@ -9,7 +9,7 @@ from model.predictions.attribution import attribute, components
 from model.predictions.next_token import next_token
 from model.sampling.pipeline import uniform
 from tests.browser.conftest import FIRST
-from tests.support.visitor import SOON, expect, exported_rows, open_tab
+from tests.support.visitor import SOON, expect, exported_rows, open_tab, settle
 from viz.views.start.start.measure import TEMPERATURES
 
 pytestmark = pytest.mark.browser
@@ -48,6 +48,16 @@ def test_bars_follow_the_temperature_and_tokens_are_written(open_page, lm):
         at_temperature(page, T)
         shares = 100 * np.exp(found.logits / T - found.log_sums[TEMPERATURES.index(T)])
         assert [number for _, number in shown(page)] == pytest.approx(shares.tolist(), abs=0.051)
+    # A link holds the temperature: the page that it opens shows the same bars.
+    settle(page)
+    page.wait_for_function("() => location.hash.includes('2')", timeout=SOON)  # nothing else is on its way
+    at_temperature(page, 1.9)
+    hot = shown(page)
+    page.wait_for_function("() => location.hash.includes('1.9')", timeout=SOON)
+    other = open_page(page.url.split("/", 3)[3], ready=FIRST)
+    expect(other.get_by_role("slider", name="Temperature")).to_have_value(str(TEMPERATURES.index(1.9)))
+    assert shown(other) == hot
+    page.bring_to_front()
     at_temperature(page, 0.0)
     assert [number for _, number in shown(page)] == [100] + [0] * 9
     # One more token, three times: each is the likeliest, and all three are marked as written.

@@ -137,7 +137,7 @@ VIEW = View(
     "start",
     layout=(("next", "way"),),
     parts={
-        "next": Custom("startnext", following, "next", depends=("token",)),
+        "next": Custom("startnext", following, "next", depends=("token",), kept=True),
         "way": Custom("startway", way, ("way", "weights"), depends=("token", "head")),
     },
     measures=(
