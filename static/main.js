@@ -1,6 +1,7 @@
 // The page's scripts, in the order in which they run where their own imports leave it open.
 import "./page/functions.js"; // first: the framework asks for functions as soon as it runs
 import "./page/connection.js"; // it stands between Gradio and the server
+import "./page/copies.js"; // the same
 import "./page/keyboard.js";
 import "./page/nav.js";
 import "./page/header.js";

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -14,11 +13,9 @@ import pytest
 from model.api import load_model
 from tests.support.light import quick_stacks, stay_light
 from tests.support.small_models import save_tiny
-from tests.support.visitor import open_tab
+from tests.support.visitor import CHROMIUM, open_tab
 
 ROOT = Path(__file__).parents[2]
-# The one without windows takes a tenth less of the processor for the same pages.
-CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",

@@ -1,12 +1,12 @@
 """A blank page that imports the scripts from where the app serves them."""
 
-import shutil
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from tests.support.scripts import STATIC
+from tests.support.visitor import CHROMIUM
 from viz.server.assets import asset, read
 
 LATE = asset("late.js", b"export default { there: true };")  # not there when it is asked for first
@@ -40,9 +40,7 @@ def chromium(playwright_driver):
     """One for all files: starting it takes longer than most of them."""
     playwright, driver = playwright_driver
     try:
-        chromium = driver.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
-        )
+        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
     except playwright.Error as error:
         pytest.skip(f"no Chromium to drive; install it with `playwright install chromium`: {error}")
     yield chromium

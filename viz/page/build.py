@@ -173,8 +173,7 @@ def build(playground: Playground) -> gr.Blocks:
         # One dependency for all that changes what is shown: two would start each other again and again.
         triggers = [page.load, prompt.change, chat.select, selection.select, loaded.change, nav.select, done.change]
         triggers += [address_of.select, *(each.select for each in screens.values())]
-        # `show_progress_on`: else the page sends every output two progress messages, which nobody sees.
-        once = {"trigger_mode": "always_last", "concurrency_limit": 4, "show_progress_on": notice}
+        once = {"trigger_mode": "always_last", "concurrency_limit": 4}
         gr.on(triggers, refresh, asking, answers, **once, **_QUIET, preprocess=False)
         forget_bars = wire_jobs(playground, jobs, asking, page_request, done)
         page.load(_translated, None, [picker, prompt, *labels], **_QUIET)
@@ -193,4 +192,7 @@ def build(playground: Playground) -> gr.Blocks:
 
         playground.presence.leaving = left
         endpoints.offer(playground)
+        # Else, at every message of any event, the page copies all that any output holds, to show progress nobody sees.
+        for event in page.fns.values():
+            event.show_progress_on = [notice]
     return page

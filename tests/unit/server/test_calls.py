@@ -137,3 +137,11 @@ def test_a_fault_of_the_page_is_told_whole(caplog):
     assert whole.levelno == logging.ERROR and whole.exc_info
     assert short.getMessage() == "a call was refused: ValueError" and not short.exc_info
     assert "ValueError" in errors.Short().format_exception_only(ValueError("x"))[0]
+
+
+def test_progress_that_nobody_sees_costs_one_small_part(server):
+    config = server.page.get_config_file()
+    named = {part["id"]: part["props"].get("elem_id") for part in config["components"]}
+    events = [event for event in config["dependencies"] if event["backend_fn"]]
+    assert len(events) > 20
+    assert {tuple(named[number] for number in event["show_progress_on"]) for event in events} == {("pg-notice",)}

@@ -222,7 +222,7 @@ def test_the_head_that_looks_from_it_to_cat_is_found(page, lm):
 
 
 def test_rows_follow_the_selection_and_new_prompts(open_page):
-    page = open_page()  # rows chosen by an earlier test would stay
+    page = open_page(ready=READY)  # rows chosen by an earlier test would stay
     open_view(page, "find")
     row = {name: page.locator(f"#pg-find_rows [data-row={name}] [aria-pressed=true]") for name in ("from", "to")}
     expect(row["from"]).to_have_text("·tired")

@@ -1,0 +1,28 @@
+"""Copies of what the framework's components hold: as before, but that texts are themselves and functions refused."""
+
+import pytest
+
+pytestmark = pytest.mark.browser
+
+COPY = "function (value) { const copy = structuredClone(value); return [copy, copy === value]; }"
+OF_FUNCTION = """function () {
+  try { structuredClone({ f: () => 1 }.f); return "copied"; } catch (error) { return [error.name, error.constructor.name]; }
+}"""
+DEEP = """function () {
+  const inner = [1], value = { inner, when: new Date(0), map: new Map([["a", inner]]) }, copy = structuredClone(value);
+  return [copy.inner !== inner, copy.map.get("a") === copy.inner, copy.when.getTime()];
+}"""
+
+
+@pytest.mark.parametrize("value", ["a text", "", 0, 1.5, True, None])
+def test_what_nothing_can_change_is_its_own_copy(call, value):
+    assert call("page/copies.js", COPY, value) == [value, True]
+
+
+def test_an_object_is_copied_whole_and_a_function_refused(call):
+    assert call("page/copies.js", COPY, {"a": [1, "b"]}) == [{"a": [1, "b"]}, False]
+    assert call("page/copies.js", DEEP) == [True, True, 0]
+    assert call("page/copies.js", OF_FUNCTION) == ["DataCloneError", "DOMException"]
+    assert call("page/copies.js", "() => { try { structuredClone(Symbol()); } catch (e) { return e.name; } }") == (
+        "DataCloneError"
+    )
