@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from model.api import load_model
-from tests.support.light import quick_stacks, stay_light
+from tests.support.light import CHROMIUM, quick_stacks, stay_light
 from tests.support.small_models import save_tiny
-from tests.support.visitor import CHROMIUM, open_tab
+from tests.support.visitor import open_tab
 
 ROOT = Path(__file__).parents[2]
 FLAGS = (

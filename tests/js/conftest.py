@@ -5,8 +5,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from tests.support.light import CHROMIUM
 from tests.support.scripts import STATIC
-from tests.support.visitor import CHROMIUM
 from viz.server.assets import asset, read
 
 LATE = asset("late.js", b"export default { there: true };")  # not there when it is asked for first

@@ -23,6 +23,21 @@ def test_what_nothing_can_change_is_its_own_copy(call, value):
     assert call("page/copies.js", COPY, value) == [value, True]
 
 
+COUNTED = """async function (path) {
+  const native = structuredClone, taken = [];
+  window.structuredClone = (value) => { taken.push(typeof value); return native(value); };
+  await import(path);
+  for (const value of ["a text", true, 1, undefined, null, { a: "b" }]) structuredClone(value);
+  try { structuredClone(() => 1); } catch {}
+  return taken;
+}"""
+
+
+def test_only_objects_reach_the_browser_s_own(call, address):
+    _, assets = address
+    assert call("page/dom.js", COUNTED, f"/{assets.address('page/copies.js')}#of its own") == ["object"]
+
+
 def test_an_object_is_copied_whole_and_a_function_refused(call):
     assert call("page/copies.js", COPY, {"a": [1, "b"]}) == [{"a": [1, "b"]}, False]
     assert call("page/copies.js", DEEP) == [True, True, 0]

@@ -1,4 +1,4 @@
-"""Playwright with less work: selectors that do not look for shadow trees, and stacks without modules.
+"""Playwright with less work: a Chromium without windows, selectors that do not look for shadow trees, short stacks.
 
 For every CSS selector Playwright asks each element of the document whether it has a shadow tree. This page has none and
 tens of thousands of elements: that was an eighth of what a browser took in the tests.
@@ -6,10 +6,13 @@ tens of thousands of elements: that was an eighth of what a browser took in the 
 
 import inspect
 import re
+import shutil
 import sys
 from functools import wraps
 from types import SimpleNamespace
 
+# The one without windows takes a tenth less of the processor for the same pages. None: the one that Playwright finds.
+CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 ENGINE = re.compile(r"^\s*(?:[\w:-]+=|/|\.\.|['\"])|>>")  # text=, xpath, a chain: no plain CSS
 
 

@@ -2,15 +2,12 @@
 
 import csv
 import io
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 from viz.views.tabs import TABS
 from viz.words import LANGUAGES, words
 
-# The one without windows takes a tenth less of the processor for the same pages. None: the one that Playwright finds.
-CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 SOON = 60_000  # milliseconds; on a busy machine
 # Every part of the open tab that is on the page has been drawn.
 SETTLED = """() => {

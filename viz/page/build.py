@@ -30,6 +30,7 @@ from viz.page.turns import QUESTION, PageState
 from viz.seam.layout import plain, slots
 from viz.seam.playground import Playground
 from viz.seam.tab import Tab
+from viz.server.framework.patches import show_progress_on
 from viz.views.tabs import TABS
 from viz.words import words
 
@@ -192,7 +193,5 @@ def build(playground: Playground) -> gr.Blocks:
 
         playground.presence.leaving = left
         endpoints.offer(playground)
-        # Else, at every message of any event, the page copies all that any output holds, to show progress nobody sees.
-        for event in page.fns.values():
-            event.show_progress_on = [notice]
+        show_progress_on(page, notice)
     return page

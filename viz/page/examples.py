@@ -29,24 +29,30 @@ _TEXT = {
     "code": _CODE,
 }
 EXAMPLES: Mapping[str, Mapping[str, str]] = {"tinygpt": _STORY, "smollm2-135m": _TEXT}
-# Where it is to be seen, with the settings that it takes: a state as in a link.
-PLACES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+Place = Mapping[str, Any]  # where something is to be seen, with the settings that it takes: a state as in a link
+
+
+def _lines(layer: int, head: int, token: int) -> Place:
+    """What one head reads at one token."""
+    view = {"attention_view": {"view": "lines"}}
+    return {"tab": "attention", "heads": [[layer, head]], "tokens": [token], "values": view}
+
+
+def _induction(layer: int, head: int) -> Place:
+    """The map of a head that comes first where heads are ordered by induction."""
+    values = {"attention_view": {"view": "map"}, "overview_heads": {"order": "induction"}}
+    return {"tab": "attention", "heads": [[layer, head]], "values": values}
+
+
+_FOLLOWED: Place = {
+    "tab": "predictions",
+    "values": {"predictions_view": {"view": "follow"}, "follow_form": {"measure": "probability"}},
+}
+PLACES: Mapping[str, Mapping[str, Place]] = {
     "tinygpt": {
-        "coreference": {
-            "tab": "attention",
-            "heads": [[7, 5]],
-            "tokens": [7],
-            "values": {"attention_view": {"view": "lines"}},
-        },
-        "repeated": {
-            "tab": "attention",
-            "heads": [[7, 0]],
-            "values": {"attention_view": {"view": "map"}, "overview_heads": {"order": "induction"}},
-        },
-        "copied": {
-            "tab": "predictions",
-            "values": {"predictions_view": {"view": "follow"}, "follow_form": {"measure": "probability"}},
-        },
+        "coreference": _lines(7, 5, 7),
+        "repeated": _induction(7, 0),
+        "copied": _FOLLOWED,
         "name": {
             "tab": "effects",
             "edits": [{"kind": "zero", "layer": 7, "head": head} for head in (0, 1, 3, 5)],
@@ -59,17 +65,8 @@ PLACES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         },
     },
     "smollm2-135m": {
-        "coreference": {
-            "tab": "attention",
-            "heads": [[13, 8]],
-            "tokens": [7],
-            "values": {"attention_view": {"view": "lines"}},
-        },
-        "repeated": {
-            "tab": "attention",
-            "heads": [[17, 5]],
-            "values": {"attention_view": {"view": "map"}, "overview_heads": {"order": "induction"}},
-        },
+        "coreference": _lines(13, 8, 7),
+        "repeated": _induction(17, 5),
         "indirect_object": {  # Mary against John
             "tab": "predictions",
             "target": 5099,
@@ -77,16 +74,8 @@ PLACES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
             "values": {"predictions_view": {"view": "logit_parts"}},
         },
         "fact": {"tab": "predictions", "values": {"predictions_view": {"view": "lens"}}},
-        "few_shot": {
-            "tab": "attention",
-            "heads": [[22, 8]],
-            "tokens": [13],
-            "values": {"attention_view": {"view": "lines"}},
-        },
-        "code": {
-            "tab": "predictions",
-            "values": {"predictions_view": {"view": "follow"}, "follow_form": {"measure": "probability"}},
-        },
+        "few_shot": _lines(22, 8, 13),
+        "code": _FOLLOWED,
     },
 }
 ANY = {"coreference": FIRST, "repeated": _GEESE, "indirect_object": _STORE}  # of a model that nobody has tried

@@ -69,7 +69,7 @@ define("startnext", (root, props, ask) => {
     goOn();
   };
   let payload = null,
-    at = null; // which temperature; kept from prompt to prompt, and in a link
+    at = null; // which temperature is shown; props.value keeps it from prompt to prompt, and in a link
   const rows = [];
   const paint = () => {
     const { tokens, temperatures, sums, drawn, words, u, last, room } = payload,

@@ -98,6 +98,18 @@ def stop_soon(page: gr.Blocks, seconds: int) -> None:
     page.server.config.timeout_graceful_shutdown = seconds
 
 
+# --- events -----------------------------------------------------------------------------------------------
+
+
+def show_progress_on(page: gr.Blocks, part: gr.HTML) -> None:
+    """Have every event show its progress on one small part, and none on what it writes.
+
+    Else, at every message of any event, a visitor's page copies all that any output holds, though nobody sees progress.
+    """
+    for event in page.fns.values():
+        event.show_progress_on = [part]
+
+
 # --- functions for programs -------------------------------------------------------------------------------
 
 
