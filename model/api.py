@@ -190,7 +190,7 @@ def load_resolved(resolved: sources.Resolved, progress: Progress | None = None) 
     else:
         model, vocabulary = open_resolved(resolved, progress)
     model.join()
-    linear.tune(model)
+    linear.tune(model, sources.cache_dir())
     return LanguageModel(resolved.model_id, resolved.label, model, vocabulary)
 
 

@@ -1,39 +1,27 @@
-"""A linear layer that runs on the fastest exact float32 matrix product this CPU offers.
+"""A linear layer that runs on the fastest exact float32 matrix product this CPU offers."""
 
-torch ships more than one GEMM. Which is fastest depends on the CPU and on the number of rows by
-factors of up to five, so each (weight shape, row class) is timed once, in a few milliseconds, when a
-model is loaded. All candidates are float32 products of the same numbers; they differ by rounding only.
-"""
-
-import bisect
 import functools
-import time
-from collections.abc import Callable
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-# x [..., in], weight [out, in], bias [out] -> [..., out]
-Product = Callable[[Tensor, Tensor, Tensor | None], Tensor]
+from model.kernels import remembered
+from model.kernels.products import (
+    PROBED_ROWS,
+    PRODUCTS,
+    ROW_CLASSES,
+    Product,
+    fastest,
+    one_openblas_thread,
+    packed,
+    packing_pays,
+    row_class,
+)
+from model.kernels.remembered import Choices
 
-ROW_CLASSES = (1, 4, 16, 48, 192, 768)  # a product of N rows uses the choice for the largest class <= N
-_PROBE_WEIGHTS = 8 << 20  # bytes of weights cycled through, so that a probe does not run from cache
-_PROBE_WORK = 1 << 27  # multiply-adds of one probed product, about a millisecond
-_MIN_GAIN = 0.9  # leave the preferred product only for one this much faster: a probe is noisy
 PACKED_ROWS = 4  # from this many rows up to 15, reordered weights are used where available
-_PROBED_ROWS = 6  # number of rows in the trial
-_PREFERRED = "onednn"  # steadiest beside a busy neighbour
-_PREFERRED_ALONE = "F.linear"  # for single rows, where memory decides and oneDNN starts more slowly
-
-
-def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
-
-
-# numpy's product (OpenBLAS) is not used: alone it is the fastest for one row, but its own threads spin, and next to a
-# busy browser it was measured 10 to 100 times slower than these.
-PRODUCTS: dict[str, Product] = {"F.linear": F.linear, "onednn": _onednn}
 
 
 class Linear(nn.Module):
@@ -103,14 +91,10 @@ def pack(model: nn.Module, limit: int = 1 << 30) -> int:
     for layer in layers:
         layer.packed = True
         if packing_pays(*layer.weight.shape, torch.get_num_threads()):
-            reordered = torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach(), _PROBED_ROWS)
-            product = functools.partial(_packed, reordered)
-            layer.products = (layer.products[0], product, *layer.products[2:])
+            reordered = torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach(), PROBED_ROWS)
+            at = row_class(PACKED_ROWS)
+            layer.products = (*layer.products[:at], functools.partial(packed, reordered), *layer.products[at + 1 :])
     return sum(product.args[0].nbytes for layer in layers for product in layer.products if _is_packed(product))
-
-
-def _packed(reordered: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    return torch.ops.mkldnn._linear_pointwise(x, reordered, bias, "none", [], "")
 
 
 def _is_packed(product: Product) -> bool:
@@ -123,65 +107,23 @@ def worked(model: nn.Module) -> list[Linear]:
     return [layer for layer in linears(model) if id(layer) not in inside]
 
 
-@functools.lru_cache(maxsize=4096)
-def packing_pays(d_out: int, d_in: int, threads: int) -> bool:
-    """Whether a reordered weight makes a product of a few rows faster than the best of PRODUCTS."""
-    d_out = min(d_out, max(64, _PROBE_WORK // (d_in * _PROBED_ROWS)))
-    copies = max(1, min(8, _PROBE_WEIGHTS // (4 * d_out * d_in)))
-    with torch.inference_mode():
-        plain = [torch.full((d_out, d_in), 0.01) for _ in range(copies)]
-        x, bias = torch.full((_PROBED_ROWS, d_in), 0.1), torch.zeros(d_out)
-        try:
-            reordered = [torch.ops.mkldnn._reorder_linear_weight(weight, _PROBED_ROWS) for weight in plain]
-        except (RuntimeError, AttributeError, NotImplementedError):
-            return False
-        best = min(_time(product, x, plain, bias) for product in PRODUCTS.values())
-        return _time(_onednn, x, reordered, bias) < _MIN_GAIN * best
+def tune(model: nn.Module, folder: Path | None = None) -> Choices:
+    """Choose the product of every Linear in the model; returns {(out, in): a name per row class}.
 
-
-def row_class(rows: int) -> int:
-    """Index into ROW_CLASSES of the largest class that is at most `rows`."""
-    return max(bisect.bisect_right(ROW_CLASSES, rows) - 1, 0)
-
-
-def tune(model: nn.Module) -> dict[tuple[int, int], tuple[str, ...]]:
-    """Choose the product of every Linear in the model; returns {(out, in): a name per row class}."""
-    chosen = {}
-    for module in linears(model):
-        if module.weight.device.type == "cpu" and module.weight.dtype == torch.float32:
-            shape = tuple(module.weight.shape)
-            names = tuple(fastest(*shape, rows, torch.get_num_threads()) for rows in ROW_CLASSES)
-            module.products = tuple(PRODUCTS[name] for name in names)
-            chosen[shape] = names
-    return chosen
-
-
-@functools.lru_cache(maxsize=4096)
-def fastest(d_out: int, d_in: int, rows: int, threads: int) -> str:
-    """Name of the fastest of PRODUCTS for x [rows, d_in] and weight [d_out, d_in]; the preferred one if in doubt.
-
-    "F.linear" where no other runs on this torch.
+    With a folder, what was measured on this machine before is read from a file there, and what is new written to it.
     """
-    d_out = min(d_out, max(64, _PROBE_WORK // (d_in * rows)))  # a slice of a large product is representative
-    copies = max(1, min(8, _PROBE_WEIGHTS // (4 * d_out * d_in)))
-    with torch.inference_mode():
-        weights = [torch.full((d_out, d_in), 0.01) for _ in range(copies)]
-        x, bias = torch.full((rows, d_in), 0.1), torch.zeros(d_out)
-        best = {name: _time(product, x, weights, bias) for name, product in PRODUCTS.items()}
-    winner, preferred = min(best, key=best.get), _PREFERRED if row_class(rows) else _PREFERRED_ALONE
-    return winner if best[winner] < _MIN_GAIN * best[preferred] else preferred
-
-
-def _time(product: Product, x: Tensor, weights: list[Tensor], bias: Tensor) -> float:
-    """Least seconds of two rounds over all weights; infinite where the product does not run on this torch."""
-    try:
-        product(x, weights[0], bias)
-    except (RuntimeError, AttributeError, NotImplementedError):
-        return float("inf")
-    seconds = []
-    for _ in range(2):
-        start = time.perf_counter()
-        for weight in weights:
-            product(x, weight, bias)
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
+    layers = [
+        layer for layer in linears(model) if layer.weight.device.type == "cpu" and layer.weight.dtype == torch.float32
+    ]
+    path = None if folder is None else remembered.file_in(folder)
+    known = {} if path is None else remembered.read(path)
+    chosen = {}
+    for shape in dict.fromkeys(tuple(layer.weight.shape) for layer in layers):
+        chosen[shape] = known.get(shape) or tuple(fastest(*shape, n, torch.get_num_threads()) for n in ROW_CLASSES)
+    if any("numpy" in names for names in chosen.values()):
+        one_openblas_thread()
+    for layer in layers:
+        layer.products = tuple(PRODUCTS[name] for name in chosen[tuple(layer.weight.shape)])
+    if path is not None and chosen.keys() - known.keys():
+        remembered.write(path, known | chosen)
+    return chosen

@@ -55,10 +55,12 @@ class Int8Linear(nn.Module):
         rows = x.reshape(-1, x.shape[-1])
         if len(rows) > _FEW or not _runs():
             return F.linear(x, self.weight, self.bias)
-        rows = F.pad(rows.bfloat16(), (0, self.whole.shape[1] - self.width))
-        y = torch._weight_int8pack_mm(rows, self.whole, self.ones).float() * self.scale
-        y = y if self.bias is None else y + self.bias
-        return y.view(*x.shape[:-1], len(self.scale))
+        rows, whole = rows.bfloat16(), self.whole
+        if self.width < whole.shape[1]:
+            rows = F.pad(rows, (0, whole.shape[1] - self.width))
+        y = torch._weight_int8pack_mm(rows, whole, self.ones).float().mul_(self.scale)
+        y = y if self.bias is None else y.add_(self.bias)
+        return y.view(*x.shape[:-1], len(whole))
 
 
 def _runs() -> bool:

@@ -16,6 +16,7 @@ MODEL = {
     "tqdm",
     "safetensors",
     "scipy",
+    "threadpoolctl",
     "gguf",
     "huggingface_hub",
     "jinja2",

@@ -5,7 +5,10 @@ import torch
 import torch.nn.functional as F
 
 from model.gpt import linear
-from model.gpt.linear import PRODUCTS, ROW_CLASSES, Linear, row_class, tune
+from model.gpt.linear import Linear, tune
+from model.kernels import products as kernels
+from model.kernels import remembered
+from model.kernels.products import PRODUCTS, ROW_CLASSES
 from tests.support.helpers import VARIANTS, D, M, V, assert_close, random_ids, tiny_model
 from tests.support.rounding import logits_within, products, rounded, sums
 
@@ -17,11 +20,11 @@ def randn(*shape: int, seed: int = 0) -> torch.Tensor:
 @pytest.fixture
 def fresh():
     """No choice remembered from, or for, another test."""
-    linear.fastest.cache_clear()
-    linear.packing_pays.cache_clear()
+    kernels.fastest.cache_clear()
+    kernels.packing_pays.cache_clear()
     yield
-    linear.fastest.cache_clear()
-    linear.packing_pays.cache_clear()
+    kernels.fastest.cache_clear()
+    kernels.packing_pays.cache_clear()
 
 
 def of_linear(x, weight, bias) -> torch.Tensor:
@@ -31,20 +34,6 @@ def of_linear(x, weight, bias) -> torch.Tensor:
 
 def broken(x, weight, bias):
     raise RuntimeError("not on this CPU")
-
-
-@pytest.mark.parametrize("name", PRODUCTS)
-@pytest.mark.parametrize("rows", [1, 7, 300])
-@pytest.mark.parametrize("with_bias", [True, False])
-def test_every_product_is_the_linear_map(name: str, rows: int, with_bias: bool):
-    x, weight, bias = randn(rows, 48), randn(100, 48, seed=1), randn(100, seed=2) if with_bias else None
-    with torch.inference_mode():
-        y = PRODUCTS[name](x, weight, bias)
-    expected = x.double() @ weight.double().T + (0 if bias is None else bias.double())
-    assert y.dtype == torch.float32
-    off = of_linear(x, weight, bias)
-    assert_close(y, expected, off)
-    assert_close(y, F.linear(x, weight, bias), off)
 
 
 @pytest.mark.parametrize("name", PRODUCTS)
@@ -64,19 +53,14 @@ def test_a_tuned_layer_takes_inputs_of_any_shape(name: str, with_bias: bool):
         assert layer(randn(0, 5, 48)).shape == (0, 5, 100)
 
 
-@pytest.mark.parametrize(("rows", "index"), [(0, 0), (1, 0), (3, 0), (4, 1), (47, 2), (48, 3), (767, 4), (10**6, 5)])
-def test_row_classes(rows: int, index: int):
-    assert row_class(rows) == index
-
-
 def test_the_layer_uses_the_product_of_its_rows():
     layer = Linear(4, 3, False)
     layer.products = tuple(
         lambda x, weight, bias, i=i: torch.full((*x.shape[:-1], 3), float(i)) for i in range(len(ROW_CLASSES))
     )
     with torch.inference_mode():
-        assert [layer(randn(rows, 4))[0, 0].item() for rows in (1, 8, 32, 128, 512)] == [0, 1, 2, 3, 4]
-        assert layer(randn(4, 8, 4))[0, 0, 0] == 2, "rows are counted over all leading axes"
+        assert [layer(randn(rows, 4))[0, 0].item() for rows in (1, 3, 8, 32, 128, 512)] == [0, 1, 2, 3, 4, 5]
+        assert layer(randn(4, 8, 4))[0, 0, 0] == 3, "rows are counted over all leading axes"
         assert layer.double()(randn(1, 4).double()).dtype == torch.float64, "other dtypes run F.linear"
 
 
@@ -118,15 +102,6 @@ def test_a_product_that_does_not_run_is_passed_over(error, monkeypatch: pytest.M
     assert {name for names in chosen.values() for name in names} == {"F.linear"}
     with torch.inference_mode():
         assert model(random_ids(1, 3)).isfinite().all()
-
-
-@pytest.mark.parametrize(
-    ("seconds", "winner"), [(0.5, "F.linear"), (0.89, "F.linear"), (0.91, "onednn"), (2.0, "onednn")]
-)
-def test_another_product_must_be_clearly_faster(seconds: float, winner: str, monkeypatch: pytest.MonkeyPatch, fresh):
-    times = {PRODUCTS["onednn"]: 1.0, F.linear: seconds}
-    monkeypatch.setattr(linear, "_time", lambda product, x, weights, bias: times.get(product, float("inf")))
-    assert linear.fastest(48, 48, 8, 1) == winner
 
 
 def test_gradients_flow_through_a_tuned_layer():
@@ -240,9 +215,46 @@ def test_nothing_is_packed_beyond_the_limit_or_where_it_does_not_pay(fresh, monk
     assert [layer.products for layer in linear.worked(model)] == before
 
 
-def test_packing_that_a_torch_has_not_does_not_pay(fresh, monkeypatch):
-    def absent(*arguments):
-        raise NotImplementedError
+# --- what is remembered ---
 
-    monkeypatch.setattr(torch.ops.mkldnn, "_reorder_linear_weight", absent)
-    assert linear.packing_pays(64, 48, 1) is False
+
+def measured_as(names, monkeypatch):
+    """The shapes that are measured, each of which gets these products."""
+    shapes = []
+
+    def fastest(d_out, d_in, rows, threads):
+        shapes.append((d_out, d_in))
+        return names[ROW_CLASSES.index(rows)]
+
+    monkeypatch.setattr(linear, "fastest", fastest)
+    return shapes
+
+
+def test_a_shape_is_measured_once_a_machine(tmp_path, monkeypatch):
+    names = ("mv", "padded", "onednn", "F.linear", "F.linear", "onednn", "onednn")
+    shapes = measured_as(names, monkeypatch)
+    first = tune(Linear(48, 100, True), tmp_path)
+    assert first == {(100, 48): names} and set(shapes) == {(100, 48)}
+    shapes.clear()
+    layer = Linear(48, 100, True)
+    assert tune(torch.nn.ModuleList([layer, Linear(48, 7, False)]), tmp_path) == {(100, 48): names, (7, 48): names}
+    assert set(shapes) == {(7, 48)}
+    assert layer.products == tuple(PRODUCTS[name] for name in names)
+    assert remembered.read(remembered.file_in(tmp_path)) == {(100, 48): names, (7, 48): names}
+    assert [path.suffix for path in tmp_path.iterdir()] == [".json"], "nothing else is left there"
+
+
+def test_without_a_folder_nothing_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    measured_as(("F.linear",) * len(ROW_CLASSES), monkeypatch)
+    tune(Linear(4, 3, False))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_numpy_is_held_to_one_thread_where_it_was_chosen(chosen, monkeypatch):
+    held = []
+    monkeypatch.setattr(linear, "one_openblas_thread", lambda: held.append(1))
+    measured_as(("numpy" if chosen else "mv", *["F.linear"] * (len(ROW_CLASSES) - 1)), monkeypatch)
+    tune(Linear(4, 3, False))
+    assert held == [1] * chosen

@@ -1,0 +1,164 @@
+"""The exact float32 matrix products at hand, and the trial that says which is fastest for a shape and a number of rows.
+
+torch ships more than one GEMM, and numpy another. Which is fastest depends on the CPU and on the number of rows by
+factors of up to five, so each (weight shape, row class) is timed once, in a few milliseconds, when a model is loaded.
+All are float32 products of the same numbers; they differ by rounding only.
+"""
+
+import bisect
+import functools
+import math
+import time
+from collections.abc import Callable, Mapping
+
+import torch
+import torch.nn.functional as F
+from threadpoolctl import ThreadpoolController
+from torch import Tensor
+
+# x [..., in], weight [out, in], bias [out] -> [..., out]
+Product = Callable[[Tensor, Tensor, Tensor | None], Tensor]
+
+ROW_CLASSES = (1, 2, 4, 16, 48, 192, 768)  # a product of N rows uses the choice for the largest class <= N
+PADDED = 8  # rows of the product in the place of one with fewer
+PROBED_ROWS = 6  # rows in the trial of reordered weights
+_FROM_MEMORY = 32 << 20  # bytes of weights cycled through by a trial of few rows: a step of generation reads them all
+_PROBE_WEIGHTS = 8 << 20  # and by the others
+_PROBE_WORK = 1 << 27  # multiply-adds of one probed product, about a millisecond
+_ROUNDS = 3  # of a trial: by turns, so that a slow moment hits all
+_MIN_GAIN = 0.9  # leave the preferred product only for one this much faster: a probe is noisy
+_PREFERRED = "onednn"  # steadiest beside a busy neighbour
+_PREFERRED_ALONE = "F.linear"  # for single rows, where memory decides and oneDNN starts more slowly
+
+
+def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+
+
+def _mv(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """A matrix times a vector: another routine of the same library. For one row; more are F.linear's."""
+    if x.numel() != weight.shape[1]:
+        return F.linear(x, weight, bias)
+    row = x.reshape(-1)
+    y = torch.mv(weight, row) if bias is None else torch.addmv(bias, weight, row)
+    return y.view(*x.shape[:-1], len(weight))
+
+
+def _numpy(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """numpy's matrix times a vector, by OpenBLAS on one thread. For one row; more are F.linear's.
+
+    One thread reads as fast as two where memory is the bound, and nothing spins: OpenBLAS's own threads, next to a busy
+    browser, made it 10 to 100 times slower.
+    """
+    if x.numel() != weight.shape[1]:
+        return F.linear(x, weight, bias)
+    y = torch.from_numpy(weight.detach().numpy() @ x.reshape(-1).numpy())
+    y = y if bias is None else y.add_(bias)
+    return y.view(*x.shape[:-1], len(weight))
+
+
+def _padded(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """oneDNN with rows of zeros up to PADDED, for which some CPUs have a faster product than for fewer."""
+    rows = x.reshape(-1, x.shape[-1])
+    if len(rows) >= PADDED:
+        return _onednn(x, weight, bias)
+    full = F.pad(rows, (0, 0, 0, PADDED - len(rows)))
+    return _onednn(full, weight, bias)[: len(rows)].view(*x.shape[:-1], len(weight))
+
+
+PRODUCTS: dict[str, Product] = {
+    "F.linear": F.linear,
+    "onednn": _onednn,
+    "mv": _mv,
+    "numpy": _numpy,
+    "padded": _padded,
+}
+_MOST_ROWS = {"mv": 1, "numpy": 1, "padded": PADDED - 1}  # of those that are something else with more
+
+
+def row_class(rows: int) -> int:
+    """Index into ROW_CLASSES of the largest class that is at most `rows`."""
+    return max(bisect.bisect_right(ROW_CLASSES, rows) - 1, 0)
+
+
+def candidates(rows: int) -> dict[str, Product]:
+    """Those of PRODUCTS that are tried for a number of rows."""
+    return {name: product for name, product in PRODUCTS.items() if rows <= _MOST_ROWS.get(name, rows)}
+
+
+@functools.lru_cache(maxsize=4096)
+def fastest(d_out: int, d_in: int, rows: int, threads: int) -> str:
+    """Name of the fastest of PRODUCTS for x [rows, d_in] and weight [d_out, d_in]; the preferred one if in doubt.
+
+    "F.linear" where no other runs on this torch.
+    """
+    d_out = min(d_out, max(64, _PROBE_WORK // (d_in * rows)))  # a slice of a large product is representative
+    with torch.inference_mode():
+        weights = _weights(d_out, d_in, _FROM_MEMORY if rows < 4 else _PROBE_WEIGHTS)
+        x, bias = torch.full((rows, d_in), 0.1), torch.zeros(d_out)
+        with _openblas().limit(limits=1):
+            best = _times(candidates(rows), x, weights, bias)
+    winner, preferred = min(best, key=best.__getitem__), _PREFERRED if row_class(rows) else _PREFERRED_ALONE
+    return winner if best[winner] < _MIN_GAIN * best[preferred] else preferred
+
+
+@functools.lru_cache(maxsize=4096)
+def packing_pays(d_out: int, d_in: int, threads: int) -> bool:
+    """Whether a reordered weight makes a product of a few rows faster than the best of PRODUCTS."""
+    d_out = min(d_out, max(64, _PROBE_WORK // (d_in * PROBED_ROWS)))
+    with torch.inference_mode():
+        plain = _weights(d_out, d_in, _PROBE_WEIGHTS)
+        x, bias = torch.full((PROBED_ROWS, d_in), 0.1), torch.zeros(d_out)
+        try:
+            reordered = [torch.ops.mkldnn._reorder_linear_weight(weight, PROBED_ROWS) for weight in plain]
+        except (RuntimeError, AttributeError, NotImplementedError):
+            return False
+        best = min(_times(candidates(PROBED_ROWS), x, plain, bias).values())
+        return _times({"packed": _onednn}, x, reordered, bias)["packed"] < _MIN_GAIN * best
+
+
+def packed(reordered: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """The product with weights that were reordered for PROBED_ROWS rows."""
+    return _onednn(x, reordered, bias)
+
+
+def one_openblas_thread() -> None:
+    """Have numpy's products run on one thread from now on, as "numpy" was timed."""
+    _openblas().limit(limits=1)
+
+
+@functools.cache
+def _openblas() -> ThreadpoolController:
+    return ThreadpoolController().select(internal_api="openblas")
+
+
+def _weights(d_out: int, d_in: int, total: int) -> list[Tensor]:
+    """Matrices of a shape, as many as have `total` bytes together; at least 1, at most 32."""
+    copies = max(1, min(32, total // (4 * d_out * d_in)))
+    return [torch.full((d_out, d_in), 0.01) for _ in range(copies)]
+
+
+def _times(products: Mapping[str, Product], x: Tensor, weights: list[Tensor], bias: Tensor) -> dict[str, float]:
+    """Least seconds of several rounds over all weights; infinite where a product does not run on this torch."""
+    best = dict.fromkeys(products, math.inf)
+    runs = {name: product for name, product in products.items() if _runs(product, x, weights[0], bias)}
+    for _ in range(_ROUNDS):
+        for name, product in runs.items():
+            best[name] = min(best[name], _time(product, x, weights, bias))
+    return best
+
+
+def _runs(product: Product, x: Tensor, weight: Tensor, bias: Tensor) -> bool:
+    try:
+        product(x, weight, bias)
+    except (RuntimeError, AttributeError, NotImplementedError):
+        return False
+    return True
+
+
+def _time(product: Product, x: Tensor, weights: list[Tensor], bias: Tensor) -> float:
+    """Seconds of one round over all weights."""
+    start = time.perf_counter()
+    for weight in weights:
+        product(x, weight, bias)
+    return time.perf_counter() - start

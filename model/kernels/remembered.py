@@ -1,0 +1,65 @@
+"""Which product was fastest, remembered from one start to the next: a file for each machine and version of torch."""
+
+import contextlib
+import hashlib
+import json
+import os
+import platform
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from model.kernels.products import PRODUCTS, ROW_CLASSES
+
+Choices = dict[tuple[int, int], tuple[str, ...]]  # (out, in): a name of PRODUCTS per row class
+
+
+def file_in(folder: Path) -> Path:
+    """The file for this machine; all that decides which product is fastest is in its name.
+
+    That is the CPU, the number of threads and what they do between two products, the versions of torch and numpy, and
+    what there is to choose from.
+    """
+    waiting = [os.environ.get(name, "") for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")]
+    machine = [cpu(), torch.get_num_threads(), *waiting, torch.__version__, np.__version__, *PRODUCTS, *ROW_CLASSES]
+    return folder / f"products-{hashlib.sha256(json.dumps(machine).encode()).hexdigest()[:12]}.json"
+
+
+def cpu() -> str:
+    """The processor's name, and its instruction set as torch names it."""
+    name = platform.processor()
+    with contextlib.suppress(OSError):  # Linux; its platform.processor says no more than the architecture
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), name)
+    return f"{name} {torch.backends.cpu.get_cpu_capability()}"
+
+
+def read(path: Path) -> Choices:
+    """What was remembered; nothing where there is no file, or not one that `write` made."""
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))
+        return {tuple(map(int, shape.split("x"))): _names(names) for shape, names in entries.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def _names(names: list[str]) -> tuple[str, ...]:
+    if len(names) != len(ROW_CLASSES) or not set(names) <= set(PRODUCTS):
+        raise ValueError("not the products there are")
+    return tuple(names)
+
+
+def write(path: Path, choices: Mapping[tuple[int, int], tuple[str, ...]]) -> None:
+    """Remember the choices; where nothing can be written, they are measured again next time."""
+    text = json.dumps({f"{d_out}x{d_in}": names for (d_out, d_in), names in sorted(choices.items())}, indent=0)
+    partial = path.with_suffix(f".{uuid.uuid4().hex}.part")
+    with contextlib.suppress(OSError):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial.write_text(text, encoding="utf-8")
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
