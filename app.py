@@ -27,6 +27,8 @@ def parse(arguments: list[str] | None = None, environ: Mapping[str, str] = os.en
         parser.error("--engine needs the package ray. Install it with: pip install -r requirements-cluster.txt")
     if options.workers > 1 and options.engine == "ray" and not environ.get("RAY_ADDRESS"):
         parser.error("--workers needs one cluster for all: name it by --engine ray://HOST:PORT or by RAY_ADDRESS")
+    if options.engine and options.weights == "stored":
+        parser.error("--weights stored does not work with --engine: its replicas get float32 weights")
     options.models = [name.strip() for name in options.models.split(",") if name.strip()]
     if options.max_tokens is None:
         options.max_tokens = 512 if options.public else 1024
@@ -74,6 +76,12 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         default="",
         metavar="A,B",
         help="the lessons alone, or only these: model and prompts are theirs, the rest is not shown",
+    )
+    parser.add_argument(
+        "--weights",
+        choices=("float32", "stored"),
+        default="float32",
+        help="stored: leave those of safetensors in their files, in their own type: for models larger than memory",
     )
     parser.add_argument("--offline", action="store_true", help="never fetch anything")
     parser.add_argument("--open", action="store_true", help="open the page in the browser")

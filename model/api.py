@@ -27,6 +27,7 @@ from model.gpt.trace import Trace
 from model.gpt.transformer import Transformer
 from model.loading import prepared, sources
 from model.loading.checkpoint import build, load_folder, load_gguf
+from model.loading.stored import leave_stored, stored_bytes, stored_dtype
 from model.progress import Progress
 from model.records import Tokens
 from model.text import tokenizer
@@ -57,8 +58,8 @@ class LanguageModel:
 
     @cached_property
     def nbytes(self) -> int:
-        """Bytes of the parameters."""
-        return sum(parameter.nbytes for parameter in self.model.parameters())
+        """Bytes of the parameters in memory: without those that stay in their files."""
+        return sum(parameter.nbytes for parameter in self.model.parameters()) - stored_bytes(self.model)
 
     def encode(self, text: str, *, special: bool = False) -> Tokens:
         """The text as tokens, after a beginning-of-text token where the vocabulary asks for one.
@@ -174,17 +175,28 @@ def list_models() -> pd.DataFrame:
     return pd.DataFrame([row for row in rows if row["ready"] or row["download_bytes"]]).reset_index(drop=True)
 
 
-def load_model(model_id: str | Path, *, progress: Progress | None = None, offline: bool = False) -> LanguageModel:
+def load_model(
+    model_id: str | Path, *, progress: Progress | None = None, offline: bool = False, stored: bool = False
+) -> LanguageModel:
     """Load a model by id ("smollm2-135m", "hub:OWNER/NAME"), or from a folder or .gguf file.
 
-    Missing files are downloaded first, unless `offline`. Raises InputError for an unknown id,
-    DownloadError, CheckpointError for broken files and UnsupportedModel for an architecture not computed here.
+    Missing files are downloaded first, unless `offline`. With `stored` the weights of safetensors stay in their files,
+    in their own type, and are made float32 where they are used: slower, for models larger than memory. Raises
+    InputError for an unknown id, DownloadError, CheckpointError for broken files and UnsupportedModel for an
+    architecture not computed here.
     """
-    return load_resolved(sources.resolve(str(model_id), progress, offline=offline, allow_paths=True), progress)
+    resolved = sources.resolve(str(model_id), progress, offline=offline, allow_paths=True)
+    return load_resolved(resolved, progress, stored=stored)
 
 
-def load_resolved(resolved: sources.Resolved, progress: Progress | None = None) -> LanguageModel:
-    """Load the weights that `sources.resolve` located."""
+def load_resolved(
+    resolved: sources.Resolved, progress: Progress | None = None, *, stored: bool = False
+) -> LanguageModel:
+    """Load the weights that `sources.resolve` located; of a .gguf file, whose are no floats, `stored` keeps none."""
+    if stored and resolved.kind == "folder":
+        model, vocabulary = open_resolved(resolved, progress, stored=True)
+        leave_stored(model)
+        return LanguageModel(resolved.model_id, resolved.label, model, vocabulary, f"{stored_dtype(model)} weights")
     if resolved.kind == "gguf":
         model, vocabulary = prepared.opened(resolved.path, lambda: open_resolved(resolved, progress))
     else:
@@ -194,13 +206,15 @@ def load_resolved(resolved: sources.Resolved, progress: Progress | None = None) 
     return LanguageModel(resolved.model_id, resolved.label, model, vocabulary)
 
 
-def open_resolved(resolved: sources.Resolved, progress: Progress | None = None) -> tuple[Transformer, Tokenizer]:
+def open_resolved(
+    resolved: sources.Resolved, progress: Progress | None = None, *, stored: bool = False
+) -> tuple[Transformer, Tokenizer]:
     """The plain model and its vocabulary, for what goes on to train it; the errors of `load_model`."""
     if resolved.kind == "gguf":
         config, state, metadata = load_gguf(resolved.path, progress)
         vocabulary = tokenizer.from_gguf(metadata)
     else:
-        config, state = load_folder(resolved.path, progress)
+        config, state = load_folder(resolved.path, progress, stored=stored)
         vocabulary = tokenizer.from_folder(resolved.path)
     if vocabulary.vocab_size > config.vocab_size:
         got = f"{vocabulary.vocab_size} tokens, {config.vocab_size} rows"

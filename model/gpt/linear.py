@@ -27,6 +27,8 @@ PACKED_ROWS = 4  # from this many rows up to 15, reordered weights are used wher
 class Linear(nn.Module):
     """y = x W^T + b. x [..., in] -> [..., out]; weight [out, in], bias [out] or absent."""
 
+    stored = False  # whether the matrix stays in its file, see model.loading.stored
+
     def __init__(self, d_in: int, d_out: int, bias: bool) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(d_out, d_in))
@@ -112,9 +114,7 @@ def tune(model: nn.Module, folder: Path | None = None) -> Choices:
 
     With a folder, what was measured on this machine before is read from a file there, and what is new written to it.
     """
-    layers = [
-        layer for layer in linears(model) if layer.weight.device.type == "cpu" and layer.weight.dtype == torch.float32
-    ]
+    layers = [layer for layer in linears(model) if not layer.stored and _is_tuned(layer.weight)]
     path = None if folder is None else remembered.file_in(folder)
     known = {} if path is None else remembered.read(path)
     chosen = {}
@@ -127,3 +127,7 @@ def tune(model: nn.Module, folder: Path | None = None) -> Choices:
     if path is not None and chosen.keys() - known.keys():
         remembered.write(path, known | chosen)
     return chosen
+
+
+def _is_tuned(weight: Tensor) -> bool:
+    return weight.device.type == "cpu" and weight.dtype == torch.float32

@@ -16,16 +16,22 @@ from model.loading import gguf_models
 from model.loading.convert import convert, skeleton
 from model.loading.families import FAMILIES, MODEL_TYPE
 from model.loading.gguf_file import Value, read_gguf
+from model.loading.room import need_room
 from model.loading.safetensors_files import SINGLE, open_folder, read_json
 from model.progress import Progress
 
 CONFIG = "config.json"
 
 
-def load_folder(path: Path, progress: Progress | None = None) -> tuple[ModelConfig, dict[str, Tensor]]:
+def load_folder(
+    path: Path, progress: Progress | None = None, *, stored: bool = False
+) -> tuple[ModelConfig, dict[str, Tensor]]:
     """Config and float32 weights of a folder with config.json and safetensors.
 
-    Raises CheckpointError for files that are missing, broken or contradict each other, UnsupportedModel for an
+    With `stored` the weights are mapped from their files, in the types that they have there.
+
+    Raises CheckpointError for files that are missing, broken or contradict each other, and for weights that do not fit
+    into memory, UnsupportedModel for an
     architecture that is not computed here.
     """
     path = Path(path)
@@ -39,7 +45,10 @@ def load_folder(path: Path, progress: Progress | None = None) -> tuple[ModelConf
     family = FAMILIES[model_type]
     config = family.to_config(values)
     files = open_folder(path)
-    return config, convert(files.files, files.read, family.layout, config, progress)
+    if not stored:
+        need_room(config)
+    read = files.mapped if stored else files.read
+    return config, convert(files.files, read, family.layout, config, progress, copied=not stored)
 
 
 def load_gguf(path: Path, progress: Progress | None = None) -> tuple[ModelConfig, dict[str, Tensor], dict[str, Value]]:

@@ -71,8 +71,12 @@ def convert(
     layout: Layout,
     config: ModelConfig,
     progress: Progress | None = None,
+    *,
+    copied: bool = True,
 ) -> dict[str, Tensor]:
-    """Our state dict from their tensors, read one at a time; float32, contiguous, no shared memory.
+    """Our state dict from their tensors, read one at a time; contiguous, no shared memory.
+
+    Without `copied` the tensors are views of what `read` returns.
 
     Raises CheckpointError naming any weight that is unknown, missing, duplicate or of another shape, and for a head
     that is tied in the config but differs from the embedding.
@@ -85,7 +89,7 @@ def convert(
     total, done = 4 * sum(torch.Size(shape).numel() for shape in shapes.values()), 0
     state: dict[str, Tensor] = {}
     for theirs, (ours, change) in plan.items():
-        for name, tensor in zip(ours, _apply(theirs, read(theirs), change, config), strict=True):
+        for name, tensor in zip(ours, _apply(theirs, read(theirs), change, config, copied), strict=True):
             expected = shapes.get(name, shapes["embed.weight"])
             if tuple(tensor.shape) != expected:
                 got = f"{theirs} gives {name} the shape {list(tensor.shape)}, the config {list(expected)}"
@@ -155,12 +159,13 @@ def _their_name(ours: str, layout: Layout) -> str:
     return ours
 
 
-def _apply(theirs: str, tensor: Tensor, change: Change | None, config: ModelConfig) -> tuple[Tensor, ...]:
+def _apply(theirs: str, tensor: Tensor, change: Change | None, config: ModelConfig, copied: bool) -> tuple[Tensor, ...]:
     """Our tensors from one of theirs; raises CheckpointError for a shape that does not fit the change."""
     if change is None:
         return (tensor.contiguous(),)
     try:
-        return tuple(part.clone(memory_format=torch.contiguous_format) for part in change(tensor, config))
+        parts = change(tensor, config)
+        return tuple(part.clone(memory_format=torch.contiguous_format) for part in parts) if copied else parts
     except (RuntimeError, ValueError, IndexError) as error:
         got = f"{theirs}, {list(tensor.shape)}"
         raise CheckpointError("A weight has the wrong shape.", got, "Fetch the checkpoint again.") from error

@@ -30,6 +30,12 @@ class TensorFolder:
 
         Raises UnsupportedModel for a tensor that is not stored as floats, CheckpointError for a broken file.
         """
+        # A copy: the result of safe_open is mapped from the file, and overwriting the file later would crash the
+        # process.
+        return self.mapped(name).to(torch.float32, copy=True, memory_format=torch.contiguous_format)
+
+    def mapped(self, name: str) -> Tensor:
+        """The named tensor as it lies in its file, read where it is looked at; the errors are those of `read`."""
         file = self.files[name]
         try:
             with safe_open(self.path / file, framework="pt") as tensors:
@@ -39,9 +45,7 @@ class TensorFolder:
         if tensor.dtype not in FLOATS:
             hint = "Use a checkpoint that is not quantised."
             raise UnsupportedModel("A weight is not stored as floats.", f"{name}, {tensor.dtype}", hint)
-        # A copy: the result of safe_open is mapped from the file, and overwriting the file later would crash the
-        # process.
-        return tensor.to(torch.float32, copy=True, memory_format=torch.contiguous_format)
+        return tensor
 
 
 def open_folder(path: Path) -> TensorFolder:

@@ -41,6 +41,7 @@ class Options:
     memory_mb: int = 1024  # for traces and results
     training_minutes: float = 20.0  # of one run; 0 switches training off
     offline: bool = False
+    stored: bool = False  # weights of safetensors stay in their files
     local: Resolved | None = None  # a folder or .gguf file named on the command line
     mcp: bool = False  # offers its functions as tools of language models, too
     allowed: Allowed = PRIVATE
@@ -106,7 +107,7 @@ class Playground:
             raise
 
     def _loaded(self, model_id: str, progress: Progress | None) -> LanguageModel:
-        model = load_resolved(self._resolve(model_id, progress), progress)
+        model = load_resolved(self._resolve(model_id, progress), progress, stored=self.options.stored)
         if not model_id.startswith(PREFIX):
             self.engine.load(model)
         return model

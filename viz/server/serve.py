@@ -99,6 +99,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
         arguments.memory,
         arguments.training_minutes,
         arguments.offline,
+        arguments.weights == "stored",
         local,
         arguments.mcp,
         dataclasses.replace(PUBLIC if public else PRIVATE, models=only),

@@ -17,6 +17,7 @@ MODEL = {
     "safetensors",
     "scipy",
     "threadpoolctl",
+    "psutil",
     "gguf",
     "huggingface_hub",
     "jinja2",

@@ -1,0 +1,87 @@
+"""Weights that stay in their files: a model larger than memory, computed in float32 all the same.
+
+Each matrix is mapped from its safetensors file in the type it has there. A product makes some rows of it float32,
+multiplies, and drops them. Numbers of 16 bits are float32 numbers, too, so what is computed is what the whole model in
+float32 computes, to the rounding of sums. The files must not be written to while the model is used.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from model.gpt.linear import Linear
+from model.gpt.transformer import Transformer
+
+SLICE = 1 << 24  # weights that are float32 at a time: 64 MB
+
+
+class StoredLinear(Linear):
+    """y = x W^T + b of a matrix in its file. x [..., in] -> [..., out]"""
+
+    stored = True
+
+    def __init__(self, weight: nn.Parameter, bias: Tensor | None) -> None:
+        nn.Module.__init__(self)
+        self._parameters["weight"] = weight
+        self.bias = None if bias is None else nn.Parameter(bias.float(), requires_grad=False)
+        self.products, self.packed = (), False
+
+    @property
+    def weight(self) -> Tensor:
+        """The matrix in float32, made anew at each look. [out, in]"""
+        return self._parameters["weight"].float()
+
+    def forward(self, x: Tensor) -> Tensor:
+        stored = self._parameters["weight"]
+        parts = stored.split(max(1, SLICE // stored.shape[1]))
+        y = torch.cat([F.linear(x, part.float()) for part in parts], -1)
+        return y if self.bias is None else y + self.bias
+
+
+class StoredEmbedding(nn.Embedding):
+    """A table in its file, of which the rows asked for become float32."""
+
+    def __init__(self, weight: nn.Parameter) -> None:
+        nn.Module.__init__(self)
+        self.num_embeddings, self.embedding_dim = weight.shape
+        self.padding_idx = self.max_norm = None
+        self.scale_grad_by_freq = self.sparse = False
+        self._parameters["weight"] = weight
+
+    @property
+    def weight(self) -> Tensor:
+        """The table in float32, made anew at each look. [rows, width]"""
+        return self._parameters["weight"].float()
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return F.embedding(ids, self._parameters["weight"]).float()
+
+
+STORED = (StoredLinear, StoredEmbedding)
+
+
+@torch.no_grad()
+def leave_stored(model: Transformer) -> Transformer:
+    """The same model with its matrices and tables left where they are; all other parameters become float32."""
+    for module in list(model.modules()):
+        for name, child in list(module.named_children()):
+            if type(child) is Linear:
+                setattr(module, name, StoredLinear(child.weight, child.bias))
+            elif type(child) is nn.Embedding:
+                setattr(module, name, StoredEmbedding(child.weight))
+    for module in model.modules():
+        for parameter in () if isinstance(module, STORED) else module.parameters(recurse=False):
+            parameter.data = parameter.data.float()
+    return model.requires_grad_(False)
+
+
+def stored_bytes(model: nn.Module) -> int:
+    """Bytes of the weights that stay in their files, those that are used twice counted once."""
+    found = [module._parameters["weight"] for module in model.modules() if isinstance(module, STORED)]
+    return sum({weight.data_ptr(): weight.nbytes for weight in found}.values())
+
+
+def stored_dtype(model: nn.Module) -> str:
+    """The types of the weights that stay in their files: "bfloat16"; several, if they differ."""
+    found = {module._parameters["weight"].dtype for module in model.modules() if isinstance(module, STORED)}
+    return ", ".join(sorted(str(dtype).removeprefix("torch.") for dtype in found))
