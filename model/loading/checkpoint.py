@@ -16,7 +16,6 @@ from model.loading import gguf_models
 from model.loading.convert import convert, skeleton
 from model.loading.families import FAMILIES, MODEL_TYPE
 from model.loading.gguf_file import Value, read_gguf
-from model.loading.room import need_room
 from model.loading.safetensors_files import SINGLE, open_folder, read_json
 from model.progress import Progress
 
@@ -45,8 +44,6 @@ def load_folder(
     family = FAMILIES[model_type]
     config = family.to_config(values)
     files = open_folder(path)
-    if not stored:
-        need_room(config)
     read = files.mapped if stored else files.read
     return config, convert(files.files, read, family.layout, config, progress, copied=not stored)
 

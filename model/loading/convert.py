@@ -10,6 +10,7 @@ from torch import Tensor
 from model.errors import CheckpointError
 from model.gpt.config import ModelConfig
 from model.gpt.transformer import Transformer
+from model.loading.room import need_room
 from model.progress import Progress, silent
 
 MAX_LAYERS = 4096
@@ -76,7 +77,8 @@ def convert(
 ) -> dict[str, Tensor]:
     """Our state dict from their tensors, read one at a time; contiguous, no shared memory.
 
-    Without `copied` the tensors are views of what `read` returns.
+    Without `copied` the tensors are views of what `read` returns; with it, weights that do not fit into memory are
+    refused before any is read.
 
     Raises CheckpointError naming any weight that is unknown, missing, duplicate or of another shape, and for a head
     that is tied in the config but differs from the embedding.
@@ -87,6 +89,8 @@ def convert(
     shapes = expected_shapes(config)
     plan = _plan(names, layout, config, shapes)
     total, done = 4 * sum(torch.Size(shape).numel() for shape in shapes.values()), 0
+    if copied:
+        need_room(total)
     state: dict[str, Tensor] = {}
     for theirs, (ours, change) in plan.items():
         for name, tensor in zip(ours, _apply(theirs, read(theirs), change, config, copied), strict=True):

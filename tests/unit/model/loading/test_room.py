@@ -6,10 +6,8 @@ import pytest
 
 from model.api import load_model
 from model.errors import CheckpointError
-from model.gpt.config import preset
 from model.loading import room
 from model.loading.checkpoint import load_folder, save_folder
-from model.loading.room import room_for
 from tests.support.helpers import tiny_model
 
 
@@ -17,29 +15,25 @@ def with_memory(monkeypatch, available: int) -> None:
     monkeypatch.setattr(room.psutil, "virtual_memory", lambda: SimpleNamespace(available=available))
 
 
-def test_the_weights_are_those_of_the_model():
+@pytest.mark.parametrize(("available", "fits"), [(1100, True), (1099, False)])
+def test_it_fits_to_the_byte(available, fits, monkeypatch):
+    with_memory(monkeypatch, available)
+    assert room.fits(1000) is fits
+
+
+@pytest.mark.parametrize("spare", [0, -1])
+def test_what_does_not_fit_is_not_read(spare, tmp_path, monkeypatch):
     model = tiny_model()
-    assert room_for(model.config).weights == sum(parameter.nbytes for parameter in model.parameters())
-    assert room_for(preset("gpt2")).weights == 4 * 124_439_808
-    assert room_for(preset("gpt2")).available > 0
-
-
-@pytest.mark.parametrize(("spare", "fits"), [(0, True), (-1, False)])
-def test_it_fits_to_the_byte(spare, fits, monkeypatch):
-    config = preset("gpt2")
-    with_memory(monkeypatch, room_for(config).weights * 110 // 100 + spare)
-    assert room_for(config).fits is fits
-
-
-def test_what_does_not_fit_is_not_read(tmp_path, monkeypatch):
-    save_folder(tmp_path, tiny_model())
-    with_memory(monkeypatch, 4000)
-    monkeypatch.setattr("model.loading.safetensors_files.TensorFolder.read", None)
-    with pytest.raises(CheckpointError, match="do not fit into the memory") as error:
-        load_folder(tmp_path)
-    assert "--weights stored" in error.value.hint and "GB" in error.value.got
-    config, state = load_folder(tmp_path, stored=True)
-    assert len(state) and config == tiny_model().config
+    save_folder(tmp_path, model)
+    with_memory(monkeypatch, sum(parameter.nbytes for parameter in model.parameters()) * 110 // 100 + spare)
+    if spare < 0:
+        monkeypatch.setattr("model.loading.safetensors_files.TensorFolder.read", None)
+        with pytest.raises(CheckpointError, match="do not fit into the memory") as error:
+            load_folder(tmp_path)
+        assert "--weights stored" in error.value.hint and "GB" in error.value.got
+    else:
+        assert load_folder(tmp_path)[0] == model.config
+    assert load_folder(tmp_path, stored=True)[0] == model.config
 
 
 def test_the_page_s_models_are_refused_and_stored_ones_are_not(monkeypatch):
