@@ -32,6 +32,8 @@ def test_a_cluster_is_asked_for_and_without_one_ray_is_not_even_imported():
     assert (own.engine, own.replicas, own.replica_cpus) == (None, None, 1)
     assert (shared.engine, shared.replicas, shared.replica_cpus) == ("ray://first:10001", 4, 1)
     assert isinstance(serve.engine_of(own, serve.options_of(own)), Local)
+    assert not serve.options_of(own).stored
+    assert serve.options_of(app.parse(["--weights", "stored"], {})).stored
     lines = "import sys, viz.server.serve, viz.views.tabs, viz.engine.replica; sys.exit('ray' in sys.modules)"
     subprocess.run([sys.executable, "-c", lines], check=True, timeout=120)
 
@@ -62,6 +64,7 @@ def test_a_space_needs_no_command_line():
         ["--embed", "https://a b"],
         ["--memory", "0"],
         ["--engine", "http://first:10001"],
+        ["--engine", "ray", "--weights", "stored"],  # replicas get float32
         ["--engine", "ray", "--workers", "2"],  # each would start a cluster of its own
         ["--workers", "0"],
         ["--replicas", "0"],
