@@ -3,6 +3,7 @@
 Each matrix is mapped from its safetensors file in the type it has there. A product makes some rows of it float32,
 multiplies, and drops them. Numbers of 16 bits are float32 numbers, too, so what is computed is what the whole model in
 float32 computes, to the rounding of sums. The files must not be written to while the model is used.
+GPT-NeoX's fused queries, keys and values are sorted by head, and so are in memory, in the file's type.
 """
 
 import torch

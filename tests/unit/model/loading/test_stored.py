@@ -1,5 +1,7 @@
 """Weights that stay in their files: every family computes what it computes with all of them in memory."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -73,6 +75,19 @@ def test_no_weight_is_copied_out_of_the_file(checkpoint):
     in_file = load_file(checkpoint / "model.safetensors")
     matrices = sum(tensor.nbytes for tensor in in_file.values() if tensor.ndim == 2)
     assert stored_bytes(ours) == matrices
+    copied = {path for path, module in ours.named_modules() if isinstance(module, STORED) and not in_the_file(module)}
+    fused = {"q", "k", "v"} if "neox" in (checkpoint / "config.json").read_text() else set()  # sorted by head: copies
+    assert {path.rsplit(".", 1)[-1] for path in copied} == fused
+
+
+def in_the_file(module) -> bool:
+    """Whether the weight's first number lies where the system has mapped a file of weights."""
+    address = module._parameters["weight"].data_ptr()
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        start, end = (int(each, 16) for each in line.split()[0].split("-"))
+        if start <= address < end:
+            return line.endswith(".safetensors")
+    raise AssertionError("the weight is nowhere")
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama", "qwen3"])
