@@ -70,21 +70,6 @@ def test_the_fused_norm_is_its_parts_times_gain_plus_bias(kind: str):
     assert_close(seen["norm1_scale"], scale, 0, "scale")
 
 
-@pytest.mark.parametrize("shape", [(7,), (1, 7), (1, 1, 7)])
-@pytest.mark.parametrize("size", [1.0, 1e-4, 1e4])
-def test_a_single_row_s_rmsnorm_is_the_norm_of_many(shape: tuple[int, ...], size: float):
-    norm = Norm(tiny_config({"norm": "rmsnorm", "norm_eps": 1e-5}), 7)
-    norm.weight.data = randn(7, seed=1)
-    x = size * randn(*shape, seed=3)
-    before = x.clone()
-    with torch.no_grad():
-        alone, among = norm(x), norm(torch.stack([x, x]))[0]
-    scale = layers.NORMS["rmsnorm"](x, 1e-5)[1]
-    assert alone.shape == shape and torch.equal(x, before)
-    assert_close(alone, among, sums(7, norm.weight.abs() * x.abs() / scale))
-    assert norm(x).requires_grad, "where gradients are wanted, they flow"
-
-
 # --- positions ---
 
 

@@ -176,7 +176,7 @@ def test_a_process_finds_the_very_numbers_that_are_found_here(base, tmp_path, mo
         RewardLesson(base, body, tmp_path / "body", "mine", pairs),
     ]
     there = side_by_side(Workshop(workers=1), [(plainly, (each,)) for each in lessons], WHOLE, silent)
-    monkeypatch.setattr(linear, "tune", lambda model: {})
+    monkeypatch.setattr(linear, "tune", lambda model, *_: {})
     for lesson, found in zip(lessons, there, strict=True):
         with one_thread():
             here = learn(dataclasses.replace(lesson, folder=tmp_path / "here" / lesson.folder.name), lambda done: None)
