@@ -19,6 +19,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks.capture import resident
+
 SHAPES = {
     "1b": {
         "hidden_size": 2048,
@@ -56,9 +58,6 @@ def write(folder: Path, shape: str) -> int:
         n = size[0] * size[1]
         return drawn.repeat(-(-n // len(drawn)))[:n].view(size)
 
-    shards = {"embed": {"model.embed_tokens.weight": matrix(V, D), "model.norm.weight": torch.ones(D).bfloat16()}}
-    if not c["tie_word_embeddings"]:
-        shards["embed"]["lm_head.weight"] = matrix(V, D)
     weight_map, total = {}, 0
     for number in range(c["num_hidden_layers"] + 1):
         if number:
@@ -75,7 +74,9 @@ def write(folder: Path, shape: str) -> int:
                 f"{at}post_attention_layernorm.weight": torch.ones(D).bfloat16(),
             }
         else:
-            tensors = shards["embed"]
+            tensors = {"model.embed_tokens.weight": matrix(V, D), "model.norm.weight": torch.ones(D).bfloat16()}
+            if not c["tie_word_embeddings"]:
+                tensors["lm_head.weight"] = matrix(V, D)
         file = folder / f"part-{number}.safetensors"
         save_file(tensors, file, metadata={"format": "pt"})
         weight_map |= dict.fromkeys(tensors, file.name)
@@ -88,12 +89,6 @@ def write(folder: Path, shape: str) -> int:
     config = c | {"model_type": "llama", "max_position_embeddings": 2048, "rms_norm_eps": 1e-5, "hidden_act": "silu"}
     (folder / "config.json").write_text(json.dumps(config | {"rope_theta": 10000.0}))
     return total
-
-
-def status() -> tuple[int, int]:
-    """Bytes that this process has to itself, and of files that are mapped."""
-    lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":" in line)
-    return tuple(int(lines[name].split()[0]) << 10 for name in ("RssAnon", "RssFile"))
 
 
 def trace(folder: Path, n: int) -> None:
@@ -109,7 +104,7 @@ def trace(folder: Path, n: int) -> None:
 
     def watch() -> None:
         while not over.wait(0.02):
-            most[:] = map(max, most, status())
+            most[:] = map(max, most, map(resident, ("RssAnon", "RssFile")))
 
     watcher = threading.Thread(target=watch)
     watcher.start()

@@ -135,6 +135,11 @@ def _double(x) -> Tensor:
     return x.detach().double() if torch.is_tensor(x) else torch.tensor(np.asarray(x), dtype=torch.float64)
 
 
+def randn(*shape: int, seed: int = 0) -> Tensor:
+    """Normal numbers of a seed."""
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
 def random_ids(batch: int, length: int, seed: int = 1, vocab_size: int = V) -> Tensor:
     """Random token ids. [B, T]"""
     return torch.randint(0, vocab_size, (batch, length), generator=torch.Generator().manual_seed(seed))

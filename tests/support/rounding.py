@@ -50,3 +50,8 @@ def products(a: Tensor, b: Tensor) -> Tensor:
 def rounded(x, n: int = 1) -> Tensor:
     """The bound of numbers to which n operations were done one after the other, each rounding once: n u |x|."""
     return n * UNIT * torch.as_tensor(x).detach().double().abs()
+
+
+def of_linear(x, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """The bound of x W^T + b."""
+    return products(x, weight.mT) + (0 if bias is None else rounded(bias))

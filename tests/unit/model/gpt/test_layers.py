@@ -10,14 +10,10 @@ from model.gpt import layers
 from model.gpt.config import RopeScaling
 from model.gpt.norm import Norm
 from model.gpt.passes import Pass, attend_fused
-from tests.support.helpers import assert_close, tiny_config
+from tests.support.helpers import assert_close, randn, tiny_config
 from tests.support.rounding import products, rounded, shares_within, sums
 
 LN2, LN3, LN4 = math.log(2), math.log(3), math.log(4)
-
-
-def randn(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
 # --- softmax and norms ---

@@ -6,30 +6,10 @@ import torch.nn.functional as F
 
 from model.gpt import linear
 from model.gpt.linear import Linear, tune
-from model.kernels import products as kernels
 from model.kernels import remembered
 from model.kernels.products import PRODUCTS, ROW_CLASSES
-from tests.support.helpers import VARIANTS, D, M, V, assert_close, random_ids, tiny_model
-from tests.support.rounding import logits_within, products, rounded, sums
-
-
-def randn(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
-
-
-@pytest.fixture
-def fresh():
-    """No choice remembered from, or for, another test."""
-    kernels.fastest.cache_clear()
-    kernels.packing_pays.cache_clear()
-    yield
-    kernels.fastest.cache_clear()
-    kernels.packing_pays.cache_clear()
-
-
-def of_linear(x, weight, bias) -> torch.Tensor:
-    """The bound of x W^T + b."""
-    return products(x, weight.mT) + (0 if bias is None else rounded(bias))
+from tests.support.helpers import VARIANTS, D, M, V, assert_close, randn, random_ids, tiny_model
+from tests.support.rounding import logits_within, of_linear, sums
 
 
 def broken(x, weight, bias):

@@ -7,22 +7,8 @@ from threadpoolctl import threadpool_info
 
 from model.kernels import products as kernels
 from model.kernels.products import PADDED, PRODUCTS, candidates, row_class
-from tests.support.helpers import assert_close
-from tests.support.rounding import products, rounded
-
-
-def randn(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
-
-
-@pytest.fixture
-def fresh():
-    """No choice remembered from, or for, another test."""
-    kernels.fastest.cache_clear()
-    kernels.packing_pays.cache_clear()
-    yield
-    kernels.fastest.cache_clear()
-    kernels.packing_pays.cache_clear()
+from tests.support.helpers import assert_close, randn
+from tests.support.rounding import of_linear
 
 
 @pytest.mark.parametrize("name", PRODUCTS)
@@ -35,7 +21,7 @@ def test_every_product_is_the_linear_map(name: str, rows: int, with_bias: bool):
         y = PRODUCTS[name](x, weight, bias)
     expected = x.double() @ weight.double().T + (0 if bias is None else bias.double())
     assert y.dtype == torch.float32
-    off = products(x, weight.mT) + (0 if bias is None else rounded(bias))
+    off = of_linear(x, weight, bias)
     assert_close(y, expected, off)
     assert_close(y, F.linear(x, weight, bias), off)
     assert torch.equal(x, kept[0]) and torch.equal(weight, kept[1]) and (bias is None or torch.equal(bias, kept[2]))
