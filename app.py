@@ -29,6 +29,10 @@ def parse(arguments: list[str] | None = None, environ: Mapping[str, str] = os.en
         parser.error("--workers needs one cluster for all: name it by --engine ray://HOST:PORT or by RAY_ADDRESS")
     if options.engine and options.weights == "stored":
         parser.error("--weights stored does not work with --engine: its replicas get float32 weights")
+    if options.engine and options.dtype != "float32":
+        parser.error("--dtype does not work with --engine: its replicas compute in float32")
+    if options.weights == "stored" and options.dtype != "float32":
+        parser.error("--dtype does not work with --weights stored, whose products are float32")
     options.models = [name.strip() for name in options.models.split(",") if name.strip()]
     if options.max_tokens is None:
         options.max_tokens = 512 if options.public else 1024
@@ -82,6 +86,12 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         choices=("float32", "stored"),
         default="float32",
         help="stored: leave those of safetensors in their files, in their own type: for models larger than memory",
+    )
+    parser.add_argument(
+        "--dtype",
+        choices=("float32", "bfloat16", "float16"),
+        default="float32",
+        help="type of the products with weights; those of 16 bits take half the memory",
     )
     parser.add_argument("--offline", action="store_true", help="never fetch anything")
     parser.add_argument("--open", action="store_true", help="open the page in the browser")

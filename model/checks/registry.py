@@ -34,7 +34,7 @@ class Check:
     look: Look | None = None
     at: AtBlock | None = None
     unit: str = ""  # of a block check; see model.checks.result.UNITS
-    rule: str = "exact"  # see model.checks.result.RULES
+    rule: str = "exact"  # see model.checks.result.RULES; a "product" of float32 numbers is a "sum"
     terms: str = ""  # terms of a "sum": a field of the config, or "tokens"
     short: bool = False  # whether it checks only a few positions, however long the prompt is
     random: bool = False  # whether it uses random numbers
@@ -59,7 +59,7 @@ CHECKS: dict[str, Check] = {
     "scores": Check("derived", 0, at=block_checks.scores, unit="score", rule="sum", terms="d_head"),
     "softmax": Check("derived", 0, at=block_checks.softmax, unit="weight", rule="sum", terms="tokens"),
     "mixed": Check("derived", 0, at=block_checks.mixed, unit="stream", rule="sum", terms="tokens"),
-    "head_outputs": Check("derived", 0, at=block_checks.head_outputs, unit="stream", rule="sum", terms="d_model"),
+    "head_outputs": Check("derived", 0, at=block_checks.head_outputs, unit="stream", rule="product", terms="d_model"),
     "sublayers": Check("derived", 0, at=block_checks.sublayers, unit="stream", rule="moved", moves="blocks"),
     "norm_unit": Check("derived", 0, at=block_checks.norm_unit, unit="normalised", rule="sum", terms="d_model"),
     "norm_formula": Check("derived", 0, at=block_checks.norm_formula, unit="normalised", rule="sum", terms="d_model"),
@@ -212,7 +212,8 @@ def _guarded(key: str, work, report: _Progress) -> Finding:
 
 def _run_block_checks(subject: Subject, keys: Sequence[str], report: _Progress) -> dict[str, Finding]:
     """All block checks in one walk: each block is recomputed once for all of them, and its time is shared."""
-    worst = {key: Worst(CHECKS[key].unit, CHECKS[key].rule, _terms(subject, CHECKS[key].terms)) for key in keys}
+    asked = {key: CHECKS[key] for key in keys}
+    worst = {key: subject.worst(each.unit, each.rule, _terms(subject, each.terms)) for key, each in asked.items()}
     seconds, broken = dict.fromkeys(keys, 0.0), {}
     if not keys:
         return {}

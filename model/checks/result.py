@@ -12,10 +12,12 @@ import torch
 from torch import Tensor
 
 from model.api import LanguageModel
-from model.checks.roundoff import bounds, summed, watched
+from model.checks.roundoff import UNIT, bounds, multiplied, summed, watched
 from model.gpt.edits import EDITS
 from model.gpt.tap import Tap, block_sites
 from model.gpt.trace import Trace
+from model.gpt.transformer import Transformer
+from model.loading.halves import in_float32, unit
 from model.progress import Progress
 
 EPS = 2.0**-23  # the spacing of float32 numbers at 1
@@ -51,7 +53,7 @@ class Finding:
 
 
 UNITS = ("weight", "score", "stream", "logit", "probability", "normalised", "numbers", "bytes", "tokens")
-RULES = ("exact", "sum", "moved", "double")  # "moved": as model.checks.roundoff measures it
+RULES = ("exact", "sum", "product", "moved", "double")  # "moved": as model.checks.roundoff measures it
 REASONS = (
     "no_prompt",
     "one_token",
@@ -113,7 +115,7 @@ class Subject:
         return frozenset(pairs)
 
     def bound(self, site: str, layer: int | None = None) -> Tensor:
-        """Bound on the difference of two float32 computations of the whole run, by row of a site. [T] or [H, T]"""
+        """Bound on the difference of two computations of the whole run, by row of a site. [T] or [H, T]"""
         bounds_by_site = self.once("moved", lambda: bounds(self.run.model, self.ids, self.run.tap, WATCHED))
         return bounds_by_site[site, self.run.config.n_layer if layer is None else layer][0]
 
@@ -122,16 +124,34 @@ class Subject:
         run = self.unedited
         return self if self.run.tap is None else self.once("plain", lambda: Subject(self.lm, run, run))
 
+    def worst(self, unit: str, rule: str, n: int) -> "Worst":
+        """A Worst for this model, for which a product with weights may be of float32 numbers: then it is a sum."""
+        plain = rule == "product" and self.product_unit == UNIT
+        return Worst(unit, "sum" if plain else rule, n, self.product_unit)
+
+    @property
+    def exact(self) -> Transformer:
+        """The model with products in float32, on which bounds are measured."""
+        return self.once("exact", lambda: in_float32(self.run.model))
+
+    @property
+    def product_unit(self) -> float:
+        """The largest relative error of rounding the inputs and results of products with weights."""
+        return unit(self.run.model)
+
     def block_bound(self, site: str, layer: int) -> Tensor:
         """The bound for one block, computed twice from the same stream. [T] or [H, T]"""
         run, T = self.run, len(self.run.tokens)
 
         def forward(n: int, tap: Tap) -> Tensor:
             explicit = run.prepare(layer, T, tap, explicit=True)
-            return run.model.blocks[layer](run.residuals[layer].expand(n, -1, -1), layer, explicit)
+            return self.exact.blocks[layer](run.residuals[layer].expand(n, -1, -1), layer, explicit)
 
-        sites = {"pattern", "z", "attn_out", "mlp_out", "resid_post"}
-        return self.once(f"moved {layer}", lambda: watched(forward, run.config, sites))[site, layer][0]
+        def measure() -> dict:
+            sites = {"pattern", "z", "attn_out", "mlp_out", "resid_post"}
+            return watched(forward, run.config, sites, product_unit=self.product_unit)
+
+        return self.once(f"moved {layer}", measure)[site, layer][0]
 
     def untouched(self, site: str, layer: int) -> Tensor:
         """The heads of a layer with an unedited `site`. [n]"""
@@ -176,6 +196,7 @@ class Worst:
     unit: str
     rule: str = "exact"
     n: int = 0
+    product_unit: float = UNIT  # for the rule "product"
     ratio: float = -1.0
     largest: Finding = field(init=False)
     carry: Tensor | None = None  # state of a check from block to block
@@ -186,7 +207,8 @@ class Worst:
     @property
     def roundings(self) -> float:
         """Allowed difference in multiples of EPS times the numbers' size, where no bound was measured."""
-        return {"exact": 0, "double": 2.0**-20, "sum": summed(self.n) / EPS}[self.rule]
+        product = multiplied(self.n, self.product_unit) / EPS
+        return {"exact": 0, "double": 2.0**-20, "sum": summed(self.n) / EPS, "product": product}[self.rule]
 
     def rows(
         self,

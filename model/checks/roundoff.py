@@ -6,6 +6,8 @@ errors like those of float32 at each step are injected through the tap, all enla
 rounding of this forward itself is negligible beside them, and the resulting difference is divided by that factor.
 Monte Carlo arithmetic (Parker 1997, section 4); the size of a sum's error is that of Higham & Mary 2019: with random
 roundings, a sum of n terms is off by about sqrt(n) u of their size, where the worst case is n u (Higham 2002, 4.2).
+Where products are of 16-bit numbers (model.loading.halves), their inputs and results are off by u of that type, too;
+the effect is then measured on the same weights with products in float32, which round nothing so coarsely.
 """
 
 import math
@@ -17,8 +19,8 @@ from torch import Tensor
 from model.gpt.config import ModelConfig
 from model.gpt.tap import Tap, compose
 from model.gpt.transformer import Transformer
+from model.loading.halves import UNIT, in_float32, unit
 
-UNIT = 2.0**-24  # u: half the spacing of float32 numbers at 1, the largest relative error of one rounding
 STEP = 2.0**-14  # relative size of the perturbations: 1,024 roundings, yet small enough for a linear response
 RESULTS = 2  # compared results: each may be as far from the exact one as was measured
 Site = tuple[str, int]  # (name, layer)
@@ -56,6 +58,9 @@ _TERMS: dict[str, str | int] = {
     "final_out": 4,
     "logits": "D",
 }
+# What products with weights read, and what they give: rounded to the type of the products.
+_READ = ("norm1_out", "norm2_out", "final_out", "z", "mlp_post", "mixed")
+_GIVEN = ("q", "k", "v", "attn_out", "router", "mlp_pre", "mlp_up", "mlp_out", "logits")
 
 
 def terms(site: str, x: Tensor, config: ModelConfig) -> int:
@@ -65,21 +70,32 @@ def terms(site: str, x: Tensor, config: ModelConfig) -> int:
     return (sizes | {"S": x.shape[-1], "T": x.shape[-2]}).get(_TERMS[site], _TERMS[site])
 
 
-def moved(site: str, x: Tensor, config: ModelConfig, generator: torch.Generator) -> Tensor:
+def moved(site: str, x: Tensor, config: ModelConfig, generator: torch.Generator, product_unit: float = UNIT) -> Tensor:
     """Every number perturbed by +-STEP sqrt(terms) of its own size and its row's together. [B, ...] -> [B, ...]
+
+    With a `product_unit` coarser than float32's, STEP stands for a rounding to that type instead: what products read
+    and give is perturbed, once, and nothing else.
 
     A sum may come out small from large terms: its error has the size of the numbers beside it, for scores those of the
     whole head. A weight of a pattern is a share of such a sum and moves by its own size. Zeros stay 0, and scores of
     -inf stay. The numbers of all B are perturbed in the same way.
     """
     beside = (-2, -1) if site == "scores" else -1
+    coarse = product_unit > UNIT
+    if coarse and site not in _rounded(config):
+        return x
     hidden = x.isneginf()
     size = x.masked_fill(hidden, 0).abs()
     if site != "pattern":
         mean = size.square().sum(beside, keepdim=True) / (~hidden).sum(beside, keepdim=True).clamp(min=1)
         size = (size.square() + mean).sqrt()
     sign = torch.randint(0, 2, x.shape[1:], generator=generator, dtype=torch.int8) * 2 - 1
-    return x + STEP * math.sqrt(terms(site, x, config)) * sign * size
+    return x + STEP * math.sqrt(1 if coarse else terms(site, x, config)) * sign * size
+
+
+def _rounded(config: ModelConfig) -> tuple[str, ...]:
+    """The sites that are rounded to the type of products; post-norm blocks multiply the stream itself."""
+    return (*_READ, *_GIVEN, *(("resid_pre", "resid_mid") if config.norm_placement == "post" else ()))
 
 
 def row_sizes(site: str, x: Tensor) -> Tensor:
@@ -90,25 +106,46 @@ def row_sizes(site: str, x: Tensor) -> Tensor:
 
 @torch.inference_mode()
 def watched(
-    forward: Callable[[int, Tap], object], config: ModelConfig, sites: Collection[str], draws: int = 1, seed: int = 0
+    forward: Callable[[int, Tap], object],
+    config: ModelConfig,
+    sites: Collection[str],
+    draws: int = 1,
+    seed: int = 0,
+    product_unit: float = UNIT,
 ) -> dict[Site, Tensor]:
-    """Bound on the difference of two float32 computations of a row, by (site, layer). float64 [B, (H,) T] each
+    """Bound on the difference of two computations of a row, by (site, layer). float64 [B, (H,) T] each
 
     `forward(n, tap)` computes n copies of a batch of B, one after the other in one batch; the first copy is not
     perturbed. A row's bound is RESULTS times the change of its largest number; where chance changed it by less, the
     root mean square of the changes of its site's rows, relative to their size.
     """
+    limits = _effect(forward, config, sites, draws, seed, UNIT)
+    if product_unit > UNIT:
+        coarse = _effect(forward, config, sites, draws, seed, product_unit)
+        limits = {site: limit + coarse[site] for site, limit in limits.items()}
+    return limits
+
+
+def _effect(
+    forward: Callable[[int, Tap], object],
+    config: ModelConfig,
+    sites: Collection[str],
+    draws: int,
+    seed: int,
+    product_unit: float,
+) -> dict[Site, Tensor]:
+    """`watched` for the roundings of one type."""
     generator, limits = torch.Generator().manual_seed(seed), {}
 
     def tap(site: str, layer: int, x: Tensor) -> Tensor:
         if site == "pos_embed":  # has no axis of copies; the sum that it enters is perturbed
             return x
         plain, *others = x.chunk(draws + 1)
-        others = [moved(site, other, config, generator) for other in others]
+        others = [moved(site, other, config, generator, product_unit) for other in others]
         if site in sites:
             blocked, size = plain.isneginf(), row_sizes(site, plain).double()
             change = [(other - plain).masked_fill(blocked, 0).abs().amax(-1) for other in others]
-            change = torch.stack(change).amax(0).double() * (UNIT / STEP)
+            change = torch.stack(change).amax(0).double() * (product_unit / STEP)
             typical = torch.where(size > 0, change / size, 0.0).square().mean().sqrt()
             limits[site, layer] = RESULTS * torch.maximum(change, typical * size)
         return torch.cat((plain, *others))
@@ -121,11 +158,12 @@ def bounds(
     model: Transformer, ids: Tensor, tap: Tap | None = None, sites: Collection[str] = ("logits",), draws: int = 1
 ) -> dict[Site, Tensor]:
     """`watched` for a whole forward, with a tap of its own before the perturbation. ids [B, T]"""
+    exact = in_float32(model)
 
     def forward(n: int, moving: Tap) -> object:
-        return model(ids.repeat(n, 1), tap=moving if tap is None else compose(tap, moving))
+        return exact(ids.repeat(n, 1), tap=moving if tap is None else compose(tap, moving))
 
-    return watched(forward, model.config, sites, draws)
+    return watched(forward, model.config, sites, draws, product_unit=unit(model))
 
 
 def summed(n: int) -> float:
@@ -136,3 +174,11 @@ def summed(n: int) -> float:
     section 4.2).
     """
     return 8 * math.sqrt(max(n, 1)) * UNIT
+
+
+def multiplied(n: int, product_unit: float) -> float:
+    """`summed` for a product of n terms with weights, relative to the sum of their sizes.
+
+    Where products are of 16 bits, each term's input is off by at most u of that type, and so is the result.
+    """
+    return summed(n) + (2 * product_unit if product_unit > UNIT else 0)

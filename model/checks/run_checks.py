@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from model.checks.result import Finding, Subject, Worst, counted, unable
-from model.checks.roundoff import RESULTS, UNIT, moved, summed, watched
+from model.checks.roundoff import RESULTS, moved, summed, watched
 from model.checks.roundoff import STEP as MOVE
 from model.generation.next_token import logits_after
 from model.generation.strategies import Plan, Sampler, Setup, Strategy, rows_of
@@ -83,7 +83,10 @@ def lens(subject: Subject, progress: Progress) -> Finding:
     share = logits.double().softmax(-1)
     ids = torch.from_numpy(reading.ids[-1]).long()
     x = subject.run.residuals[-1][None, at]
-    bounds = watched(lambda n, tap: model.logits(x.expand(n, -1, -1), tap=tap), model.config, ["logits"])
+    logits_of, unit = subject.exact.logits, subject.product_unit
+    bounds = watched(
+        lambda n, tap: logits_of(x.expand(n, -1, -1), tap=tap), model.config, ["logits"], product_unit=unit
+    )
     # p (dz - sum of p dz), each |dz| within its bound, and the rounding of the softmax itself
     allowed = share.amax(-1) * (2 * bounds["logits", model.config.n_layer][0] + summed(model.config.vocab_size))
     worst.rows(torch.from_numpy(reading.probabilities[-1]), share.gather(-1, ids), allowed=allowed)
@@ -99,7 +102,7 @@ def unembedding(subject: Subject, progress: Progress) -> Finding:
         centred = x - x.mean(-1, keepdim=True) if norm.kind == "layernorm" else x
         x = centred / (centred.square().mean(-1, keepdim=True) + norm.eps).sqrt() * norm.weight.detach().double()
         x = x if norm.bias is None else x + norm.bias.detach().double()
-    weight, worst = model.unembed.weight.detach(), Worst("logit", "sum", run.config.d_model)
+    weight, worst = model.unembed.weight.detach(), subject.worst("logit", "product", run.config.d_model)
     logits = torch.cat([x @ rows.double().T for rows in weight.split(8192)], -1)
     # Products of either sign cancel; their rounding is relative to |x| |w|, with the longest row w of W_U.
     worst.rows(subject.logits_at(at), logits, x.norm(dim=-1) * float(weight.norm(dim=-1).max()))
@@ -356,7 +359,7 @@ def gradient(subject: Subject, progress: Progress) -> Finding:
 
     e . df/de is the growth of the logit as a token's embedding is scaled: (f(1 + h) - f(1 - h)) / 2h.
     """
-    run, t = subject.run, min(len(subject.run.tokens), GRADIENT_TOKENS)
+    run, t, unit = subject.run, min(len(subject.run.tokens), GRADIENT_TOKENS), subject.product_unit
     twin = _twin(subject)
     if isinstance(twin, Finding):
         return twin
@@ -375,7 +378,7 @@ def gradient(subject: Subject, progress: Progress) -> Finding:
         if site == "pos_embed":
             return x
         pairs = x[2 * t :].split(2)
-        return torch.cat((x[: 2 * t], *(moved(site, pair, run.config, generator) for pair in pairs)))
+        return torch.cat((x[: 2 * t], *(moved(site, pair, run.config, generator, unit) for pair in pairs)))
 
     with torch.no_grad():
         tap = compose(*(each for each in (run.tap, stretched, shaken) if each is not None))
@@ -383,7 +386,7 @@ def gradient(subject: Subject, progress: Progress) -> Finding:
     slopes, other = ((f[0::2] - f[1::2]) / (2 * STEP)).split((t, MOVED))
     worst = Worst("logit", "moved")
     # Effect of errors of the forward on the gradient; those of the backward are as many and pass the same blocks.
-    allowed = RESULTS * (other - directions @ slopes).abs().max() * (UNIT / MOVE)
+    allowed = RESULTS * (other - directions @ slopes).abs().max() * (unit / MOVE)
     size = torch.full((t,), max(abs(result.value), float(slopes.abs().sum())))
     worst.values(torch.from_numpy(result.gradient_x_activation), slopes, size, allowed=allowed.expand(t))
     return worst.finding()

@@ -41,6 +41,10 @@ class Linear(nn.Module):
             return F.linear(x, self.weight, self.bias)
         return self.products[row_class(x.numel() // x.shape[-1])](x, self.weight, self.bias)
 
+    def part(self, x: Tensor, rows: slice) -> Tensor:
+        """Some of the outputs, by these rows of the weights. x [..., in] -> [..., rows]"""
+        return F.linear(x, self.weight[rows], None if self.bias is None else self.bias[rows])
+
 
 def join(*parts: Linear) -> Linear:
     """One layer that computes several layers of the same input at once: x -> their outputs side by side.

@@ -299,8 +299,7 @@ class Trace:
 
 def _slice(linear, x: Tensor, n: int, width: int) -> Tensor:
     """Rows n * width .. of a projection, for one head. [T, D] -> [T, width]"""
-    rows = slice(n * width, (n + 1) * width)
-    return torch.nn.functional.linear(x, linear.weight[rows], None if linear.bias is None else linear.bias[rows])
+    return linear.part(x, slice(n * width, (n + 1) * width))
 
 
 @torch.inference_mode()

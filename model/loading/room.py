@@ -16,8 +16,9 @@ def need_room(weights: int) -> None:
     """Raise CheckpointError where so many bytes of weights do not fit: before they are read, not when all is full."""
     if not fits(weights):
         got = f"{_needed(weights) / 1e9:.2f} GB, {psutil.virtual_memory().available / 1e9:.2f} GB"
-        hint = say("Leave the weights of safetensors in their files: {}.", "python app.py --weights stored")
-        raise CheckpointError("The model's weights in float32 do not fit into the memory that is free.", got, hint)
+        ways = "--weights stored", "--dtype bfloat16"
+        hint = say("Leave the weights of safetensors in their files, {}, or take half as much, {}.", *ways)
+        raise CheckpointError("The model's weights do not fit into the memory that is free.", got, hint)
 
 
 def _needed(weights: int) -> int:

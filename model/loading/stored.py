@@ -38,6 +38,10 @@ class StoredLinear(Linear):
         y = torch.cat([F.linear(x, part.float()) for part in parts], -1)
         return y if self.bias is None else y + self.bias
 
+    def part(self, x: Tensor, rows: slice) -> Tensor:
+        """Some of the outputs, by these rows of the weights. x [..., in] -> [..., rows]"""
+        return type(self)(self._parameters["weight"][rows], None if self.bias is None else self.bias[rows])(x)
+
 
 class StoredEmbedding(nn.Embedding):
     """A table in its file, of which the rows asked for become float32."""
@@ -62,14 +66,19 @@ STORED = (StoredLinear, StoredEmbedding)
 
 
 @torch.no_grad()
-def leave_stored(model: Transformer) -> Transformer:
-    """The same model with its matrices and tables left where they are; all other parameters become float32."""
+def leave_stored(model: Transformer, kind: type[StoredLinear] = StoredLinear) -> Transformer:
+    """The same model with its matrices and tables left as they are, each linear layer of them one of `kind`.
+
+    All other parameters become float32.
+    """
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
             if type(child) is Linear:
-                setattr(module, name, StoredLinear(child.weight, child.bias))
+                setattr(module, name, kind(child.weight, child.bias))
             elif type(child) is nn.Embedding:
                 setattr(module, name, StoredEmbedding(child.weight))
+        if getattr(module, "joint", ()):
+            module.joint = tuple(kind(joint.weight, joint.bias) for joint in module.joint)
     for module in model.modules():
         for parameter in () if isinstance(module, STORED) else module.parameters(recurse=False):
             parameter.data = parameter.data.float()

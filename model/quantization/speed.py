@@ -5,30 +5,17 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
 from model.gpt.cache import KVCache
 from model.gpt.linear import Linear
 from model.gpt.mixers.needs import need_attention
 from model.gpt.transformer import Transformer
+from model.loading.halves import HalfLinear
 from model.quantization.experiments import changed, changed_block, kinds_of
 from model.quantization.int8 import quantised
 
 _STEPS, _LONGEST = 24, 1.5  # decoded tokens and seconds of a measurement
-
-
-class HalfLinear(nn.Module):
-    """y = x W^T + b with weights and products in bfloat16, everything between them in float32."""
-
-    def __init__(self, layer: Linear) -> None:
-        super().__init__()
-        self.short = nn.Parameter(layer.weight.detach().bfloat16(), requires_grad=False)
-        self.bias = layer.bias
-
-    def forward(self, x: Tensor) -> Tensor:
-        y = F.linear(x.bfloat16(), self.short).float()
-        return y if self.bias is None else y + self.bias
 
 
 @torch.inference_mode()
@@ -39,9 +26,13 @@ def halved(model: Transformer) -> Transformer:
     for block in ours.blocks:
         for kind in kinds_of(model):
             owner = block.attn if kind in "qkvo" else block.mlp
-            setattr(owner, kind, HalfLinear(getattr(owner, kind)))
-    ours.unembed = HalfLinear(model.unembed)
+            setattr(owner, kind, _bfloat16(getattr(owner, kind)))
+    ours.unembed = _bfloat16(model.unembed)
     return ours
+
+
+def _bfloat16(layer: Linear) -> HalfLinear:
+    return HalfLinear(nn.Parameter(layer.weight.detach().bfloat16(), requires_grad=False), layer.bias)
 
 
 RUNNERS: dict[str, Callable[[Transformer], Transformer]] = {

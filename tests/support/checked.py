@@ -1,9 +1,12 @@
 """Subjects of the checks: tiny models that a test may break."""
 
+from collections.abc import Callable
+
 from model.api import LanguageModel
 from model.checks.registry import CHECKS
 from model.checks.result import Subject, subject_of
 from model.gpt.edits import Edit
+from model.gpt.transformer import Transformer
 from tests.support.helpers import VARIANTS, tiny_model
 
 PROMPT = "abcabd ab"
@@ -21,9 +24,12 @@ EDITS = (
 )
 
 
-def made(tokenizer, variant="gpt2", prompt=PROMPT, edits=()) -> Subject:
-    """A new model each time: some tests break it."""
+def made(
+    tokenizer, variant="gpt2", prompt=PROMPT, edits=(), change: Callable[[Transformer], Transformer] | None = None
+) -> Subject:
+    """A new model each time: some tests break it. `change` makes another one of it first."""
     model = tiny_model({**VARIANTS[variant], "vocab_size": 256, "n_ctx": 300})
+    model = change(model) if change else model
     lm = LanguageModel("tiny", "Tiny", model, tokenizer)
     run = lm.trace(prompt)
     return subject_of(lm, run.edit(*edits) if edits else run, prompt)

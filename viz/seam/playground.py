@@ -42,6 +42,7 @@ class Options:
     training_minutes: float = 20.0  # of one run; 0 switches training off
     offline: bool = False
     stored: bool = False  # weights of safetensors stay in their files
+    dtype: str = "float32"  # of products with weights: a key of model.loading.halves.DTYPES
     local: Resolved | None = None  # a folder or .gguf file named on the command line
     mcp: bool = False  # offers its functions as tools of language models, too
     allowed: Allowed = PRIVATE
@@ -107,7 +108,8 @@ class Playground:
             raise
 
     def _loaded(self, model_id: str, progress: Progress | None) -> LanguageModel:
-        model = load_resolved(self._resolve(model_id, progress), progress, stored=self.options.stored)
+        stored, dtype = self.options.stored, self.options.dtype
+        model = load_resolved(self._resolve(model_id, progress), progress, stored=stored, dtype=dtype)
         if not model_id.startswith(PREFIX):
             self.engine.load(model)
         return model

@@ -100,6 +100,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
         arguments.training_minutes,
         arguments.offline,
         arguments.weights == "stored",
+        arguments.dtype,
         local,
         arguments.mcp,
         dataclasses.replace(PUBLIC if public else PRIVATE, models=only),

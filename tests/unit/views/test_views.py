@@ -1,5 +1,7 @@
 """Every view of the tabs that are rows of views: drawn for every way to wire a block, short prompts and edited runs."""
 
+from functools import partial
+
 import plotly.graph_objects as go
 import pytest
 import torch
@@ -7,6 +9,7 @@ import torch
 from model.api import LanguageModel
 from model.gpt.transformer import Block, Transformer
 from model.loading.checkpoint import build, load_folder, save_folder
+from model.loading.halves import halved
 from model.loading.stored import leave_stored
 from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.page.parts import packed
@@ -67,18 +70,19 @@ def test_every_view_draws_an_edited_run_and_one_token(playgrounds, tab, view):
     assert not notice and all(problems)  # one token may be too little, which is then said
 
 
-@pytest.fixture(scope="module")
-def on_disk(tmp_path_factory):
-    """The same of a model whose weights stay in their file, in 16 bits."""
+@pytest.fixture(scope="module", params=["stored", "bfloat16"])
+def kept(request, tmp_path_factory):
+    """The same of a model whose weights stay in their file, in 16 bits, and of one whose products are of 16 bits."""
     folder, tokenizer = tmp_path_factory.mktemp("stored"), byte_tokenizer(tmp_path_factory.mktemp("bytes"))
     save_folder(folder, tiny_model({**VARIANTS["llama"], "vocab_size": 256, "n_ctx": 300}), torch.bfloat16)
-    model = leave_stored(build(*load_folder(folder, stored=True)))
-    return serving(LanguageModel("tiny", "Tiny", model, tokenizer, "bfloat16 weights"))
+    keep = leave_stored if request.param == "stored" else partial(halved, dtype=torch.bfloat16)
+    model = keep(build(*load_folder(folder, stored=True)))
+    return serving(LanguageModel("tiny", "Tiny", model, tokenizer, request.param))
 
 
 @pytest.mark.parametrize(("tab", "view"), VIEWS)
-def test_every_view_is_drawn_of_weights_that_stay_in_their_file(on_disk, tab, view):
-    parts, notice = drawn(on_disk, tab, view, edits=[EDIT])
+def test_every_view_is_drawn_of_weights_of_another_type(kept, tab, view):
+    parts, notice = drawn(kept, tab, view, edits=[EDIT])
     assert not notice and not [name for name, part in parts.items() if "problem" in part]
 
 
