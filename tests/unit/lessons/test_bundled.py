@@ -61,7 +61,7 @@ def test_every_answer_is_computed_and_lies_in_its_band(playground):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "key", ["head_born"]
+    "key", ["rewarding"]
 )  # one is enough here: in the browser all are walked, and held in their bands
 def test_the_answers_of_a_lesson_that_trains_lie_in_its_band(playground, key):
     assert key in with_runs(True)
