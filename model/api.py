@@ -30,7 +30,7 @@ from model.loading.checkpoint import build, load_folder, load_gguf
 from model.loading.halves import DTYPES, halved
 from model.loading.room import need_room
 from model.loading.stored import leave_stored, stored_bytes, stored_dtype
-from model.progress import Progress
+from model.progress import Progress, silent
 from model.records import Tokens
 from model.text import tokenizer
 from model.text.chat import chat_turns, ending
@@ -145,9 +145,12 @@ class LanguageModel:
         """The message that each token of `chat` is of, -1 for what the template wrote. [T]"""
         return np.array(chat_turns(self.tokenizer, messages, answer=answer)[1], np.int64)
 
-    def trace_tokens(self, tokens: Tokens, others: Iterable[Trace] = ()) -> Trace:
-        """`trace` for existing Tokens; of `others`, the one that begins most alike is gone on from."""
-        traced = run_after(self.model, tokens, others, model_id=self.id)
+    def trace_tokens(self, tokens: Tokens, others: Iterable[Trace] = (), progress: Progress = silent) -> Trace:
+        """`trace` for existing Tokens; of `others`, the one that begins most alike is gone on from.
+
+        `progress` is told of each layer, and may raise to end the run.
+        """
+        traced = run_after(self.model, tokens, others, model_id=self.id, progress=progress)
         traced.piece = self.tokenizer.piece
         return traced
 

@@ -13,8 +13,9 @@ import torch
 
 from model.gpt.head_metrics import HeadReducer, pool_size
 from model.gpt.one_token import after
-from model.gpt.trace import Trace, check_length, run
+from model.gpt.trace import RUNNING, Trace, check_length, run
 from model.gpt.transformer import Transformer
+from model.progress import Progress, silent
 from model.records import RunKey, Tokens
 
 LEAST = 0.25  # share of a text from which on another run is gone on from: keys and values take their time as well
@@ -38,7 +39,9 @@ def kept(before: Trace, model: Transformer, ids: np.ndarray) -> int:
     return common if common >= LEAST * len(ids) else 0
 
 
-def run_after(model: Transformer, tokens: Tokens, others: Iterable[Trace], *, model_id: str = "") -> Trace:
+def run_after(
+    model: Transformer, tokens: Tokens, others: Iterable[Trace], *, model_id: str = "", progress: Progress = silent
+) -> Trace:
     """`model.gpt.trace.run` without edits, which goes on from the one of `others` that begins most alike.
 
     The same errors. `seconds` of the result are those of what was run.
@@ -46,11 +49,13 @@ def run_after(model: Transformer, tokens: Tokens, others: Iterable[Trace], *, mo
     shared, before = max(
         ((kept(each, model, tokens.ids), each) for each in others), key=lambda one: one[0], default=(0, None)
     )
-    return run(model, tokens, model_id=model_id) if not shared else _run_on(model, tokens, model_id, before, shared)
+    if not shared:
+        return run(model, tokens, model_id=model_id, progress=progress)
+    return _run_on(model, tokens, model_id, before, shared, progress)
 
 
 @torch.inference_mode()
-def _run_on(model: Transformer, tokens: Tokens, model_id: str, before: Trace, start: int) -> Trace:
+def _run_on(model: Transformer, tokens: Tokens, model_id: str, before: Trace, start: int, progress: Progress) -> Trace:
     """The run of the tokens from position `start` on, after what `before` has of the others."""
     check_length(len(tokens), model.config.n_ctx)
     started = time.perf_counter()
@@ -63,6 +68,7 @@ def _run_on(model: Transformer, tokens: Tokens, model_id: str, before: Trace, st
     model.check(ids[None])
     x = model.embed_tokens(ids[None, start:], start, model.prepare(start, T - start))
     for layer, block in enumerate(model.blocks):
+        progress(layer, config.n_layer, RUNNING)
         residuals[layer, start:] = x[0]
         x = block(x, layer, after(model, residuals[layer], layer, start, T - start, attend=reducer))
     residuals[-1, start:] = x[0]

@@ -26,8 +26,10 @@ from model.gpt.norm_sites import norm_rows
 from model.gpt.passes import Pass, attend_fused
 from model.gpt.tap import SITES, Tap, compose, record
 from model.gpt.transformer import Transformer
+from model.progress import Progress, silent
 from model.records import RunKey, Tokens
 
+RUNNING = "Running the prompt"  # what a run reports that it does, layer by layer
 _ATTENTION = frozenset({"scores", "pattern"})  # sites that exist only in explicit attention
 
 
@@ -215,7 +217,7 @@ class Trace:
 
     # --- the whole run ---
 
-    def edit(self, *edits: Edit) -> "Trace":
+    def edit(self, *edits: Edit, progress: Progress = silent) -> "Trace":
         """A new run of the same tokens with these edits added; this trace stays as it is.
 
         Means are those of the unedited run. Raises InputError for an edit that does not fit the model or the prompt,
@@ -224,15 +226,18 @@ class Trace:
         self.require_key()
         unedited = None if self.key.edits else self
         edits = (*self.key.edits, *edits)
-        return self._again(edits, unedited)
+        return self._again(edits, unedited, progress)
 
     def unedited(self) -> "Trace":
         """The run without edits: this one where it has none, else a new one."""
         return self if self.tap is None else self._again()
 
-    def _again(self, edits: Sequence[Edit] = (), unedited: "Trace | None" = None) -> "Trace":
+    def _again(
+        self, edits: Sequence[Edit] = (), unedited: "Trace | None" = None, progress: Progress = silent
+    ) -> "Trace":
         """The same tokens of the same model with other edits."""
-        trace = run(self.model, self.tokens, model_id=self.key.model_id, edits=edits, unedited=unedited)
+        of = {"model_id": self.key.model_id, "edits": edits, "unedited": unedited}
+        trace = run(self.model, self.tokens, **of, progress=progress)
         trace.piece = self.piece
         return trace
 
@@ -311,10 +316,12 @@ def run(
     tap: Tap | None = None,
     edits: Sequence[Edit] = (),
     unedited: Trace | None = None,
+    progress: Progress = silent,
 ) -> Trace:
     """Run the prompt once, keep the residual stream, and reduce every head to its metrics and thumbnail.
 
     Edits become part of the key; `unedited`, a run of the same tokens without any, saves running it for their means.
+    `progress` is told of each layer, and may raise to end the run.
     Raises InputError for an empty prompt, one beyond the context, or edits that do not fit; ValueError for both a
     tap and edits.
     """
@@ -337,6 +344,7 @@ def run(
     plain = dataclasses.replace(tapped, tap=None)
     x = model.embed_tokens(ids[None], 0, tapped)
     for layer, block in enumerate(model.blocks):
+        progress(layer, len(layers), RUNNING)
         residuals[layer] = x[0]  # before any edit: a recomputed block passes its own resid_pre through the tap again
         x = block(x, layer, tapped if _reaches(edits, layer) else plain)
     residuals[-1] = x[0]

@@ -7,6 +7,7 @@ import { link, state } from "./address.js";
 import { el } from "./dom.js";
 import { goingOn, pending } from "./pending.js";
 import { promptText } from "./prompt.js";
+import { tellOfRuns } from "./running.js";
 import { pageState } from "./state.js";
 
 const identity = JSON.parse(document.getElementById("pg-connection-words").content); // { server, words: { en, zh } }
@@ -24,6 +25,8 @@ const languages = [new URLSearchParams(location.search).get("lang") ?? "", ...na
   .flatMap((tag) => tag.split("-").map((_, i, parts) => parts.slice(0, parts.length - i).join("-")));
 const language = languages.find((tag) => Object.hasOwn(identity.words, tag)) ?? "en";
 const words = identity.words[language];
+
+const runs = tellOfRuns(questions.waiting, ask, words);
 
 // --- the notice ---
 
@@ -196,6 +199,7 @@ window.fetch = (input, options) => {
   const name = origin === location.origin ? (pathname.split("/gradio_api/")[1] ?? "") : "";
   if (name === "queue/join") {
     const whole = numbered(input, options);
+    runs.asked();
     return questions.ask(() => joined(input, whole));
   }
   if (name === "queue/data") return answers(input, options);

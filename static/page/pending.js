@@ -63,6 +63,8 @@ export function pending() {
         head = "";
       }
     },
+    // Whether an answer is due, as far as is known.
+    waiting: () => open.size + sending.size > 0,
     // Whether an answer is due, once the questions on their way have arrived.
     async due() {
       const late = new Promise((done) => setTimeout(done, PATIENCE));

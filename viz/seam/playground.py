@@ -9,7 +9,7 @@ from model.errors import InputError, PlaygroundError, PromptTooLong, say
 from model.gpt.edits import Edit
 from model.gpt.trace import Trace, check_length
 from model.loading.sources import Resolved, resolve
-from model.progress import Progress
+from model.progress import Progress, silent
 from model.quantization.int8 import int8
 from model.records import RunKey, Tokens
 from model.store import ByteLRU
@@ -18,6 +18,7 @@ from viz.engine.local import Local
 from viz.engine.protocol import Ask, Engine
 from viz.seam.jobs.job_queue import Desk
 from viz.seam.prompt import Prompt, Read, read
+from viz.seam.running import Running
 from viz.server.fair_lock import Turns
 from viz.server.limits import PRIVATE, Allowed, limits_of
 from viz.server.presence import Presence
@@ -68,6 +69,7 @@ class Playground:
     workshop: Workshop = field(init=False)
     failures: dict[str, PlaygroundError] = field(default_factory=dict)
     computing: Turns = field(default_factory=Turns)  # one forward at a time: it uses every core
+    running: Running = field(default_factory=Running)  # and how far it is
     desk: Desk = field(init=False)  # of jobs and races
     rewards: RewardShelf = field(default_factory=RewardShelf)  # reward models that visitors trained
     presence: Presence = field(default_factory=Presence)  # which pages are there, and whose they are
@@ -201,12 +203,14 @@ class Playground:
         key = RunKey(model.id, tuple(tokens.ids.tolist()), edits)
         unedited = self.trace_tokens(model, tokens) if edits else None
 
-        def make() -> Trace:
-            return unedited.edit(*edits) if unedited is not None else model.trace_tokens(tokens, self._recent(model.id))
+        def make(progress: Progress = silent) -> Trace:
+            if unedited is not None:
+                return unedited.edit(*edits, progress=progress)
+            return model.trace_tokens(tokens, self._recent(model.id), progress)
 
         def here() -> Trace:
-            with self.computing:
-                return make()
+            with self.computing, self.running.told() as progress:
+                return make(progress)
 
         def late() -> Trace:  # of a run that was done elsewhere: maybe in the middle of work that holds the model
             return make() if self.computing.mine() else here()

@@ -154,6 +154,16 @@ def alive(request: Request) -> Response:
     return Response("alive", media_type="text/plain")
 
 
+def running(playground: Playground) -> Callable[[Request], Response]:
+    """How far the forward is that is computed now, for a page that waits."""
+
+    def answer(request: Request) -> Response:
+        report = json.dumps(playground.running.report())
+        return Response(report, media_type="application/json", headers={"cache-control": "no-store"})
+
+    return answer
+
+
 def launch_options(static: Path, playground: Playground, draining: threading.Event | None = None) -> dict:
     """Options of launch() that are the same whichever way the page is served."""
     draining = draining or threading.Event()
@@ -173,6 +183,7 @@ def launch_options(static: Path, playground: Playground, draining: threading.Eve
         heartbeat(playground.presence),
         Health(playground, draining).route(),
         Route("/playground/alive", alive),
+        Route("/playground/running", running(playground)),
         Mount("/playground/plotly", app=StaticFiles(directory=bundled)),
         Route(ROUTE, answer(assets)),
         Route("/playground/trained/{number}.zip", trained_archive(playground)),

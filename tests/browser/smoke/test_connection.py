@@ -12,7 +12,7 @@ from tests.support.visitor import SOON, expect
 
 pytestmark = pytest.mark.browser
 
-NOTICE = ".pg-connection"
+NOTICE = ".pg-connection:not(.pg-running)"
 SERVER = "JSON.parse(document.getElementById('pg-connection-words').content).server"
 
 
@@ -68,6 +68,24 @@ def test_a_killed_server_is_told_once_and_the_page_comes_back_with_it(server, pr
     expect(notice).to_be_hidden()
     page.unroute("**/gradio_api/queue/join*")
     assert len(refused) == 2 and page.locator(".toast-body").count() == 0
+
+    # An answer that takes long: how far the prompt is.
+    report = {"done": 7, "total": 32, "seconds": 14.2}
+    page.route("**/playground/running", lambda route: route.fulfill(json=report))
+    page.route("**/gradio_api/queue/join*", lambda route: (held.append(route), None)[1])
+    held: list = []
+    prompt.fill("The dog ran")
+    bar = page.locator(".pg-running")
+    expect(bar).to_contain_text("layer 8 of 32.About 51 s left.", timeout=SOON)
+    expect(bar).to_be_in_viewport()
+    expect(bar.locator("progress")).to_have_js_property("value", 7 / 32)
+    report.clear()
+    page.unroute("**/gradio_api/queue/join*")
+    for route in held:
+        route.continue_()
+    expect(bar).to_be_hidden(timeout=SOON)
+    expect(chips.last).to_have_text("·ran")
+    page.unroute("**/playground/running")
     # Nothing of the page is against its own policy; the browser itself tells of the answers that were none.
     assert [error for error in errors if "429" not in error] == []
 
