@@ -93,6 +93,9 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         default="float32",
         help="type of the products with weights; those of 16 bits take half the memory",
     )
+    parser.add_argument(
+        "--plan", action="store_true", help="say what the model will take in memory and time, each way, and end"
+    )
     parser.add_argument("--offline", action="store_true", help="never fetch anything")
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
     parser.add_argument(
@@ -219,6 +222,18 @@ def hash_password() -> None:
     print(f"{name}:{hashed(getpass.getpass())}")
 
 
+def tell_plan(options: argparse.Namespace) -> None:
+    """Print what the model would take, without loading it."""
+    from model.errors import PlaygroundError
+    from model.loading.plan import told
+    from model.loading.sources import resolve
+
+    try:
+        print(told(resolve(options.model, offline=options.offline, allow_paths=True), options.max_tokens))
+    except PlaygroundError as error:
+        sys.exit(str(error))
+
+
 def serve_by_several(options: argparse.Namespace, arguments: list[str]) -> None:
     """Start the processes and their proxy; this one only watches them."""
     from model.errors import PlaygroundError
@@ -236,6 +251,9 @@ def main(arguments: list[str] | None = None) -> None:
     environment(options)
     if options.hash_password:
         hash_password()
+        return
+    if options.plan:
+        tell_plan(options)
         return
     if options.workers > 1:
         serve_by_several(options, sys.argv[1:] if arguments is None else arguments)

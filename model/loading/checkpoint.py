@@ -14,7 +14,7 @@ from model.gpt.config import ModelConfig, to_dict
 from model.gpt.transformer import Transformer
 from model.loading import gguf_models
 from model.loading.convert import convert, skeleton
-from model.loading.families import FAMILIES, MODEL_TYPE
+from model.loading.families import FAMILIES, MODEL_TYPE, Family
 from model.loading.gguf_file import Value, read_gguf
 from model.loading.safetensors_files import SINGLE, open_folder, read_json
 from model.progress import Progress
@@ -30,9 +30,16 @@ def load_folder(
     With `stored` the weights are mapped from their files, in the types that they have there.
 
     Raises CheckpointError for files that are missing, broken or contradict each other, and for weights that do not fit
-    into memory, UnsupportedModel for an
-    architecture that is not computed here.
+    into memory, UnsupportedModel for an architecture that is not computed here.
     """
+    family, config = read_config(path)
+    files = open_folder(path)
+    read = files.mapped if stored else files.read
+    return config, convert(files.files, read, family.layout, config, progress, copied=not stored)
+
+
+def read_config(path: Path) -> tuple[Family, ModelConfig]:
+    """What the config.json of a folder describes; no weight is read. The errors of `load_folder`."""
     path = Path(path)
     if not (path / CONFIG).is_file():
         raise CheckpointError("The folder has no config.json.", path.name, "Point to the folder of a checkpoint.")
@@ -42,10 +49,7 @@ def load_folder(
         hint = say("Supported: {}.", ", ".join(FAMILIES))
         raise UnsupportedModel("This architecture is not computed here.", f"model_type = {model_type!r}", hint)
     family = FAMILIES[model_type]
-    config = family.to_config(values)
-    files = open_folder(path)
-    read = files.mapped if stored else files.read
-    return config, convert(files.files, read, family.layout, config, progress, copied=not stored)
+    return family, family.to_config(values)
 
 
 def load_gguf(path: Path, progress: Progress | None = None) -> tuple[ModelConfig, dict[str, Tensor], dict[str, Value]]:

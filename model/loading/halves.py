@@ -15,7 +15,7 @@ from model.errors import CheckpointError
 from model.gpt.linear import Linear
 from model.gpt.transformer import Transformer
 from model.loading.checkpoint import build
-from model.loading.stored import StoredLinear, leave_stored
+from model.loading.stored import StoredEmbedding, StoredLinear, leave_stored
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}  # of products
 UNIT = 2.0**-24  # u of float32: half the spacing of its numbers at 1, the largest relative error of one rounding
@@ -28,6 +28,10 @@ class HalfLinear(StoredLinear):
         weight = cast(Tensor, self._parameters["weight"])
         y = F.linear(x.to(weight.dtype), weight).float()
         return y if self.bias is None else y + self.bias
+
+
+class HalfEmbedding(StoredEmbedding):
+    """A table of 16-bit numbers in memory, of which the rows asked for become float32."""
 
 
 @torch.no_grad()
@@ -45,7 +49,7 @@ def halved(model: Transformer, dtype: torch.dtype) -> Transformer:
                 kept[id(weight)] = nn.Parameter(_rounded(weight, dtype, path), requires_grad=False)
             module.weight = kept[id(weight)]
     model.join()
-    return leave_stored(model, HalfLinear)
+    return leave_stored(model, HalfLinear, HalfEmbedding)
 
 
 def _rounded(weight: Tensor, dtype: torch.dtype, path: str) -> Tensor:

@@ -50,7 +50,7 @@ class StoredEmbedding(nn.Embedding):
         nn.Module.__init__(self)
         self.num_embeddings, self.embedding_dim = weight.shape
         self.padding_idx = self.max_norm = None
-        self.scale_grad_by_freq = self.sparse = False
+        self.norm_type, self.scale_grad_by_freq, self.sparse = 2.0, False, False
         self._parameters["weight"] = weight
 
     @property
@@ -66,19 +66,21 @@ STORED = (StoredLinear, StoredEmbedding)
 
 
 @torch.no_grad()
-def leave_stored(model: Transformer, kind: type[StoredLinear] = StoredLinear) -> Transformer:
-    """The same model with its matrices and tables left as they are, each linear layer of them one of `kind`.
+def leave_stored(
+    model: Transformer, linear: type[StoredLinear] = StoredLinear, table: type[StoredEmbedding] = StoredEmbedding
+) -> Transformer:
+    """The same model with its matrices and tables left as they are, in modules of these kinds.
 
     All other parameters become float32.
     """
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
             if type(child) is Linear:
-                setattr(module, name, kind(child.weight, child.bias))
+                setattr(module, name, linear(child.weight, child.bias))
             elif type(child) is nn.Embedding:
-                setattr(module, name, StoredEmbedding(child.weight))
+                setattr(module, name, table(child.weight))
         if getattr(module, "joint", ()):
-            module.joint = tuple(kind(joint.weight, joint.bias) for joint in module.joint)
+            module.joint = tuple(linear(joint.weight, joint.bias) for joint in module.joint)
     for module in model.modules():
         for parameter in () if isinstance(module, STORED) else module.parameters(recurse=False):
             parameter.data = parameter.data.float()
@@ -87,11 +89,11 @@ def leave_stored(model: Transformer, kind: type[StoredLinear] = StoredLinear) ->
 
 def stored_bytes(model: nn.Module) -> int:
     """Bytes of the weights that stay in their files, those that are used twice counted once."""
-    found = [module._parameters["weight"] for module in model.modules() if isinstance(module, STORED)]
+    found = [module._parameters["weight"] for module in model.modules() if type(module) in STORED]
     return sum({weight.data_ptr(): weight.nbytes for weight in found}.values())
 
 
 def stored_dtype(model: nn.Module) -> str:
     """The types of the weights that stay in their files: "bfloat16"; several, if they differ."""
-    found = {module._parameters["weight"].dtype for module in model.modules() if isinstance(module, STORED)}
+    found = {module._parameters["weight"].dtype for module in model.modules() if type(module) in STORED}
     return ", ".join(sorted(str(dtype).removeprefix("torch.") for dtype in found))

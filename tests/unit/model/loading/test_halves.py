@@ -126,7 +126,7 @@ def test_in_float32_shares_the_weights():
 def test_the_bundled_model(dtype):
     ours, theirs = load_model("tinygpt", dtype=dtype), load_model("tinygpt")
     assert (ours.dtype, ours.n_params) == (dtype, theirs.n_params)
-    assert ours.nbytes < 0.51 * theirs.nbytes
+    assert 0.5 < ours.nbytes / theirs.nbytes < 0.51 and ours.dtype in repr(ours)
     prompt = "One day, Tom and Lily went to the park. Tom gave the ball to"
     a, b = ours.trace(prompt), theirs.trace(prompt)
     assert a.logits_at(-1).argmax() == b.logits_at(-1).argmax()
