@@ -29,10 +29,11 @@ def parse(arguments: list[str] | None = None, environ: Mapping[str, str] = os.en
         parser.error("--workers needs one cluster for all: name it by --engine ray://HOST:PORT or by RAY_ADDRESS")
     if options.engine and options.weights == "stored":
         parser.error("--weights stored does not work with --engine: its replicas get float32 weights")
-    if options.engine and options.dtype != "float32":
-        parser.error("--dtype does not work with --engine: its replicas compute in float32")
-    if options.weights == "stored" and options.dtype != "float32":
-        parser.error("--dtype does not work with --weights stored, whose products are float32")
+    if (options.dtype, options.device) != ("float32", "cpu"):
+        if options.engine:
+            parser.error("--dtype and --device do not work with --engine: its replicas compute in float32 on CPUs")
+        if options.weights == "stored":
+            parser.error("--dtype and --device do not work with --weights stored: float32 on the CPU")
     options.models = [name.strip() for name in options.models.split(",") if name.strip()]
     if options.max_tokens is None:
         options.max_tokens = 512 if options.public else 1024
@@ -92,6 +93,12 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         choices=("float32", "bfloat16", "float16"),
         default="float32",
         help="type of the products with weights; those of 16 bits take half the memory",
+    )
+    parser.add_argument(
+        "--device",
+        choices=("cpu", "cuda", "mps"),
+        default="cpu",
+        help="that computes the products with weights; several GPUs share the layers",
     )
     parser.add_argument(
         "--plan", action="store_true", help="say what the model will take in memory and time, each way, and end"

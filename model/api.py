@@ -25,9 +25,9 @@ from model.gpt.continued import run_after
 from model.gpt.edits import Edit
 from model.gpt.trace import Trace
 from model.gpt.transformer import Transformer
-from model.loading import prepared, sources
+from model.loading import devices, prepared, sources
 from model.loading.checkpoint import build, load_folder, load_gguf
-from model.loading.halves import DTYPES, halved
+from model.loading.halves import DTYPES
 from model.loading.room import need_room
 from model.loading.stored import leave_stored, stored_bytes, stored_dtype
 from model.progress import Progress, silent
@@ -187,29 +187,38 @@ def load_model(
     offline: bool = False,
     stored: bool = False,
     dtype: str = "float32",
+    device: str = "cpu",
 ) -> LanguageModel:
     """Load a model by id ("smollm2-135m", "hub:OWNER/NAME"), or from a folder or .gguf file.
 
     Missing files are downloaded first, unless `offline`. With `stored` the weights of safetensors stay in their files,
     in their own type, and are made float32 where they are used: slower, for models larger than memory. `dtype` is the
-    type of the products with weights, "float32", "bfloat16" or "float16" (model.loading.halves); one of 16 bits does
-    not go with `stored`. Raises InputError for an unknown id or type, DownloadError, CheckpointError for broken files
-    and UnsupportedModel for an architecture not computed here.
+    type of the products with weights, "float32", "bfloat16" or "float16" (model.loading.halves), and `device` computes
+    them, "cpu", "cuda" or "mps" (model.loading.devices); neither goes with `stored`. Raises InputError for an unknown
+    id, type or device, DownloadError, CheckpointError for broken files and UnsupportedModel for an architecture not
+    computed here.
     """
     if dtype not in DTYPES:
         raise InputError("There is no such type.", shown(dtype), say("Choose one of: {}.", ", ".join(DTYPES)))
-    if stored and dtype != "float32":
-        raise InputError("Weights that stay in their files are computed in float32.", dtype, "Leave one of both out.")
+    if stored and (dtype, device) != ("float32", "cpu"):
+        what = "Weights that stay in their files are computed in float32 on the CPU."
+        raise InputError(what, f"{dtype}, {device}", "Leave one of both out.")
+    devices.check(device)
     resolved = sources.resolve(str(model_id), progress, offline=offline, allow_paths=True)
-    return load_resolved(resolved, progress, stored=stored, dtype=dtype)
+    return load_resolved(resolved, progress, stored=stored, dtype=dtype, device=device)
 
 
 def load_resolved(
-    resolved: sources.Resolved, progress: Progress | None = None, *, stored: bool = False, dtype: str = "float32"
+    resolved: sources.Resolved,
+    progress: Progress | None = None,
+    *,
+    stored: bool = False,
+    dtype: str = "float32",
+    device: str = "cpu",
 ) -> LanguageModel:
     """Load the weights that `sources.resolve` located; of a .gguf file, whose are no floats, `stored` keeps none."""
-    if dtype != "float32":
-        return _load_halved(resolved, progress, dtype)
+    if (dtype, device) != ("float32", "cpu"):
+        return _load_placed(resolved, progress, dtype, device)
     if stored and resolved.kind == "folder":
         model, vocabulary = open_resolved(resolved, progress, stored=True)
         leave_stored(model)
@@ -223,14 +232,16 @@ def load_resolved(
     return LanguageModel(resolved.model_id, resolved.label, model, vocabulary)
 
 
-def _load_halved(resolved: sources.Resolved, progress: Progress | None, dtype: str) -> LanguageModel:
-    """A model with products of 16 bits: from safetensors a matrix at a time, so that it never is whole in float32."""
+def _load_placed(resolved: sources.Resolved, progress: Progress | None, dtype: str, device: str) -> LanguageModel:
+    """A model with products of a type on a device: from safetensors a matrix at a time, never whole in float32."""
     if resolved.kind == "gguf":
         model, vocabulary = prepared.opened(resolved.path, lambda: open_resolved(resolved, progress))
     else:
         model, vocabulary = open_resolved(resolved, progress, stored=True)
-    need_room(DTYPES[dtype].itemsize * sum(parameter.numel() for parameter in model.parameters()))
-    return LanguageModel(resolved.model_id, resolved.label, halved(model, DTYPES[dtype]), vocabulary, dtype)
+    if device == "cpu":
+        need_room(DTYPES[dtype].itemsize * sum(parameter.numel() for parameter in model.parameters()))
+    model, where = devices.placed(model, device, DTYPES[dtype])
+    return LanguageModel(resolved.model_id, resolved.label, model, vocabulary, dtype, where)
 
 
 def open_resolved(

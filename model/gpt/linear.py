@@ -54,7 +54,8 @@ def join(*parts: Linear) -> Linear:
     joint = Linear(parts[0].weight.shape[1], 0, bias=any(part.bias is not None for part in parts))
     joint.weight = nn.Parameter(_side_by_side([part.weight.detach() for part in parts]), requires_grad=False)
     if joint.bias is not None:
-        biases = [part.weight.new_zeros(len(part.weight)) if part.bias is None else part.bias for part in parts]
+        some = next(part.bias for part in parts if part.bias is not None)
+        biases = [some.new_zeros(len(part.weight)) if part.bias is None else part.bias for part in parts]
         joint.bias = nn.Parameter(_side_by_side([bias.detach() for bias in biases]), requires_grad=False)
     start = 0
     for part in parts:

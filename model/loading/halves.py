@@ -3,8 +3,11 @@
 Each matrix is kept in bfloat16 or float16. A product rounds its input to that type, adds up in float32 and rounds its
 result to the type. All else is float32: sums of the residual stream, norms, rotations, scores, softmax and weighted
 sums of values, and the matrices of experts. `torch.autocast` draws the line nearly there.
+
+A matrix may lie on another device (model.loading.devices): the product is computed there, all else on the CPU.
 """
 
+from collections.abc import Callable
 from typing import cast
 
 import torch
@@ -22,11 +25,19 @@ UNIT = 2.0**-24  # u of float32: half the spacing of its numbers at 1, the large
 
 
 class HalfLinear(StoredLinear):
-    """y = x W^T + b of 16-bit numbers. x [..., in] -> [..., out], both float32; the bias is added in float32."""
+    """y = x W^T + b in the matrix's own type, where it lies. x [..., in] -> [..., out], both float32, on the CPU.
+
+    The bias is added in float32.
+    """
+
+    @property
+    def weight(self) -> Tensor:
+        """The matrix in float32 on the CPU, made anew at each look. [out, in]"""
+        return cast(Tensor, self._parameters["weight"]).to("cpu", torch.float32)
 
     def forward(self, x: Tensor) -> Tensor:
         weight = cast(Tensor, self._parameters["weight"])
-        y = F.linear(x.to(weight.dtype), weight).float()
+        y = F.linear(x.to(weight), weight).to("cpu", torch.float32)
         return y if self.bias is None else y + self.bias
 
 
@@ -35,19 +46,20 @@ class HalfEmbedding(StoredEmbedding):
 
 
 @torch.no_grad()
-def halved(model: Transformer, dtype: torch.dtype) -> Transformer:
+def halved(model: Transformer, dtype: torch.dtype, place: Callable[[str], str] = lambda path: "cpu") -> Transformer:
     """The same model with the matrices of its linear layers, and its tables, in a type of 16 bits.
 
-    They are copied one at a time, and layers of the same input joined. Raises CheckpointError for a weight that is too
-    large for the type.
+    They are copied one at a time, each linear layer's to the device that `place` names for it, and layers of the same
+    input joined. Raises CheckpointError for a weight that is too large for the type.
     """
-    kept: dict[int, nn.Parameter] = {}  # a tied head stays tied
+    kept: dict[tuple[int, str], nn.Parameter] = {}  # a tied head stays tied, on the same device
     for path, module in model.named_modules():
         if isinstance(module, Linear | nn.Embedding):
-            weight = module.weight
-            if id(weight) not in kept:
-                kept[id(weight)] = nn.Parameter(_rounded(weight, dtype, path), requires_grad=False)
-            module.weight = kept[id(weight)]
+            weight, device = module.weight, place(path) if isinstance(module, Linear) else "cpu"
+            if (id(weight), device) not in kept:
+                rounded = _rounded(weight, dtype, path).to(device)
+                kept[id(weight), device] = nn.Parameter(rounded, requires_grad=False)
+            module.weight = kept[id(weight), device]
     model.join()
     return leave_stored(model, HalfLinear, HalfEmbedding)
 

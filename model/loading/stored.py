@@ -35,7 +35,7 @@ class StoredLinear(Linear):
     def forward(self, x: Tensor) -> Tensor:
         stored = self._parameters["weight"]
         parts = stored.split(max(1, SLICE // stored.shape[1]))
-        y = torch.cat([F.linear(x, part.float()) for part in parts], -1)
+        y = torch.cat([F.linear(x, part.to("cpu", torch.float32)) for part in parts], -1)
         return y if self.bias is None else y + self.bias
 
     def part(self, x: Tensor, rows: slice) -> Tensor:

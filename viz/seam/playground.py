@@ -44,6 +44,7 @@ class Options:
     offline: bool = False
     stored: bool = False  # weights of safetensors stay in their files
     dtype: str = "float32"  # of products with weights: a key of model.loading.halves.DTYPES
+    device: str = "cpu"  # that computes them: one of model.loading.devices.KINDS
     local: Resolved | None = None  # a folder or .gguf file named on the command line
     mcp: bool = False  # offers its functions as tools of language models, too
     allowed: Allowed = PRIVATE
@@ -110,8 +111,8 @@ class Playground:
             raise
 
     def _loaded(self, model_id: str, progress: Progress | None) -> LanguageModel:
-        stored, dtype = self.options.stored, self.options.dtype
-        model = load_resolved(self._resolve(model_id, progress), progress, stored=stored, dtype=dtype)
+        stored, dtype, device = self.options.stored, self.options.dtype, self.options.device
+        model = load_resolved(self._resolve(model_id, progress), progress, stored=stored, dtype=dtype, device=device)
         if not model_id.startswith(PREFIX):
             self.engine.load(model)
         return model

@@ -101,6 +101,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
         arguments.offline,
         arguments.weights == "stored",
         arguments.dtype,
+        arguments.device,
         local,
         arguments.mcp,
         dataclasses.replace(PUBLIC if public else PRIVATE, models=only),

@@ -209,7 +209,7 @@ def test_a_cancel_of_one_visitor_does_not_stop_another(playground, lm, monkeypat
 def test_only_a_person_starts_another_try_to_load(playground, lm, monkeypatch):
     tries = []
 
-    def fail(found, progress, stored):
+    def fail(found, progress, **_):
         tries.append(found)
         raise CheckpointError("Broken.", "x", "Fetch it.")
 
@@ -220,7 +220,7 @@ def test_only_a_person_starts_another_try_to_load(playground, lm, monkeypatch):
         parts, _ = payloads(playground, asked(prompt, model_id="bad"))
         assert parts["notice"]["text"].startswith("Broken.")
     assert tries == ["bad"]
-    monkeypatch.setattr(context, "load_resolved", lambda found, progress, stored: lm)
+    monkeypatch.setattr(context, "load_resolved", lambda found, progress, **_: lm)
     assert run_loading(playground, "bad")[-1][1]["id"] == "bad"
     assert "map_plot" in payloads(playground, asked("abc", model_id="bad"))[0]
 

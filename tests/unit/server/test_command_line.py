@@ -34,13 +34,13 @@ def test_a_cluster_is_asked_for_and_without_one_ray_is_not_even_imported():
     assert isinstance(serve.engine_of(own, serve.options_of(own)), Local)
     assert not serve.options_of(own).stored
     assert serve.options_of(app.parse(["--weights", "stored"], {})).stored
-    assert [serve.options_of(app.parse(line, {})).dtype for line in ([], ["--dtype", "bfloat16"])] == [
-        "float32",
-        "bfloat16",
-    ]
-    for other in (["--weights", "stored"], ["--engine", "ray"]):
-        with pytest.raises(SystemExit):
-            app.parse(["--dtype", "bfloat16", *other], {})
+    plain, given = [], ["--dtype", "bfloat16", "--device", "cuda"]
+    found = [serve.options_of(app.parse(line, {})) for line in (plain, given)]
+    assert [(each.dtype, each.device) for each in found] == [("float32", "cpu"), ("bfloat16", "cuda")]
+    for one in (given[:2], given[2:]):
+        for other in (["--weights", "stored"], ["--engine", "ray"]):
+            with pytest.raises(SystemExit):
+                app.parse([*one, *other], {})
     lines = "import sys, viz.server.serve, viz.views.tabs, viz.engine.replica; sys.exit('ray' in sys.modules)"
     subprocess.run([sys.executable, "-c", lines], check=True, timeout=120)
 
