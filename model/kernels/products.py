@@ -97,7 +97,7 @@ def fastest(d_out: int, d_in: int, rows: int, threads: int) -> str:
         weights = _weights(d_out, d_in, _FROM_MEMORY if rows < 4 else _PROBE_WEIGHTS)
         x, bias = torch.full((rows, d_in), 0.1), torch.zeros(d_out)
         with _openblas().limit(limits=1):
-            best = _times(candidates(rows), x, weights, bias)
+            best = times(candidates(rows), x, weights, bias)
     winner, preferred = min(best, key=best.__getitem__), _PREFERRED if row_class(rows) else _PREFERRED_ALONE
     return winner if best[winner] < _MIN_GAIN * best[preferred] else preferred
 
@@ -113,8 +113,8 @@ def packing_pays(d_out: int, d_in: int, threads: int) -> bool:
             reordered = [torch.ops.mkldnn._reorder_linear_weight(weight, PROBED_ROWS) for weight in plain]
         except (RuntimeError, AttributeError, NotImplementedError):
             return False
-        best = min(_times(candidates(PROBED_ROWS), x, plain, bias).values())
-        return _times({"packed": _onednn}, x, reordered, bias)["packed"] < _MIN_GAIN * best
+        best = min(times(candidates(PROBED_ROWS), x, plain, bias).values())
+        return times({"packed": _onednn}, x, reordered, bias)["packed"] < _MIN_GAIN * best
 
 
 def packed(reordered: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -138,7 +138,7 @@ def _weights(d_out: int, d_in: int, total: int) -> list[Tensor]:
     return [torch.full((d_out, d_in), 0.01) for _ in range(copies)]
 
 
-def _times(products: Mapping[str, Product], x: Tensor, weights: list[Tensor], bias: Tensor) -> dict[str, float]:
+def times(products: Mapping[str, Product], x: Tensor, weights: list[Tensor], bias: Tensor | None) -> dict[str, float]:
     """Least seconds of several rounds over all weights; infinite where a product does not run on this torch."""
     best = dict.fromkeys(products, math.inf)
     runs = {name: product for name, product in products.items() if _runs(product, x, weights[0], bias)}
@@ -148,7 +148,7 @@ def _times(products: Mapping[str, Product], x: Tensor, weights: list[Tensor], bi
     return best
 
 
-def _runs(product: Product, x: Tensor, weight: Tensor, bias: Tensor) -> bool:
+def _runs(product: Product, x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
     try:
         product(x, weight, bias)
     except (RuntimeError, AttributeError, NotImplementedError):
@@ -156,7 +156,7 @@ def _runs(product: Product, x: Tensor, weight: Tensor, bias: Tensor) -> bool:
     return True
 
 
-def _time(product: Product, x: Tensor, weights: list[Tensor], bias: Tensor) -> float:
+def _time(product: Product, x: Tensor, weights: list[Tensor], bias: Tensor | None) -> float:
     """Seconds of one round over all weights."""
     start = time.perf_counter()
     for weight in weights:

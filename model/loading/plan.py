@@ -13,7 +13,6 @@ from pathlib import Path
 import pandas as pd
 import psutil
 import torch
-import torch.nn.functional as F
 
 from model.anatomy.anatomy import kinds_of_weights, n_params
 from model.anatomy.flops import operations, prompt, total
@@ -21,6 +20,7 @@ from model.anatomy.footprint import weights_bytes
 from model.errors import InputError
 from model.gpt.config import ModelConfig
 from model.gpt.head_metrics import HEAD_METRICS, RowStats, pool_size
+from model.kernels.half_products import chosen
 from model.loading import gguf_models
 from model.loading.checkpoint import read_config
 from model.loading.gguf_file import read_gguf
@@ -131,7 +131,8 @@ def _multiplied(d_in: int, d_out: int, rows: int, dtype: torch.dtype) -> float:
     """Operations a second of a product with weights, its input and result being float32."""
     weight, x = torch.full((d_out, d_in), 0.01).to(dtype), torch.full((rows, d_in), 0.1)
     with torch.inference_mode():
-        return _rate(lambda: F.linear(x.to(dtype), weight).float(), 2 * d_in * d_out * rows)
+        product = chosen(weight, rows)
+        return _rate(lambda: product(x, weight, None), 2 * d_in * d_out * rows)
 
 
 def _read(path: Path) -> bytes:

@@ -1,0 +1,58 @@
+"""Products of 16-bit numbers on a CPU, and the trial that says which is faster for a shape and a number of rows.
+
+Both round the input to the type, add up in float32 and round the result to it; they differ by the order of the sums. A
+CPU with instructions for the type is fastest in it. One without is not: there some rows of the weights at a time are
+made float32, which these numbers are as well, while they are in its cache.
+"""
+
+import functools
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from model.kernels.products import ROW_CLASSES, Product, row_class, times
+
+_SLICE = 1 << 20  # weights that are float32 at a time: 4 MB
+_WORK = 1 << 26  # multiply-adds of one tried product
+_WEIGHTS = 8 << 20  # bytes cycled through by a trial
+_FROM_MEMORY = 32 << 20  # and by one of few rows: a step of generation reads all weights
+_MIN_GAIN = 0.9  # leave the type's own product only for one this much faster
+
+
+def own(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """torch's product in the type of the weights, where they lie; the bias is not looked at.
+
+    x [..., in] -> [..., out], both float32 and on the CPU.
+    """
+    return F.linear(x.to(weight), weight).to("cpu", torch.float32)
+
+
+def widened(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """The same by float32 products with some rows of the weights at a time."""
+    rounded = x.to(weight.dtype).float()
+    parts = weight.split(max(1, _SLICE // weight.shape[1]))
+    y = torch.cat([F.linear(rounded, part.float()) for part in parts], -1)
+    return y.to(weight.dtype).float()
+
+
+PRODUCTS: dict[str, Product] = {"own": own, "widened": widened}
+
+
+def chosen(weight: Tensor, rows: int) -> Product:
+    """The faster product for x of so many rows, tried at the first use of its class of ROW_CLASSES."""
+    if weight.device.type != "cpu" or weight.dtype == torch.float32:
+        return own
+    tried = ROW_CLASSES[row_class(rows)]
+    return PRODUCTS[fastest(*weight.shape, tried, weight.dtype, torch.get_num_threads())]
+
+
+@functools.lru_cache(maxsize=4096)
+def fastest(d_out: int, d_in: int, rows: int, dtype: torch.dtype, threads: int) -> str:
+    """Name of the faster of PRODUCTS for x [rows, d_in] and a weight [d_out, d_in]; "own" if in doubt."""
+    d_out = min(d_out, max(64, _WORK // (d_in * rows)))  # a slice of a large product is representative
+    with torch.inference_mode():
+        copies = max(1, min(32, (_FROM_MEMORY if rows < 4 else _WEIGHTS) // (2 * d_out * d_in)))
+        weights = [torch.full((d_out, d_in), 0.01, dtype=dtype) for _ in range(copies)]
+        best = times(PRODUCTS, torch.full((rows, d_in), 0.1), weights, None)
+    return "widened" if best["widened"] < _MIN_GAIN * best["own"] else "own"
