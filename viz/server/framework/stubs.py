@@ -1,6 +1,7 @@
 """Gradio without its stubs: at each import it writes a type stub beside every component, for editors of its authors.
 
-That takes a third of its import, and needs a folder that can be written. `leave_out` is called before Gradio is
+That takes a third of its import, and needs a folder that can be written. It also compiles a template for the description
+of every event of every component, for its authors as well. `leave_out` is called before Gradio is
 imported; `without` is what else its import brings along that serving a page does not use. Without them the app only
 starts later.
 """
@@ -15,12 +16,17 @@ from types import ModuleType
 
 MODULE = "gradio.component_meta"
 WRITES = "create_or_modify_pyi"
+LISTENER, DESCRIBES = "EventListener", "set_doc"  # a class that the module imports, and its method
 # Modules that are optional where they are imported: httpx's command line with what colours it, and MCP's server.
 CONSOLE, MCP = "httpx._main", "mcp"
 
 
+def _nothing(*_: object, **__: object) -> None:
+    """In the place of what is left out."""
+
+
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds the one module as ever, and takes its writer out once it is loaded."""
+    """Finds the one module as ever, and takes out what writes stubs and descriptions once it is loaded."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -34,7 +40,8 @@ class _Finder(importlib.abc.MetaPathFinder):
 
             def load(module: ModuleType) -> None:
                 whole(module)
-                setattr(module, WRITES, lambda *_: None)
+                setattr(module, WRITES, _nothing)
+                setattr(vars(module)[LISTENER], DESCRIBES, _nothing)
 
             spec.loader.exec_module = load  # type: ignore[method-assign]
         return spec

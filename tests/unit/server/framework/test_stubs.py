@@ -13,6 +13,7 @@ import gradio
 
 module = sys.modules[MODULE]
 assert getattr(module, WRITES).__module__ == "viz.server.framework.stubs"
+assert gradio.events.EventListener.set_doc.__module__ == "viz.server.framework.stubs"
 assert callable(module.create_pyi) and gradio.HTML.EVENTS and gradio.Textbox("x").value == "x"
 assert not [each for each in sys.meta_path if "stubs" in type(each).__module__]
 leave_out()
