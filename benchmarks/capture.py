@@ -19,6 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.processes import ask, start
+from model.kernels.remembered import cpu
 
 LABELS = {
     "plain": "this project, forward only (last logits)",
@@ -116,9 +117,7 @@ def main() -> None:
     options = parser.parse_args()
     os.environ["OMP_WAIT_POLICY"] = options.wait_policy
     os.environ["HF_HUB_OFFLINE"] = "1"
-    described = Path("/proc/cpuinfo").read_text().splitlines()
-    cpu = next((line.split(":")[1].strip() for line in described if "model name" in line), "?")
-    print(f"{cpu}, {os.cpu_count()} CPUs, float32, OMP_WAIT_POLICY={options.wait_policy}, {options.rounds} rounds")
+    print(f"{cpu()}, {os.cpu_count()} CPUs, float32, OMP_WAIT_POLICY={options.wait_policy}, {options.rounds} rounds")
     for shape in options.shapes:
         print("\n".join(measure(shape, options.tokens, options.rounds)), flush=True)
 

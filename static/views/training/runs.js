@@ -4,7 +4,10 @@ import { noteRun, pageState } from "../../page/state.js";
 
 export const runs = new Map(); // id -> run; a page keeps what it was sent
 const listeners = new Set();
-export const lab = { runs, current: null, other: null, head: null, error: null, words: null, send: () => {} };
+// What is sent before there is a channel waits for it.
+const unsent = [];
+const send = (...given) => unsent.push(given);
+export const lab = { runs, current: null, other: null, head: null, error: null, words: null, send };
 const tell = (what) => listeners.forEach((listener) => listener(what));
 // Told of each piece ("data") and of each choice ("choice").
 export const changed = (listener) => listeners.add(listener);
@@ -64,5 +67,6 @@ define("lesson", (root, props, trigger) => {
     props.value = value ?? {};
     trigger(event, { index: 0, value: event });
   };
+  setTimeout(() => unsent.splice(0).forEach((given) => lab.send(...given)));
   return take;
 });

@@ -1,9 +1,8 @@
 """Gradio without its stubs: at each import it writes a type stub beside every component, for editors of its authors.
 
-That takes a third of its import, and needs a folder that can be written. It also compiles a template for the description
-of every event of every component, for its authors as well. `leave_out` is called before Gradio is
-imported; `without` is what else its import brings along that serving a page does not use. Without them the app only
-starts later.
+That takes a third of its import, and needs a folder that can be written. It also compiles a template for the
+description of every event of every component, for its authors as well. `leave_out` is called before Gradio is imported;
+`without` is what else its import brings along that serving a page does not use. Without them the app only starts later.
 """
 
 import contextlib
