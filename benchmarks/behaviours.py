@@ -18,8 +18,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import torch
 
-from model.alignment.reward_model import interval
 from model.api import load_model
+from model.shares import wilson
 
 GIRLS = ("Lily", "Sue", "Anna", "Mia", "Lucy", "Jane", "Amy", "Sara")
 BOYS = ("Tom", "Tim", "Ben", "Sam", "Jack", "Max", "Bob", "Leo")
@@ -158,7 +158,7 @@ def main() -> None:
         for lm in models.values():
             rows = last_logits(lm, [case.text for case in made])
             share = sum(map(holds, itertools.repeat(lm), made, rows)) / len(made)
-            low, high = interval(share, len(made))
+            low, high = wilson(share, len(made))
             cells.append(f" {100 * share:.0f} ({100 * low:.0f} to {100 * high:.0f}) |")
         print(f"| {behaviour} | {len(made)} |" + "".join(cells), flush=True)
 
