@@ -11,23 +11,24 @@ COLOURS = ("#0b7285", "#b4530b", "#6741d9", "#2b8a3e", "#a61e4d")
 def read(path: Path) -> dict[str, list[tuple[int, float]]]:
     """{curve: [(step, nats a token)]}: the smoothed training loss, and each held-out set."""
     curves: dict[str, list[tuple[int, float]]] = {"training (smoothed)": []}
-    mean = None
+    mean, before = None, 0
     with path.open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
             if row["held_out"]:
                 curves.setdefault(row["held_out"], []).append((int(row["step"]), float(row["held_out_loss"])))
             else:
-                loss = float(row["loss"])
-                mean = loss if mean is None else 0.98 * mean + 0.02 * loss
-                curves["training (smoothed)"].append((int(row["step"]), mean))
-    curves["training (smoothed)"] = curves["training (smoothed)"][::10]
+                step, loss = int(row["step"]), float(row["loss"])
+                kept = 0.995 ** (step - before)  # by steps, however thin the log is
+                mean, before = loss if mean is None else kept * mean + (1 - kept) * loss, step
+                curves["training (smoothed)"].append((step, mean))
+    curves["training (smoothed)"] = curves["training (smoothed)"][:: max(1, len(curves["training (smoothed)"]) // 400)]
     return curves
 
 
 def draw(curves: dict[str, list[tuple[int, float]]]) -> str:
     """The picture: step across, loss up, a name beside the end of each curve."""
     last = max(step for points in curves.values() for step, _ in points)
-    low, high = 2.0, 7.0
+    low, high = float(int(min(loss for points in curves.values() for _, loss in points))), 7.0
 
     def place(step: float, loss: float) -> tuple[float, float]:
         x = LEFT + (WIDTH - LEFT - RIGHT) * step / last
@@ -43,7 +44,7 @@ def draw(curves: dict[str, list[tuple[int, float]]]) -> str:
         parts.append(
             f'<path d="M{x0} {y}H{x1}" stroke="#dde1e9"/><text x="{x0 - 8}" y="{y + 4}" text-anchor="end">{loss}</text>'
         )
-    for step in range(0, last + 1, 500):
+    for step in range(0, last + 1, 500 if last < 5000 else 1000):
         x, y = place(step, low)
         parts.append(f'<text x="{x}" y="{y + 18}" text-anchor="middle">{step}</text>')
     x, y = place(last / 2, low)

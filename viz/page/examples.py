@@ -6,8 +6,8 @@ from typing import Any
 from viz.words import Catalogue
 
 FIRST = "The cat sat on the mat because it was tired"
-_BIRD = "The big red dog saw a small blue bird in the garden. The big red dog saw a small blue"
-_NAME = "One day Max met a dragon called Pim. Everyone loved Max. One day Max met a dragon called"
+_BIRD = "Lily had a red bird. Lily took it to the park. Everybody liked the red"
+_NAME = "Lily had a bear named Fizz. Tom had a ball. Lily had a bear named"
 _STORE = "When Mary and John went to the store, John gave a drink to"
 _GEESE = "Mrs Pemberton keeps seven grey geese behind the mill, and Mrs Pemberton keeps seven grey geese"
 _PAIRS = "hot -> cold\nbig -> small\nhappy -> sad\nfast ->"
@@ -18,7 +18,7 @@ _STORY = {
     "copied": _BIRD,
     "name": _NAME,
     "feeling": "Tom lost his favorite toy. He looked for it everywhere, but it was gone. Tom was very",
-    "opening": "Once upon a time, there was a little",
+    "opening": "Once upon a time there was a little",
 }
 _TEXT = {
     "coreference": FIRST,
@@ -51,7 +51,7 @@ _FOLLOWED: Place = {
 PLACES: Mapping[str, Mapping[str, Place]] = {
     "tinygpt": {
         "coreference": _lines(7, 5, 7),
-        "repeated": _induction(7, 0),
+        "repeated": _induction(7, 7),
         "copied": _FOLLOWED,
         "name": {
             "tab": "effects",

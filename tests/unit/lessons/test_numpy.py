@@ -20,9 +20,10 @@ from viz.seam.playground import Options, Playground
 
 WEIGHTS = Path(__file__).parents[3] / "model" / "weights" / "tinygpt" / "model.safetensors"
 LAYERS, HEADS, SIZE, WIDTH = 8, 8, 32, 256
+GIRL = "Once upon a time, there was a little girl named"
 CAT = "The cat sat on the mat because it was tired"
-BIRD = "The big red dog saw a small blue bird in the garden. The big red dog saw a small blue"
-PIM = "One day Max met a dragon called Pim. Everyone loved Max. One day Max met a dragon called"
+BIRD = "Lily had a red bird. Lily took it to the park. Everybody liked the red"
+PIM = "Lily had a bear named Fizz. Tom had a ball. Lily had a bear named"
 W = {name.removeprefix("transformer."): each.astype(np.float64) for name, each in load_file(WEIGHTS).items()}
 
 
@@ -126,23 +127,23 @@ def tokens() -> dict:
 
 
 def one_guess() -> dict:
-    p = softmax(run("There was once a little girl named")["logits"])
-    more = "more" if choices(p[2]) > choices(p[-1]) else "less"
+    p = softmax(run(GIRL)["logits"])
+    more = "more" if choices(p[7]) > choices(p[-1]) else "less"
     second = np.sort(p[-1])[-2]
     return {
-        "first": first(p[-1]), "second_share": second, "choices": choices(p[-1]), "earlier": choices(p[2]),
+        "first": first(p[-1]), "second_share": second, "choices": choices(p[-1]), "earlier": choices(p[7]),
         "compared": more,
     }  # fmt: skip
 
 
 def dice() -> dict:
-    p = softmax(run("There was once a little girl named")["logits"][-1]).max()
+    p = softmax(run(GIRL)["logits"][-1]).max()
     came, other = drawn(p, 1000, 0), drawn(p, 1000, 1)
     return {"came": came, "other": other, "many": drawn(p, 10_000, 0), "again": "more" if other > came else "less"}
 
 
 def cuts() -> dict:
-    logits, p = run("There was once a little girl named")["logits"][-1], softmax(run(CAT)["logits"])
+    logits, p = run(GIRL)["logits"][-1], softmax(run(CAT)["logits"])
     own, cold = softmax(logits).max(), softmax(logits / 0.5).max()
     sharper = "more" if cold > own else "less"
     return {"own": own, "cold": cold, "sharper": sharper, "sure": kept(p[-1], 0.9), "unsure": kept(p[0], 0.9)}
@@ -166,8 +167,8 @@ def many_heads() -> dict:
 
 def sinks() -> dict:
     there = run(library().lesson("sinks", "en").state["prompt"])
-    pattern = there["pattern"][5, 2]
-    lengths = np.linalg.norm(there["v"][5, 2] @ W["h.5.attn.c_proj.weight"].reshape(HEADS, SIZE, WIDTH)[2], axis=-1)
+    pattern = there["pattern"][6, 7]
+    lengths = np.linalg.norm(there["v"][6, 7] @ W["h.6.attn.c_proj.weight"].reshape(HEADS, SIZE, WIDTH)[7], axis=-1)
     passed = pattern[13] * lengths
     return {
         "weight": pattern[13, 0], "near": pattern[13, 12], "passed": passed[0], "all_passed": passed.sum(),
@@ -180,8 +181,8 @@ def repetition() -> dict:
     text = library().lesson("repetition", "en").state["prompt"]
     there, ids = run(text), ids_of(text)
     p = softmax(there["logits"])
-    one, two = p[6, ids[7]], p[20, ids[21]]
-    head = list(divmod(int(there["pattern"][:, :, 20, 7].argmax()), HEADS))
+    one, two = p[4, ids[5]], p[17, ids[18]]
+    head = list(divmod(int(there["pattern"][:, :, 17, 5].argmax()), HEADS))
     return {"first": one, "second": two, "times": two / one, "head": head}
 
 
@@ -200,7 +201,7 @@ def chance(text: str, token: str, **changes) -> float:
 
 
 def switch_off() -> dict:
-    return {"after": chance(PIM, " P", off=((7, 1),)), "bird_four": chance(BIRD, " bird", off=INDUCTION)}
+    return {"after": chance(PIM, " F", off=((7, 1),)), "bird_four": chance(BIRD, " bird", off=INDUCTION)}
 
 
 def circuit() -> dict:
@@ -312,7 +313,7 @@ def steering() -> dict:
     text = "Tom found a new toy. Tom was very"
     along = W["wte.weight"][982]
     unit = along / np.linalg.norm(along)
-    return {name: chance(text, " sad", push=factor * unit) for name, factor in (("sad", 40), ("half", 20))}
+    return {name: chance(text, " sad", push=factor * unit) for name, factor in (("sad", 30), ("half", 15))}
 
 
 BY_HAND = (tokens, one_guess, dice, cuts, cell, many_heads, sinks, repetition, norms, switch_off, circuit, when_known,

@@ -15,7 +15,7 @@ from model.training import data, loop
 WEIGHTS = sources.WEIGHTS / "tinygpt"
 STORY = Path(__file__).parents[2] / "data" / "story.txt"
 SHA256 = {
-    "model.safetensors": "91c571dbbbc46195877dd85c5494fe61a72e0d0686d84a233101a623cdb00bed",
+    "model.safetensors": "87daf989019730eb36371000fb21aec4a12ff72e102e088de779cce914e4e5e0",
     "tokenizer.json": "d7dfeade1bee9acbe286d613d54edb243492020be0e3ab3f6ff4276299597785",
 }
 

@@ -65,16 +65,16 @@ def has_induction_heads(lm, text):
 @shows("tinygpt", "copied")
 def expects_the_bird_the_second_time(lm, text):
     run = lm.trace(text)
-    before = [lm.tokenizer.piece(int(i)) for i in run.tokens.ids].index(" blue")
-    assert share(run, lm, " bird", before) < 0.03 and share(run, lm, " bird") > 0.6 and first(run, lm) == " bird"
+    before = [lm.tokenizer.piece(int(i)) for i in run.tokens.ids].index(" red")
+    assert share(run, lm, " bird", before) < 0.03 and share(run, lm, " bird") > 0.9 and first(run, lm) == " bird"
 
 
 @shows("tinygpt", "name")
 def copies_the_name_by_its_induction_heads(lm, text):
     run = lm.trace(text)
-    assert first(run, lm) == " P" and share(run, lm, " P") > 0.25
+    assert first(run, lm) == " F" and share(run, lm, " F") > 0.6
     without = run.edit(*(Edit("zero", 7, head) for head in (0, 1, 3, 5)))
-    assert share(without, lm, " P") < 0.05
+    assert share(without, lm, " F") < 0.05
 
 
 @shows("tinygpt", "feeling")
@@ -86,7 +86,7 @@ def is_sad(lm, text):
 @shows("tinygpt", "opening")
 def expects_a_girl_or_a_boy(lm, text):
     run = lm.trace(text)
-    assert share(run, lm, " girl") + share(run, lm, " boy") > 0.7 and share(run, lm, " boy") > 0.2
+    assert share(run, lm, " girl") + share(run, lm, " boy") > 0.85 and share(run, lm, " boy") > 0.2
 
 
 @shows("smollm2-135m", "indirect_object")
@@ -144,17 +144,17 @@ def the_head_that_comes_first_in_the_order(scene: Scene, view: View, settings: S
 def the_bird_becomes_likely_the_second_time(scene: Scene, view: View, settings: Settings):
     found = measured(view, "main", scene, settings).value
     assert [scene.model.tokenizer.piece(token) for token in found.tokens] == [" bird"]
-    blue = [at for at, i in enumerate(scene.trace.tokens.ids) if scene.model.tokenizer.piece(int(i)) == " blue"]
-    first, second = found.followed[0].probability[blue]
-    assert settings.measure == "probability" and first < 0.03 and second > 0.6
+    red = [at for at, i in enumerate(scene.trace.tokens.ids) if scene.model.tokenizer.piece(int(i)) == " red"]
+    first, second = found.followed[0].probability[red]
+    assert settings.measure == "probability" and first < 0.03 and second > 0.9
 
 
 @sees("tinygpt", "name")
 def the_name_before_and_after(scene: Scene, view: View, settings: Settings):
     found = measured(view, "main", scene, settings).value
-    (name,) = scene.model.tokenizer.encode(" P").ids.tolist()
+    (name,) = scene.model.tokenizer.encode(" F").ids.tolist()
     before, after = (float(np.exp(z[name] - np.logaddexp.reduce(z))) for z in (found.before, found.after))
-    assert found.before.argmax() == name and before > 0.25 and found.after.argmax() != name and after < 0.05
+    assert found.before.argmax() == name and before > 0.6 and found.after.argmax() != name and after < 0.05
 
 
 @sees("tinygpt", "feeling")
@@ -169,7 +169,7 @@ def temperature_moves_two_words(scene: Scene, view: View, settings: Settings):
     heated = measured(view, "main", scene, settings).value
     two = heated.probabilities[:2]
     cold, usual, hot = (int(np.abs(heated.temperatures - T).argmin()) for T in (0.3, 1, 2))
-    assert 0.7 < two[:, usual].sum() < 0.8
+    assert 0.8 < two[:, usual].sum() < 0.92
     assert two[0, cold] > 10 * two[1, cold] and two[0, usual] > 2 * two[1, usual] and two[0, hot] < 1.6 * two[1, hot]
 
 

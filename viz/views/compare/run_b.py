@@ -23,10 +23,10 @@ SWAPS = (
     ("The cat", "The dog"),
     ("geese behind", "ducks behind"),
     ("def subtract", "def multiply"),
-    (" small blue bird", " small blue ball"),
-    (" dragon called Pim", " dragon called Zog"),
+    (" red bird", " red kite"),
+    (" bear named Fizz", " bear named Zog"),
     (" lost his favorite toy", " got a new toy"),
-    ("Once upon a time,", "One day,"),
+    ("Once upon a time", "One day"),
     ("The Eiffel Tower", "The Colosseum"),
     ("hot -> cold", "hot -> warm"),
 )
