@@ -6,7 +6,7 @@ from typing import Any
 from viz.words import Catalogue
 
 FIRST = "The cat sat on the mat because it was tired"
-_BIRD = "Lily had a red bird. Lily took it to the park. Everybody liked the red"
+_BIRD = "Lily had a big bird. Lily took it to the park. Everybody liked the big"
 _NAME = "Lily had a bear named Fizz. Tom had a ball. Lily had a bear named"
 _STORE = "When Mary and John went to the store, John gave a drink to"
 _GEESE = "Mrs Pemberton keeps seven grey geese behind the mill, and Mrs Pemberton keeps seven grey geese"

@@ -22,7 +22,7 @@ WEIGHTS = Path(__file__).parents[3] / "model" / "weights" / "tinygpt" / "model.s
 LAYERS, HEADS, SIZE, WIDTH = 8, 8, 32, 256
 GIRL = "Once upon a time, there was a little girl named"
 CAT = "The cat sat on the mat because it was tired"
-BIRD = "Lily had a red bird. Lily took it to the park. Everybody liked the red"
+BIRD = "Lily had a big bird. Lily took it to the park. Everybody liked the big"
 PIM = "Lily had a bear named Fizz. Tom had a ball. Lily had a bear named"
 W = {name.removeprefix("transformer."): each.astype(np.float64) for name, each in load_file(WEIGHTS).items()}
 

@@ -65,8 +65,8 @@ def has_induction_heads(lm, text):
 @shows("tinygpt", "copied")
 def expects_the_bird_the_second_time(lm, text):
     run = lm.trace(text)
-    before = [lm.tokenizer.piece(int(i)) for i in run.tokens.ids].index(" red")
-    assert share(run, lm, " bird", before) < 0.03 and share(run, lm, " bird") > 0.9 and first(run, lm) == " bird"
+    before = [lm.tokenizer.piece(int(i)) for i in run.tokens.ids].index(" big")
+    assert share(run, lm, " bird", before) < 0.03 and share(run, lm, " bird") > 0.85 and first(run, lm) == " bird"
 
 
 @shows("tinygpt", "name")
@@ -144,9 +144,9 @@ def the_head_that_comes_first_in_the_order(scene: Scene, view: View, settings: S
 def the_bird_becomes_likely_the_second_time(scene: Scene, view: View, settings: Settings):
     found = measured(view, "main", scene, settings).value
     assert [scene.model.tokenizer.piece(token) for token in found.tokens] == [" bird"]
-    red = [at for at, i in enumerate(scene.trace.tokens.ids) if scene.model.tokenizer.piece(int(i)) == " red"]
-    first, second = found.followed[0].probability[red]
-    assert settings.measure == "probability" and first < 0.03 and second > 0.9
+    big = [at for at, i in enumerate(scene.trace.tokens.ids) if scene.model.tokenizer.piece(int(i)) == " big"]
+    first, second = found.followed[0].probability[big]
+    assert settings.measure == "probability" and first < 0.03 and second > 0.85
 
 
 @sees("tinygpt", "name")

@@ -23,7 +23,7 @@ SWAPS = (
     ("The cat", "The dog"),
     ("geese behind", "ducks behind"),
     ("def subtract", "def multiply"),
-    (" red bird", " red kite"),
+    (" big bird", " big kite"),
     (" bear named Fizz", " bear named Zog"),
     (" lost his favorite toy", " got a new toy"),
     ("Once upon a time", "One day"),
