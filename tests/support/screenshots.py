@@ -54,7 +54,7 @@ def overview(page) -> Box:
     )
     page.locator("#pg-tokens .pg-chip").nth(18).wait_for(timeout=LATE)
     page.locator(".pg-view[data-key=lines]").click()
-    for layer, head, keys in ((4, 1, []), (5, 0, ["Shift"])):
+    for layer, head, keys in ((4, 1, []), (7, 1, ["Shift"])):
         page.get_by_role("button", name=f"Head {layer}.{head}", exact=True).first.click(modifiers=keys)
     page.locator("#pg-lines_links [data-run]").wait_for(timeout=LATE)
     page.mouse.move(0, 0)
