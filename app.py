@@ -34,6 +34,8 @@ def parse(arguments: list[str] | None = None, environ: Mapping[str, str] = os.en
             parser.error("--dtype and --device do not work with --engine: its replicas compute in float32 on CPUs")
         if options.weights == "stored":
             parser.error("--dtype and --device do not work with --weights stored: float32 on the CPU")
+    if options.plan and options.device != "cpu":
+        parser.error("--plan speaks of this machine's CPU and memory: leave --device out")
     options.models = [name.strip() for name in options.models.split(",") if name.strip()]
     if options.max_tokens is None:
         options.max_tokens = 512 if options.public else 1024
@@ -229,12 +231,34 @@ def hash_password() -> None:
     print(f"{name}:{hashed(getpass.getpass())}")
 
 
+def use_threads(count: int) -> None:
+    """Let torch compute with so many threads; 0 is its own choice."""
+    import torch
+
+    if count > 0:
+        torch.set_num_threads(count)
+
+
+def check_device(kind: str) -> None:
+    """End with a sentence where the machine has no such device; torch is not asked for the CPU."""
+    if kind == "cpu":
+        return
+    from model.errors import PlaygroundError
+    from model.loading.devices import check
+
+    try:
+        check(kind)
+    except PlaygroundError as error:
+        sys.exit(str(error))
+
+
 def tell_plan(options: argparse.Namespace) -> None:
     """Print what the model would take, without loading it."""
     from model.errors import PlaygroundError
     from model.loading.plan import told
     from model.loading.sources import resolve
 
+    use_threads(options.threads)
     try:
         print(told(resolve(options.model, offline=options.offline, allow_paths=True), options.max_tokens))
     except PlaygroundError as error:
@@ -262,17 +286,15 @@ def main(arguments: list[str] | None = None) -> None:
     if options.plan:
         tell_plan(options)
         return
+    check_device(options.device)
     if options.workers > 1:
         serve_by_several(options, sys.argv[1:] if arguments is None else arguments)
         return
     gc.disable()  # until the page is served: imports make much that stays
-    import torch
-
     from model.errors import PlaygroundError
     from viz.server.framework.stubs import load
 
-    if options.threads > 0:
-        torch.set_num_threads(options.threads)
+    use_threads(options.threads)
     load(mcp=options.mcp)
     try:
         from viz.server.serve import launch, prepare

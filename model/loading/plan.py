@@ -99,11 +99,7 @@ def plan(files: Files, T: int, rates: Rates, free: int) -> pd.DataFrame:
     reading = files.nbytes / rates.read if files.kind == "folder" else math.nan
     widening = 2 * n_params(config) / rates.widened
     run = {dtype: operations_of_run / rate for dtype, rate in rates.multiplied.items()}
-    rows = {
-        "--dtype float32": (whole, reading + widening, run["float32"]),
-        "--dtype bfloat16": (half, reading + widening, run["bfloat16"]),
-        "--dtype float16": (half, reading + widening, run["float16"]),
-    }
+    rows = {f"--dtype {name}": (whole if name == "float32" else half, reading + widening, run[name]) for name in DTYPES}
     if files.kind == "folder":
         again = 0 if files.nbytes < free else reading  # what does not stay in memory is read at each run
         rows["--weights stored"] = (4 * SLICE, 0.0, run["float32"] + widening + again)

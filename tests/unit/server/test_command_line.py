@@ -45,6 +45,15 @@ def test_a_cluster_is_asked_for_and_without_one_ray_is_not_even_imported():
     subprocess.run([sys.executable, "-c", lines], check=True, timeout=120)
 
 
+def test_a_device_that_is_not_there_is_refused_before_anything_starts(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr(app, "serve_by_several", lambda *_: pytest.fail("it started"))
+    with pytest.raises(SystemExit, match="torch finds no such device on this machine. Got: cuda. Choose one of: cpu"):
+        app.main(["--device", "cuda", "--workers", "2"])
+    with pytest.raises(SystemExit):
+        app.parse(["--device", "cuda", "--plan"], {})
+
+
 def test_a_cluster_without_ray_says_what_to_install(monkeypatch, capsys):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert app.parse([], {}).engine is None
