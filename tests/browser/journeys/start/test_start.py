@@ -19,10 +19,10 @@ NEXT = "#pg-start_next"
 
 
 def shown(page):
-    """The bars: token and percentage."""
+    """The bars: token and percentage, or what it is less than."""
     return page.locator(f"{NEXT} .pg-start-bar").evaluate_all(
         """all => all.map((bar) =>
-            [bar.querySelector("code").textContent, parseFloat(bar.querySelector("b").textContent)])"""
+            [bar.querySelector("code").textContent, parseFloat(bar.querySelector("b").textContent.replace("<", ""))])"""
     )
 
 

@@ -90,7 +90,7 @@ def proof(hand: Hand, lm, example: str, token: str) -> list[Edit]:
 
 def test_the_heads_that_move_a_name_and_the_proof(open_page, lm):
     hand = Hand(open_page("", ready=FIRST))
-    found = proof(hand, lm, "name", " P")
+    found = proof(hand, lm, "name", " F")
     assert {edit.kind for edit in found} == {"zero"} and hand.clicks <= 5
 
 
@@ -116,12 +116,12 @@ def test_an_example_leads_to_where_it_is_seen(open_page):
     hand = Hand(page)
     order = page.locator("#pg-overview_heads select").first
     hand.show("repeated")
-    expect(page.get_by_role("button", name="Head 7.0", exact=True)).to_have_attribute("aria-pressed", "true")
+    expect(page.get_by_role("button", name="Head 7.7", exact=True)).to_have_attribute("aria-pressed", "true")
     expect(order.locator("option:checked")).to_have_text("most induction first")
     first = page.locator("#pg-overview_heads .pg-head").evaluate_all(
         "all => all.toSorted((a, b) => a.offsetTop - b.offsetTop || a.offsetLeft - b.offsetLeft)[0].dataset.index"
     )
-    assert int(first) == 7 * 8  # the first place is that of head 7.0
+    assert int(first) == 7 * 8 + 7  # the first place is that of head 7.7
     order.select_option(label="most entropy first")  # a link has it, too
     page.wait_for_function('() => decodeURIComponent(location.hash).includes(\'"order":"entropy"\')', timeout=SOON)
     hand.show("name")
