@@ -154,6 +154,7 @@ def pytest_collection(session):
     finally:
         gc.enable()
         gc.freeze()
+        gc.set_threshold(100_000, 20, 100)  # a search for garbage is a twentieth of the time otherwise
 
 
 def pytest_collection_modifyitems(config, items) -> None:
