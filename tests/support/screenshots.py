@@ -70,7 +70,7 @@ def sampling(page) -> Box:
     page.wait_for_function(
         "() => document.querySelector('#pg-side_by_side_texts [data-part]').dataset.over", timeout=LATE
     )
-    page.locator(".pg-race-row").nth(3).locator(".pg-reading-token").nth(5).click()
+    page.locator(".pg-race-row").nth(3).locator(".pg-reading-token").nth(6).click()
     page.wait_for_timeout(700)
     box = around(page, ".pg-strat", ".pg-race-row >> nth=3")
     return box | {"x": 24, "y": box["y"] - 36, "width": 1232, "height": box["height"] + 36}
