@@ -14,6 +14,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # processes, servers and browsers share
 
 import contextlib
 import gc
+import logging
 import random
 import sys
 from pathlib import Path
@@ -26,6 +27,11 @@ from viz.server.framework.stubs import leave_out
 
 leave_out()  # before a test imports Gradio
 torch.set_num_threads(min(2, torch.get_num_threads()))
+for (
+    logger
+) in logging.root.manager.loggerDict.values():  # pytest hangs its own on each that does not hand on, at every test
+    if isinstance(logger, logging.Logger):
+        logger.propagate = True
 
 
 ALL = os.environ.get("REQUIRE_ALL") == "1"  # everything runs, and a skipped test is a failure
@@ -190,7 +196,9 @@ def playwright_driver():
 def _seeds() -> None:
     random.seed(0)
     np.random.seed(0)
-    torch.manual_seed(0)
+    torch.default_generator.manual_seed(
+        0
+    )  # that of the CPU: the others note where they were called from, which takes a millisecond
 
 
 def _demand(report) -> None:

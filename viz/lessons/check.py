@@ -51,8 +51,12 @@ def _computed(playground: Playground, lesson: Lesson) -> list[Fault]:
             faults.append(Fault(file, f"value.{name}", str(error)))
         except (TypeError, ValueError):
             faults.append(Fault(file, f"value.{name}.show", f"What was computed cannot be shown so: {found[name]}."))
-    if faults:
-        return faults
+    return faults or judged(lesson, found)
+
+
+def judged(lesson: Lesson, found: Mapping[str, object]) -> list[Fault]:
+    """What is wrong with a lesson whose values came out so: its band, and its questions with their mistakes."""
+    file, faults = f"{lesson.key}.{lesson.language}.toml", []
     striking = found[lesson.band.of]
     if not isinstance(striking, int | float) or not lesson.band.low <= striking <= lesson.band.high:
         low, high = lesson.band.low, lesson.band.high

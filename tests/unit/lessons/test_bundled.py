@@ -21,11 +21,6 @@ def playground():
     ours.workshop.close()
 
 
-def with_runs(wanted: bool) -> dict:
-    """The lessons in which something is trained, or the others."""
-    return {key: each for key, each in LESSONS.items() if bool(each["en"].runs) == wanted}
-
-
 def test_there_is_a_path_of_four_parts():
     path = library().path("en")
     assert len(path) >= 16
@@ -55,17 +50,8 @@ def test_a_lesson_is_whole_in_every_language(key):
 
 
 def test_every_answer_is_computed_and_lies_in_its_band(playground):
-    faults = computed(with_runs(False), playground)
-    assert faults == [], "\n".join(map(str, faults))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "key", ["rewarding"]
-)  # one is enough here: in the browser all are walked, and held in their bands
-def test_the_answers_of_a_lesson_that_trains_lie_in_its_band(playground, key):
-    assert key in with_runs(True)
-    faults = computed({key: LESSONS[key]}, playground)
+    # Those in which something is trained are judged where they are taken: browser/journeys/page/test_lessons.py.
+    faults = computed({key: each for key, each in LESSONS.items() if not each["en"].runs}, playground)
     assert faults == [], "\n".join(map(str, faults))
 
 
