@@ -1,6 +1,7 @@
 """The loss curve of a training run as a picture, from its log: python benchmarks/loss_curve.py LOG OUT.svg"""
 
 import csv
+import math
 import sys
 from pathlib import Path
 
@@ -10,25 +11,25 @@ COLOURS = ("#0b7285", "#b4530b", "#6741d9", "#2b8a3e", "#a61e4d")
 
 def read(path: Path) -> dict[str, list[tuple[int, float]]]:
     """{curve: [(step, nats a token)]}: the smoothed training loss, and each held-out set."""
-    curves: dict[str, list[tuple[int, float]]] = {"training (smoothed)": []}
+    smooth: list[tuple[int, float]] = []
+    held_out: dict[str, list[tuple[int, float]]] = {}
     mean, before = None, 0
     with path.open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
             if row["held_out"]:
-                curves.setdefault(row["held_out"], []).append((int(row["step"]), float(row["held_out_loss"])))
+                held_out.setdefault(row["held_out"], []).append((int(row["step"]), float(row["held_out_loss"])))
             else:
                 step, loss = int(row["step"]), float(row["loss"])
                 kept = 0.995 ** (step - before)  # by steps, however thin the log is
                 mean, before = loss if mean is None else kept * mean + (1 - kept) * loss, step
-                curves["training (smoothed)"].append((step, mean))
-    curves["training (smoothed)"] = curves["training (smoothed)"][:: max(1, len(curves["training (smoothed)"]) // 400)]
-    return curves
+                smooth.append((step, mean))
+    return {"training (smoothed)": smooth[:: max(1, len(smooth) // 400)], **held_out}
 
 
 def draw(curves: dict[str, list[tuple[int, float]]]) -> str:
     """The picture: step across, loss up, a name beside the end of each curve."""
     last = max(step for points in curves.values() for step, _ in points)
-    low, high = float(int(min(loss for points in curves.values() for _, loss in points))), 7.0
+    low, high = math.floor(min(loss for points in curves.values() for _, loss in points)), 7
 
     def place(step: float, loss: float) -> tuple[float, float]:
         x = LEFT + (WIDTH - LEFT - RIGHT) * step / last
@@ -39,7 +40,7 @@ def draw(curves: dict[str, list[tuple[int, float]]]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
         f'font-size="12"><rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>'
     ]
-    for loss in range(int(low), int(high) + 1):
+    for loss in range(low, high + 1):
         (x0, y), (x1, _) = place(0, loss), place(last, loss)
         parts.append(
             f'<path d="M{x0} {y}H{x1}" stroke="#dde1e9"/><text x="{x0 - 8}" y="{y + 4}" text-anchor="end">{loss}</text>'

@@ -23,7 +23,7 @@ LAYERS, HEADS, SIZE, WIDTH = 8, 8, 32, 256
 GIRL = "Once upon a time, there was a little girl named"
 CAT = "The cat sat on the mat because it was tired"
 BIRD = "Lily had a big bird. Lily took it to the park. Everybody liked the big"
-PIM = "Lily had a bear named Fizz. Tom had a ball. Lily had a bear named"
+FIZZ = "Lily had a bear named Fizz. Tom had a ball. Lily had a bear named"
 W = {name.removeprefix("transformer."): each.astype(np.float64) for name, each in load_file(WEIGHTS).items()}
 
 
@@ -201,7 +201,7 @@ def chance(text: str, token: str, **changes) -> float:
 
 
 def switch_off() -> dict:
-    return {"after": chance(PIM, " F", off=((7, 1),)), "bird_four": chance(BIRD, " bird", off=INDUCTION)}
+    return {"after": chance(FIZZ, " F", off=((7, 1),)), "bird_four": chance(BIRD, " bird", off=INDUCTION)}
 
 
 def circuit() -> dict:
@@ -228,7 +228,7 @@ def circuit() -> dict:
 
 
 def when_known() -> dict:
-    early, late = run("Once upon a time, there was a little"), run(PIM)
+    early, late = run("Once upon a time, there was a little"), run(FIZZ)
     answer = late["logits"][-1].argmax()
 
     def rank(x) -> int:
@@ -243,7 +243,7 @@ def when_known() -> dict:
 
 
 def who_wrote() -> dict:
-    there = run(PIM)
+    there = run(FIZZ)
     x = there["final"][-1]
     answer = there["logits"][-1].argmax()
     along = W["ln_f.weight"] * W["wte.weight"][answer] / np.sqrt(x.var() + 1e-5)

@@ -187,4 +187,5 @@ def test_the_plans_of_the_bundled_model_say_what_it_read_and_what_is_to_come():
     logged = (WEIGHTS / "tinygpt" / "log.csv").read_text().splitlines()[-1].split(",")
     assert recipe.tokens == rest.seen == int(logged[1]) and recipe.weights is None
     assert len(rates) == int(logged[0])
+    assert sum(phase.tokens for phase in recipe.phases[:-2]) == 16_179_200  # before the warm restart
     assert rest.weights.samefile(WEIGHTS / "tinygpt") and rest.tokens > 100e6
