@@ -30,7 +30,7 @@ from viz.page.turns import QUESTION, PageState
 from viz.seam.layout import plain, slots
 from viz.seam.playground import Playground
 from viz.seam.tab import Tab
-from viz.server.framework.patches import show_progress_on
+from viz.server.framework.patches import show_no_progress
 from viz.views.tabs import TABS
 from viz.words import words
 
@@ -193,5 +193,5 @@ def build(playground: Playground) -> gr.Blocks:
 
         playground.presence.leaving = left
         endpoints.offer(playground)
-        show_progress_on(page, notice)
+        show_no_progress(page)
     return page

@@ -98,15 +98,20 @@ def answer(assets: Assets) -> Callable[[Request], Response]:
         file = assets.files.get(request.path_params["name"])
         if file is None or request.path_params["digest"] != assets.digest:
             return Response("There is no such file in this version.", status_code=404, media_type="text/plain")
-        headers = {"etag": file.etag, "vary": "Accept-Encoding"}
-        if request.headers.get("if-none-match") == file.etag:
-            return Response(status_code=304, headers=headers)
-        packs = "gzip" in request.headers.get("accept-encoding", "")
-        if packs:
-            headers["content-encoding"] = "gzip"
-        return Response(file.packed if packs else file.body, headers=headers, media_type=file.media_type)
+        return sent(file, request)
 
     return send
+
+
+def sent(file: Asset, request: Request) -> Response:
+    """A file as who asks can read it, or that it is the one they have."""
+    headers = {"etag": file.etag, "vary": "Accept-Encoding"}
+    if request.headers.get("if-none-match") == file.etag:
+        return Response(status_code=304, headers=headers)
+    packs = "gzip" in request.headers.get("accept-encoding", "")
+    if packs:
+        headers["content-encoding"] = "gzip"
+    return Response(file.packed if packs else file.body, headers=headers, media_type=file.media_type)
 
 
 _LONG = ("/config", "/gradio_api/info")

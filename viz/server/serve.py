@@ -35,7 +35,7 @@ from viz.page.build import build
 from viz.seam.playground import Options, Playground
 from viz.server import lesson_routes, middleware
 from viz.server.assets import ROUTE, Assets, Head, answer, read, tags
-from viz.server.framework import answers, cors, errors, http, patches, visits
+from viz.server.framework import answers, cors, errors, http, mended, patches, visits
 from viz.server.framework.door import Door, Untold
 from viz.server.framework.fair_queue import FairQueue, Room
 from viz.server.framework.visits import Listeners, heartbeat
@@ -187,6 +187,7 @@ def launch_options(static: Path, playground: Playground, draining: threading.Eve
         Route("/playground/running", running(playground)),
         Mount("/playground/plotly", app=StaticFiles(directory=bundled)),
         Route(ROUTE, answer(assets)),
+        *mended.routes(),
         Route("/playground/trained/{number}.zip", trained_archive(playground)),
         Route("/playground/trained/{number}/adapter.zip", trained_archive(playground, adapter=True)),
         *lesson_routes.routes(playground, functools.partial(lessons, options.lessons)),

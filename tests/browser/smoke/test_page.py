@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from tests.browser.conftest import READY
-from tests.support.visitor import export, exported_rows
+from tests.browser.conftest import FIRST, READY
+from tests.support.visitor import export, exported_rows, open_tab
 from viz.seam.scene import default_head
 
 expect = pytest.importorskip("playwright.sync_api").expect
@@ -277,3 +277,31 @@ def test_nothing_overflows_and_pictures_are_kept(open_page, scheme, tmp_path):
         assert colour == ("rgb(255,255,217)" if scheme == "light" else "rgb(8,29,88)"), width
         shot = page.screenshot(path=tmp_path / f"{width}-{scheme}.png", full_page=True)
         assert len(shot) > 20_000, width
+
+
+# Ends once no frame was asked for within half a second.
+REST = """async () => {
+  for (let turn = 0; turn < 60; turn++) {
+    const before = window.framesAskedFor;
+    await new Promise((next) => setTimeout(next, 500));
+    if (before === window.framesAskedFor) return;
+  }
+  throw new Error("frames are asked for without end");
+}"""
+COUNT = """window.framesAskedFor = 0;
+const frame = window.requestAnimationFrame;
+window.requestAnimationFrame = (draw) => { window.framesAskedFor++; return frame(draw); };"""
+
+
+def test_a_page_that_nobody_touches_draws_nothing(open_page):
+    page = open_page()
+    page.add_init_script(COUNT)
+    open_page.reload(page)
+    page.locator(FIRST).wait_for()
+    page.evaluate(REST)
+    asked = page.evaluate("window.framesAskedFor")
+    assert asked > 0  # the count counts
+    open_tab(page, "Attention")
+    page.locator(READY).wait_for()
+    page.evaluate(REST)
+    assert page.evaluate("window.framesAskedFor") > asked

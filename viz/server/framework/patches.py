@@ -101,13 +101,14 @@ def stop_soon(page: gr.Blocks, seconds: int) -> None:
 # --- events -----------------------------------------------------------------------------------------------
 
 
-def show_progress_on(page: gr.Blocks, part: gr.HTML) -> None:
-    """Have every event show its progress on one small part, and none on what it writes.
+def show_no_progress(page: gr.Blocks) -> None:
+    """Have no event show its progress anywhere: the page says itself what is going on.
 
-    Else, at every message of any event, a visitor's page copies all that any output holds, though nobody sees progress.
+    Else, at every message of any event, a visitor's page copies all that any output holds, and while it waits a clock
+    that nobody sees runs at every frame.
     """
     for event in page.fns.values():
-        event.show_progress_on = [part]
+        event.show_progress_on = []
 
 
 # --- functions for programs -------------------------------------------------------------------------------
