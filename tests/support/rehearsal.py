@@ -43,8 +43,13 @@ class ThreadProcess:
             finally:
                 self._ends.close()
 
-        thread = threading.Thread(target=run, daemon=daemon)
+        self._thread = thread = threading.Thread(target=run, daemon=daemon)
         self.start, self.join, self.is_alive = thread.start, thread.join, thread.is_alive
+
+    @property
+    def pid(self) -> int | None:
+        """Which it is, once it runs."""
+        return self._thread.ident
 
     def kill(self) -> None:
         """The connection breaks, which ends the work at its next message; nothing is written after that."""
@@ -63,7 +68,7 @@ class ThreadContext:
 def in_threads() -> Iterator[None]:
     """Every workshop trains in threads; the test's own process keeps its priority and its number of threads."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training_process.multiprocessing, "get_context", lambda method: ThreadContext)
+        patch.setattr(training_process, "context", lambda: ThreadContext)
         patch.setattr(training_process.os, "nice", lambda more: 0)
         patch.setattr(training_process.torch, "set_num_threads", lambda number: None)
         yield

@@ -3,14 +3,13 @@
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import app
 from model.errors import InputError
+from tests.support import elsewhere
 from viz.seam.tab import Tab
 from viz.seam.view import Custom, View
 from viz.views.outside import EXPLAINED, check
@@ -37,14 +36,18 @@ assert words("zh")["tab.own"] == "自带视图"
 """
 
 
-def run(folder: Path, code: str) -> subprocess.CompletedProcess:
-    environment = {**os.environ, "PLAYGROUND_VIEWS": str(folder), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", code]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
+@pytest.fixture
+def run(tmp_path_factory):
+    """Run code in a process whose page has the views of a folder."""
+
+    def run_with(folder: Path, code: str) -> elsewhere.Done:
+        return elsewhere.run(code, {"PLAYGROUND_VIEWS": str(folder)}, tmp_path_factory.mktemp("written") / "out")
+
+    return run_with
 
 
 @pytest.mark.long
-def test_a_view_from_outside_is_drawn_in_every_language():
+def test_a_view_from_outside_is_drawn_in_every_language(run):
     done = run(EXAMPLE, DRAW)
     assert done.returncode == 0, done.stderr
 
@@ -57,7 +60,7 @@ def test_a_view_from_outside_is_drawn_in_every_language():
         ("1 / 0", "cannot be loaded"),
     ],
 )
-def test_a_broken_view_is_named(tmp_path, code, says):
+def test_a_broken_view_is_named(run, tmp_path, code, says):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "view.py").write_text(code)
     done = run(tmp_path, "import viz.views.outside as o\ntry: o.views()\nexcept Exception as e: print(e)")
@@ -79,7 +82,7 @@ def test_a_broken_view_is_named(tmp_path, code, says):
         ),
     ],
 )
-def test_a_view_that_the_page_cannot_show_is_refused_at_the_start(tmp_path, file, old, new, says):
+def test_a_view_that_the_page_cannot_show_is_refused_at_the_start(run, tmp_path, file, old, new, says):
     shutil.copytree(EXAMPLE, tmp_path, dirs_exist_ok=True)
     changed = tmp_path / "token_lengths" / file
     text = changed.read_text(encoding="utf-8")

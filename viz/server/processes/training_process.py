@@ -38,6 +38,7 @@ from model.text.tokenizer import Tokenizer, from_folder
 from model.training.job import Limits
 from model.training.kinds import Kind, kind_of
 from model.training.lesson import DIVERGED, Finished
+from viz.server.processes.start import context
 
 log = logging.getLogger("playground")
 
@@ -227,7 +228,8 @@ class LiveRun:
         with self.changed:
             if not self.over:
                 self.state = "stopped"
-                self.process.kill()
+                if self.process.pid is not None:  # else it is killed as soon as it is there
+                    self.process.kill()
             self.changed.notify_all()
 
     def wait(self, seconds: float) -> None:
@@ -236,17 +238,22 @@ class LiveRun:
             if not self.over:
                 self.changed.wait(seconds)
 
-    def listen(self) -> None:
-        """Take in what the process sends until it ends."""
+    def live(self, theirs: Connection) -> None:
+        """Begin the process, which has one end of the connection, and take in what it sends until it ends."""
         try:
+            self.process.start()  # the first waits for imports, for which nobody else should wait
+            theirs.close()
+            if self.over:
+                self.process.kill()
             while not self.over:
                 self._take(self.connection.recv())
         except (EOFError, OSError):
             self._take(cut_short(self.kept))
         finally:
-            self.process.join(60)  # it has a low priority, and may wait long for its turn to end
-            if self.process.is_alive():
-                self.process.kill()
+            if self.process.pid is not None:
+                self.process.join(60)  # it has a low priority, and may wait long for its turn to end
+                if self.process.is_alive():
+                    self.process.kill()
 
     def _take(self, message: object) -> None:
         now, kind = time.monotonic(), self.kind
@@ -298,14 +305,11 @@ class Workshop:
                 self._home = Path(tempfile.mkdtemp(prefix="playground-training-"))
             number = uuid.uuid4().hex
             run = LiveRun(number, owner, job, self._home / number)
-            context = multiprocessing.get_context("spawn")
-            run.connection, theirs = context.Pipe()
+            run.connection, theirs = context().Pipe()
             arguments = (theirs, job, self.limits, run.folder, self.threads)
-            run.process = context.Process(target=work, args=arguments, daemon=True)
-            run.process.start()
-            theirs.close()
+            run.process = context().Process(target=work, args=arguments, daemon=True)
             self._runs[number] = run
-        threading.Thread(target=run.listen, daemon=True).start()
+        threading.Thread(target=run.live, args=(theirs,), daemon=True).start()
         return run
 
     def check_open(self) -> None:

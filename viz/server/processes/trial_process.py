@@ -5,7 +5,6 @@ raised by `progress`, ends the processes at once.
 """
 
 import logging
-import multiprocessing
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -17,6 +16,7 @@ import torch
 
 from model.errors import InputError, PlaygroundError
 from model.progress import Progress
+from viz.server.processes.start import context
 from viz.server.processes.training_process import NICE, Failed, Workshop, cut_short
 
 log = logging.getLogger("playground")
@@ -79,12 +79,11 @@ def _begin(
     tasks: Sequence[tuple[Callable[..., Any], tuple]], n: int, threads: int
 ) -> tuple[list[BaseProcess], list[Connection]]:
     """n processes, each with every n-th task."""
-    context = multiprocessing.get_context("spawn")
     processes, connections = [], []
     numbered = [(number, *task) for number, task in enumerate(tasks)]
     for first in range(n):
-        ours, theirs = context.Pipe()
-        process = context.Process(target=work, args=(theirs, numbered[first::n], threads), daemon=True)
+        ours, theirs = context().Pipe()
+        process = context().Process(target=work, args=(theirs, numbered[first::n], threads), daemon=True)
         process.start()
         theirs.close()
         processes.append(process)

@@ -16,7 +16,7 @@ from model.text.tokenizer import from_folder
 from model.training import kinds
 from model.training.job import Job, Limits
 from tests.support.helpers import assert_close
-from tests.support.rehearsal import LONG, TALE, finish, in_threads, quick, until
+from tests.support.rehearsal import LONG, TALE, ThreadContext, ThreadProcess, finish, in_threads, quick, until
 from viz.server.processes import training_process
 from viz.server.processes.training_process import CUT_SHORT, KEPT, Failed, LiveRun, Workshop, label
 
@@ -136,6 +136,51 @@ def test_closing_removes_everything_and_the_workshop_can_be_used_again(shop):
     assert not home.exists() and shop.of("me") == shop.of("other") == [] and going.over
     until(lambda: not going.process.is_alive())
     assert finish(shop).folder.parent != home
+
+
+class Slow(ThreadProcess):
+    """A process that begins only when it may, or not at all."""
+
+    may, fails = threading.Event(), False
+
+    def __init__(self, **given) -> None:
+        super().__init__(**given)
+        begin = self.start
+
+        def start() -> None:
+            Slow.may.wait(60)
+            if Slow.fails:
+                raise BlockingIOError("no more processes")
+            begin()
+
+        self.start = start
+
+
+@pytest.fixture
+def slow(shop, monkeypatch):
+    monkeypatch.setattr(Slow, "may", threading.Event())
+    monkeypatch.setattr(ThreadContext, "Process", Slow)
+    return shop
+
+
+def test_a_run_may_be_ended_before_its_process_begins(slow):
+    run = slow.start("me", quick(**LONG))
+    assert run.state == "starting" and slow.of("me") == [run]  # nobody waits for it
+    slow.leave("me")
+    assert run.state == "stopped" and slow.of("me") == [] and run.process.pid is None
+    Slow.may.set()
+    until(lambda: run.process.pid is not None and not run.process.is_alive(), 30)  # not after the minute's patience
+    assert not run.reports
+
+
+def test_where_no_process_can_begin_the_run_has_failed(slow, monkeypatch):
+    monkeypatch.setattr(Slow, "fails", True)
+    run = slow.start("me", quick())
+    Slow.may.set()
+    until(lambda: run.over)
+    assert run.state == "failed" and run.failure.what == CUT_SHORT and not run.left_a_model
+    monkeypatch.setattr(Slow, "fails", False)
+    assert finish(slow).state == "done"  # and the place is free again
 
 
 # --- real processes ---

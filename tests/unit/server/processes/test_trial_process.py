@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -61,6 +62,16 @@ def test_values_come_in_the_order_of_the_tasks_from_other_processes():
 def alive(process: int) -> bool:
     """Whether a process still runs."""
     return any(child.pid == process for child in multiprocessing.active_children())
+
+
+def parent(tell) -> int:
+    return os.getppid()
+
+
+def test_where_copies_are_safe_all_are_copies_of_one_process_that_has_imported_everything():
+    parents = [side_by_side(shop(), [(parent, ()), (parent, ())], 1, lambda *told: None) for _ in range(2)]
+    copied = {each for pair in parents for each in pair} != {os.getpid()}
+    assert copied == (sys.platform == "linux") and len({each for pair in parents for each in pair}) == 1
 
 
 def test_a_cancel_ends_the_processes_at_once(tmp_path):
