@@ -1,6 +1,6 @@
 """How a process that trains begins: as a copy of one that has imported everything, where that is safe.
 
-Imports take two seconds of a core. On Linux one process does them, when the first training of an app begins, and is
+Imports take three seconds of a core. On Linux one process does them, when the first training of an app begins, and is
 copied for each; it computes nothing itself, so that a copy of it lacks no thread. Elsewhere every process imports for
 itself: the systems' own libraries are not made for copies.
 """
@@ -10,8 +10,9 @@ import multiprocessing
 import sys
 from multiprocessing.context import BaseContext
 
-# What all kinds of training need. Not found where the app was started from another folder: then it is imported later.
-IMPORTED = ["viz.server.processes.training_process", "viz.server.processes.trial_process"]
+# What all kinds of training need; the last is what torch's optimisers import when the first is made, for another second.
+# Ours are not found where the app was started from another folder: then each process imports them.
+IMPORTED = ["viz.server.processes.training_process", "viz.server.processes.trial_process", "torch._dynamo"]
 
 
 @functools.cache
