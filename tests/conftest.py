@@ -24,8 +24,10 @@ import pytest
 import torch
 
 from viz.server.framework.stubs import leave_out
+from viz.server.processes import start
 
 leave_out()  # before a test imports Gradio
+start.IMPORTED.append("tests.support.imported")  # for the apps that the tests start
 torch.set_num_threads(min(2, torch.get_num_threads()))
 for (
     logger

@@ -1,21 +1,17 @@
-"""A real server, a real Chromium: `python app.py` in a process of its own, driven through Playwright."""
+"""A real server, a real Chromium: the app in a process of its own, driven through Playwright."""
 
-import os
 import re
-import subprocess
-import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from model.api import load_model
+from tests.support.elsewhere import App
 from tests.support.light import CHROMIUM, quick_stacks, stay_light
 from tests.support.small_models import save_tiny
 from tests.support.visitor import open_tab
 
-ROOT = Path(__file__).parents[2]
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -38,31 +34,19 @@ PASSED = pytest.StashKey[bool]()
 @pytest.fixture(scope="session")
 def start_app(tmp_path_factory):
     """Start `python app.py` with options and return its address; its log is printed where it does not come up."""
-    servers = []
+    apps = []
 
     def start(*options: str) -> str:
-        log = (tmp_path_factory.mktemp("app") / "log").open("w+")
-        server = subprocess.Popen(
-            [sys.executable, "app.py", *options],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        )
-        servers.append(server)
-        line = server.stdout.readline()  # ends at once where the process does
+        apps.append(App(options, tmp_path_factory.mktemp("app") / "log"))
+        line = apps[-1].line()
         if not line.startswith("Attention playground:"):
-            server.kill()
-            log.seek(0)
-            pytest.fail(f"the app did not start:\n{line}{log.read()}")
+            apps[-1].kill()
+            pytest.fail(f"the app did not start:\n{line}{apps[-1].log.read_text(encoding='utf-8')}")
         return line.split()[-1]
 
     yield start
-    for server in servers:
-        server.kill()  # how it stops when asked to is another test's subject
-    for server in servers:
-        server.wait(timeout=20)
+    for each in apps:
+        each.kill()  # how it stops when asked to is another test's subject
 
 
 @pytest.fixture(scope="session")

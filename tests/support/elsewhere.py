@@ -1,11 +1,15 @@
-"""Code in a process of its own, which has imported torch and nothing of the page: sooner there than a new Python."""
+"""Code, or an app, in a process of its own that has imported what others wrote: sooner there than a new Python."""
 
 import os
 import sys
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 
+import app
 from viz.server.processes.start import context
+
+ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -17,12 +21,12 @@ class Done:
     stderr: str
 
 
-def _work(code: str, environment: dict[str, str], out: Path) -> None:
+def _page(code: str, environment: dict[str, str], out: Path) -> None:
     os.environ.update(environment)
     for number, name in ((1, "stdout"), (2, "stderr")):
         file = os.open(out / name, os.O_WRONLY | os.O_CREAT)
         os.dup2(file, number)
-    page = [name for name in sys.modules if name.startswith(("gradio", "viz.views", "viz.page"))]
+    page = [name for name in sys.modules if name.startswith(("viz.views", "viz.page"))]
     assert not page, page  # what is tried here happens as they are imported
     exec(code, {"__name__": "__main__"})
 
@@ -30,9 +34,40 @@ def _work(code: str, environment: dict[str, str], out: Path) -> None:
 def run(code: str, environment: dict[str, str], out: Path) -> Done:
     """Run code; what it writes is kept in a new folder, `out`."""
     out.mkdir()
-    process = context().Process(target=_work, args=(code, environment, out))
+    process = context().Process(target=_page, args=(code, environment, out))
     process.start()
     process.join(60)
     process.kill()
     written = ((out / name).read_text(encoding="utf-8") for name in ("stdout", "stderr"))
     return Done(process.exitcode, *written)
+
+
+def _serve(options: tuple[str, ...], told: Connection, log: Path) -> None:
+    os.dup2(told.fileno(), 1)
+    os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT), 2)
+    told.close()
+    os.chdir(ROOT)
+    app.main(list(options))
+
+
+class App:
+    """`python app.py` with options. Its log is a file."""
+
+    def __init__(self, options: tuple[str, ...], log: Path) -> None:
+        self._told, theirs = context().Pipe(duplex=False)
+        self._process = context().Process(target=_serve, args=(options, theirs, log))
+        self._process.start()
+        theirs.close()
+        self.log = log
+
+    def line(self) -> str:
+        """What it says next; nothing once it has ended."""
+        line = bytearray()
+        while (each := os.read(self._told.fileno(), 1)) not in (b"", b"\n"):
+            line += each
+        return line.decode()
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._process.kill()
+        self._process.join(20)

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from tests.browser.conftest import FIRST, ROOT, blank_page
+from tests.browser.conftest import FIRST, blank_page
+from tests.support.elsewhere import ROOT
 from tests.support.visitor import SOON, expect
 
 pytestmark = pytest.mark.browser

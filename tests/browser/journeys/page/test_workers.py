@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.conftest import FIRST, ROOT, blank_page
+from tests.browser.conftest import FIRST, blank_page
+from tests.support.elsewhere import ROOT
 from tests.support.visitor import SOON, expect
 from viz.server.workers.haproxy import COOKIE
 from viz.server.workers.pool import free_ports, health_of
