@@ -22,7 +22,10 @@ import urllib.request
 from collections import defaultdict
 from pathlib import Path
 
+import psutil
+
 ROOT = Path(__file__).parents[1]
+IDLE = 10  # seconds of a page that nobody touches
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking")
 # Milliseconds from the start of the navigation until two frames after the first picture is drawn.
 FIRST = """() => new Promise((done, fail) => {
@@ -84,6 +87,12 @@ def processor_time(process: subprocess.Popen) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def browser_time() -> float:
+    """Seconds of processor time that the browsers of this process have taken so far."""
+    spent = [each.cpu_times() for each in psutil.Process().children(recursive=True) if "chrom" in each.name()]
+    return sum(each.user + each.system for each in spent)
+
+
 def fetched(url: str) -> tuple[int, int]:
     """Bytes of an answer as text, and as they travel."""
     request = urllib.request.Request(url, headers={"Accept-Encoding": "gzip"})
@@ -122,6 +131,10 @@ def visit(playwright, process: subprocess.Popen, url: str, clicks: int) -> dict[
             page.wait_for_timeout(50)
         page.wait_for_timeout(500)
         spent = 1e3 * (processor_time(process) - before) / clicks
+        page.wait_for_timeout(5000)  # what is done once nobody does anything
+        before = browser_time()
+        page.wait_for_timeout(1000 * IDLE)
+        idle = 1e3 * (browser_time() - before) / IDLE
         chromium.close()
     return {
         "a new visitor's first picture, ms": [new],
@@ -129,6 +142,7 @@ def visit(playwright, process: subprocess.Popen, url: str, clicks: int) -> dict[
         "server's time of a visit, ms": [1e3 * opening],
         "click to map painted, ms": painted,
         "server's time of a head click, ms": [spent],
+        "browser's time of a page left alone, ms a second": [idle],
     }
 
 

@@ -42,7 +42,9 @@ def run(code: str, environment: dict[str, str], out: Path) -> Done:
     return Done(process.exitcode, *written)
 
 
-def _serve(options: tuple[str, ...], told: Connection, log: Path) -> None:
+def _serve(options: tuple[str, ...], environment: dict[str, str], told: Connection, log: Path) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
     os.dup2(told.fileno(), 1)
     os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT), 2)
     told.close()
@@ -55,7 +57,7 @@ class App:
 
     def __init__(self, options: tuple[str, ...], log: Path) -> None:
         self._told, theirs = context().Pipe(duplex=False)
-        self._process = context().Process(target=_serve, args=(options, theirs, log))
+        self._process = context().Process(target=_serve, args=(options, dict(os.environ), theirs, log))
         self._process.start()
         theirs.close()
         self.log = log
