@@ -12,8 +12,9 @@ export function themed(layout, { text, line, isDark, narrow }) {
     Object.assign(layout, structuredClone(narrow ? meta.stacked : meta.beside));
   }
   layout.font = { ...layout.font, color: text };
-  for (const name of Object.keys(layout))
-    if (/^[xy]axis/.test(name)) Object.assign(layout[name], { color: text, gridcolor: line });
+  // There is room for every label of an axis: Plotly need not measure each once more, and hide those it finds too long.
+  const axis = { color: text, gridcolor: line, ticklabeloverflow: "allow" };
+  for (const name of Object.keys(layout)) if (/^[xy]axis/.test(name)) Object.assign(layout[name], axis);
   if (meta.scales && layout.coloraxis)
     layout.coloraxis.colorscale = meta.scales[theme].split(";").map((stop) => {
       const [share, colour] = stop.split(" ");

@@ -10,7 +10,8 @@ from tests.support.visitor import SOON, every_view, expect, settle
 
 pytestmark = pytest.mark.browser
 
-# What is wrong with what is shown: parts that failed, that nobody can see, or that are wider than the page.
+# What is wrong with what is shown: parts that failed, that nobody can see, or that are wider than the page; labels of an
+# axis that are hidden or cut off.
 WRONG = """() => {
   const open = [...document.querySelectorAll("[data-screen]")].find((screen) => screen.offsetParent), wrong = [];
   for (const problem of open.querySelectorAll(".pg-problem:not(.pg-quiet-box)"))
@@ -32,6 +33,13 @@ WRONG = """() => {
   for (const box of open.querySelectorAll(whole))
     if (box.checkVisibility() && getComputedStyle(box).overflowX === "auto" && box.scrollWidth > box.clientWidth + 1)
       wrong.push(`${box.className} is ${box.scrollWidth} wide in ${box.clientWidth}`);
+  for (const label of open.querySelectorAll("[class$=tick] > text")) {
+    if (!/^[xy]\\d*tick$/.test(label.parentNode.getAttribute("class")) || !label.textContent.trim()) continue;
+    const svg = label.ownerSVGElement.getBoundingClientRect(), box = label.getBoundingClientRect();
+    const over = Math.max(svg.left - box.left, box.right - svg.right, svg.top - box.top, box.bottom - svg.bottom);
+    if (svg.width && (!box.width || over > 2))
+      wrong.push(`a label of ${label.closest("[data-part]").dataset.part} is cut off: ${label.textContent}`);
+  }
   const wide = document.documentElement.scrollWidth;
   if (wide > innerWidth) wrong.push(`the page is ${wide} wide`);
   return wrong;
