@@ -10,8 +10,8 @@ from tests.support.visitor import SOON, every_view, expect, settle
 
 pytestmark = pytest.mark.browser
 
-# What is wrong with what is shown: parts that failed, that nobody can see, or that are wider than the page; labels of an
-# axis that are hidden or cut off.
+# What is wrong with what is shown: parts that failed, that nobody can see, or that are wider than the page; labels of
+# an axis that are hidden or cut off.
 WRONG = """() => {
   const open = [...document.querySelectorAll("[data-screen]")].find((screen) => screen.offsetParent), wrong = [];
   for (const problem of open.querySelectorAll(".pg-problem:not(.pg-quiet-box)"))
