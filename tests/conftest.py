@@ -29,9 +29,8 @@ from viz.server.processes import start
 leave_out()  # before a test imports Gradio
 start.IMPORTED.append("tests.support.imported")  # for the apps that the tests start
 torch.set_num_threads(min(2, torch.get_num_threads()))
-for (
-    logger
-) in logging.root.manager.loggerDict.values():  # pytest hangs its own on each that does not hand on, at every test
+# pytest hangs a handler of its own on each that does not hand on, at every test.
+for logger in logging.root.manager.loggerDict.values():
     if isinstance(logger, logging.Logger):
         logger.propagate = True
 
@@ -198,9 +197,8 @@ def playwright_driver():
 def _seeds() -> None:
     random.seed(0)
     np.random.seed(0)
-    torch.default_generator.manual_seed(
-        0
-    )  # that of the CPU: the others note where they were called from, which takes a millisecond
+    # That of the CPU: the others note where they were called from, which takes a millisecond.
+    torch.default_generator.manual_seed(0)
 
 
 def _demand(report) -> None:

@@ -44,7 +44,7 @@ from viz.server.guard.health import Health
 from viz.server.guard.tokens import Tokens, cookie_id, key_of
 from viz.server.headers import SERVER
 from viz.server.limits import PRIVATE, PUBLIC
-from viz.server.processes.training_process import archive
+from viz.server.processes.archive import archive
 from viz.server.protocol import crowd_of, files_allowed, tell_few
 from viz.server.workers.pool import KEY, PORT
 from viz.words import LANGUAGES, Catalogue, file_texts, section, words

@@ -19,7 +19,8 @@ from tests.support.small_models import save_tiny
 from viz.seam.jobs.live_runs import failure
 from viz.seam.playground import Options, Playground
 from viz.server.processes import training_process
-from viz.server.processes.training_process import CUT_SHORT, archive
+from viz.server.processes.archive import archive
+from viz.server.processes.training_process import CUT_SHORT
 
 EXAMPLES = tuple(Example("Say it.", word, word) for word in ("ho", "ha", "hi", "oh"))
 SMALL = {"texts": 4, "group": 2, "new_tokens": 2, "steps": 500, "learning_rate": 1e-4}

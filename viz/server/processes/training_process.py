@@ -9,27 +9,25 @@ model stays that it wrote last. When the visitor's page is closed, what it start
 """
 
 import contextlib
-import io
 import logging
 import math
-import multiprocessing
 import os
 import shutil
 import tempfile
 import threading
 import time
 import uuid
-import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from model.alignment.adapter_files import CONFIG as ADAPTER
-from model.alignment.adapter_files import FOLDER, PART
+from model.alignment.adapter_files import FOLDER
 from model.errors import InputError, PlaygroundError, say
 from model.gpt.transformer import Transformer
 from model.loading.checkpoint import CONFIG, save_folder
@@ -182,7 +180,7 @@ class LiveRun:
     failure: Failed | None = None
     changed: threading.Condition = field(default_factory=threading.Condition)
     connection: Connection | None = None
-    process: multiprocessing.process.BaseProcess | None = None
+    process: BaseProcess | None = None
 
     @property
     def over(self) -> bool:
@@ -391,13 +389,3 @@ def label(run: LiveRun) -> str:
     last = run.reports[-1].step if run.reports else 0
     done = run.kept if run.state == "failed" else last
     return f"{run.kind.name(run.job)}, {done:,} steps"
-
-
-def archive(folder: Path) -> bytes:
-    """The files of a run's folder, config.json, model.safetensors, tokenizer.json, or of one in it, as a zip file."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as file:
-        for path in sorted(folder.iterdir()):
-            if path.is_file() and path.suffix != PART:  # which a process was writing when it was killed
-                file.write(path, path.name)
-    return buffer.getvalue()

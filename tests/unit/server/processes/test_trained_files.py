@@ -21,7 +21,7 @@ from tests.support.rehearsal import LONG, TALE, finish, in_threads, quick
 from tests.support.scripts import STATIC
 from viz.seam.playground import Options, Playground
 from viz.server import serve
-from viz.server.processes.training_process import archive
+from viz.server.processes.archive import archive
 from viz.server.serve import launch_options
 
 
