@@ -2,7 +2,7 @@
 
     OMP_WAIT_POLICY=PASSIVE python benchmarks/appended.py [--tokens 16 ...] [--rounds 7] [--threads 2]
 
-Both ways make the residual stream, all metrics and a thumbnail of every head (model.gpt.trace, model.gpt.continued).
+Both ways make the residual stream, all metrics and a thumbnail of every head (model.tracing: trace and continued).
 They are called in turn, on the same ids. Needs the weights of SmolLM2.
 """
 
@@ -17,9 +17,9 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.engines import SHAPES, _our_model
-from model.gpt.continued import kept, run_after
-from model.gpt.trace import run
 from model.records import Tokens
+from model.tracing.continued import kept, run_after
+from model.tracing.trace import run
 
 
 def tokens(ids: torch.Tensor) -> Tokens:

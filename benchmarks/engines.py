@@ -29,8 +29,8 @@ def plain(shape: str):
 
 def ours(shape: str):
     """This project's trace: residual stream, all metrics and a thumbnail of every head, logits of the last position."""
-    from model.gpt.trace import run
     from model.records import Tokens
+    from model.tracing.trace import run
 
     model = _our_model(shape)
 

@@ -95,10 +95,10 @@ def trace(folder: Path, n: int) -> None:
     """Trace n tokens with the weights in their files; print what it took."""
     import torch
 
-    from model.gpt.trace import run
     from model.loading.checkpoint import build, load_folder
     from model.loading.stored import leave_stored
     from model.records import Tokens
+    from model.tracing.trace import run
 
     most, over = [0, 0], threading.Event()
 

@@ -21,9 +21,7 @@ from model.generation.strategies import STRATEGIES, Plan, Strategy
 from model.generation.together import SharedBatch
 from model.gpt import linear
 from model.gpt.config import ModelConfig
-from model.gpt.continued import run_after
 from model.gpt.edits import Edit
-from model.gpt.trace import Trace
 from model.gpt.transformer import Transformer
 from model.loading import devices, prepared, sources
 from model.loading.checkpoint import build, load_folder, load_gguf
@@ -35,6 +33,8 @@ from model.records import Tokens
 from model.text import tokenizer
 from model.text.chat import chat_turns, ending
 from model.text.tokenizer import Tokenizer
+from model.tracing.continued import run_after
+from model.tracing.trace import Trace
 
 
 @dataclass(frozen=True, eq=False)

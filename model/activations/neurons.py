@@ -15,11 +15,11 @@ from model.arguments import check_layer, check_position, is_whole, shown
 from model.errors import InputError, say
 from model.gpt.config import ModelConfig
 from model.gpt.layers import MLPS
-from model.gpt.ranking import top_ids
-from model.gpt.trace import Trace
 from model.gpt.transformer import Transformer
 from model.predictions.attribution import on_the_way, through
 from model.progress import Progress, silent
+from model.tracing.ranking import top_ids
+from model.tracing.trace import Trace
 
 ORDERS = ("here", "prompt", "writes")  # activation at a position, largest over the prompt, length of the output
 ACTIVE = 0.1  # relative to the root mean square of the layer's activations at the token; where f has no exact zero

@@ -14,9 +14,9 @@ from model.gpt.config import ModelConfig
 from model.gpt.layers import NORMS
 from model.gpt.passes import Pass, attend_fused
 from model.gpt.tap import Tap
-from model.gpt.trace import Trace
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
+from model.tracing.trace import Trace
 
 _LOGITS = 1 << 22  # logits of each run in memory at once where every position is scored
 

@@ -12,8 +12,8 @@ from model.gpt.config import ModelConfig
 from model.gpt.layers import NORMS
 from model.gpt.norm import Norm
 from model.gpt.tap import compose, record
-from model.gpt.trace import Trace
 from model.gpt.transformer import Transformer
+from model.tracing.trace import Trace
 
 Place = tuple[int, str]  # of a norm: its layer, and "norm1", "norm2" or "final"; the final one is at layer n_layer
 

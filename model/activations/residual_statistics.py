@@ -11,9 +11,9 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from model.gpt.norm_sites import final_sites, moments, stream_sites
-from model.gpt.trace import Trace
 from model.progress import Progress
+from model.tracing.norm_sites import final_sites, moments, stream_sites
+from model.tracing.trace import Trace
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import torch
 
 from model.errors import InputError
 from model.gpt.experts import entropy, load, route
-from model.gpt.trace import Trace
+from model.tracing.trace import Trace
 
 
 @dataclass(frozen=True, eq=False)

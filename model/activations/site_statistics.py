@@ -17,7 +17,7 @@ from model.gpt.experts import require_dense
 from model.gpt.mixers.needs import need_scores
 from model.gpt.passes import Pass, attend_fused
 from model.gpt.tap import record
-from model.gpt.trace import Trace
+from model.tracing.trace import Trace
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,10 +17,10 @@ from model.alignment.preferences import Pair, Split
 from model.api import LanguageModel
 from model.arguments import check_number, check_token, check_whole
 from model.errors import CheckpointError, InputError, say
-from model.gpt.trace import check_length
 from model.gpt.transformer import Transformer
 from model.loading.checkpoint import build
 from model.progress import Progress, silent
+from model.tracing.trace import check_length
 from model.training.forward import attend_rows
 
 MOST_BATCH_TOKENS = 4096  # of one forward, padding included

@@ -11,7 +11,7 @@ from model.arguments import check_positions
 from model.errors import InputError
 from model.gpt.layers import rope_frequencies
 from model.gpt.linear import Linear
-from model.gpt.trace import Trace
+from model.tracing.trace import Trace
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from model.arguments import check_layer
 from model.attention.measures import attend_rows, query_chunks
 from model.gpt.layers import NORMS, future, rotate, sinusoidal_positions, split_heads
 from model.gpt.norm import Norm
-from model.gpt.trace import Trace
+from model.tracing.trace import Trace
 
 WHOLE = 16  # distances with a bucket of their own
 STEP = 2**0.25  # ratio of the ends of neighbouring buckets beyond those

@@ -14,8 +14,8 @@ from model.arguments import check_position, check_token, shown
 from model.errors import InputError, say
 from model.gpt.config import ModelConfig
 from model.gpt.tap import Tap
-from model.gpt.trace import Trace
 from model.progress import Progress, silent
+from model.tracing.trace import Trace
 
 _TOKENS = 1024  # tokens of a batch: more are hardly faster per token, and steps should be short
 _LOGIT_BYTES = 256 << 20  # logits in memory at once where every position is scored

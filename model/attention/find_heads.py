@@ -10,7 +10,7 @@ from torch import Tensor
 from model.arguments import check_positions
 from model.attention.measures import attend_rows, output_weights, query_chunks, value_rows
 from model.errors import InputError, say
-from model.gpt.trace import Trace
+from model.tracing.trace import Trace
 
 Reader = Callable[[Tensor], Tensor]  # weights of some queries on the keys [H, n, m] -> each query's amount, [H, n]
 

@@ -17,7 +17,7 @@ from model.arguments import check_head, check_layer, check_positions, shown
 from model.errors import InputError, say
 from model.gpt.layers import attention_pattern, rotate, split_heads
 from model.gpt.mixers.traced import hidden_weights
-from model.gpt.trace import Trace
+from model.tracing.trace import Trace
 
 REST_FLOOR = 1e-3  # without_first is undefined in rows with less than this on all other tokens together
 FLOW_TOKENS = 64  # one maximum flow per pair of tokens: 0.5 s at 8 layers and 1.4 s at 30, growing about as T^3

@@ -5,8 +5,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from model.gpt.head_metrics import HEAD_METRICS, HeadReducer
 from model.gpt.transformer import Transformer
+from model.tracing.head_metrics import HEAD_METRICS, HeadReducer
 
 SHORTEST = 8  # tokens of a sequence: on shorter ones heads can hardly be told apart
 

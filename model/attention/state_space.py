@@ -14,7 +14,7 @@ from model.arguments import check_layer, check_position
 from model.errors import InputError, say
 from model.gpt.config import ModelConfig
 from model.gpt.mixers.traced import selection
-from model.gpt.trace import Trace
+from model.tracing.trace import Trace
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,11 +11,11 @@ from torch.nn.utils.rnn import pad_sequence
 
 from model.attention.probes import SHORTEST, repeated_ids
 from model.errors import InputError, say
-from model.gpt.head_metrics import HEAD_METRICS, HeadReducer
 from model.gpt.passes import See
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 from model.records import Tokens
+from model.tracing.head_metrics import HEAD_METRICS, HeadReducer
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from model.api import LanguageModel
 from model.checks.roundoff import UNIT, bounds, multiplied, summed, watched
 from model.gpt.edits import EDITS
 from model.gpt.tap import Tap, block_sites
-from model.gpt.trace import Trace
 from model.gpt.transformer import Transformer
 from model.loading.halves import in_float32, unit
 from model.progress import Progress
+from model.tracing.trace import Trace
 
 EPS = 2.0**-23  # the spacing of float32 numbers at 1
 SEED = 0  # of the checks that draw random tokens

@@ -14,15 +14,15 @@ from model.generation.next_token import logits_after
 from model.generation.strategies import Plan, Sampler, Setup, Strategy, rows_of
 from model.gpt.cache import KVCache
 from model.gpt.edits import Edit
-from model.gpt.logit_lens import read_layers
-from model.gpt.ranking import top_ids
 from model.gpt.tap import compose, identity
-from model.gpt.trace import run as run_model
 from model.gpt.transformer import Transformer
 from model.predictions.attribution import attribute, by_source, components
 from model.predictions.gradients import gradients
 from model.progress import Progress
 from model.sampling import pipeline
+from model.tracing.logit_lens import read_layers
+from model.tracing.ranking import top_ids
+from model.tracing.trace import run as run_model
 
 MOST_STEPS = 16  # tokens fed one at a time
 MOST_PLACES, FEW = 16, 4  # positions with logits computed in float64, or read by the lens

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from model.gpt.layers import attention_pattern, attention_scores, fused_attention, future, mix
 from model.gpt.mixers.needs import need_qkv
-from model.gpt.trace import Trace
+from model.tracing.trace import Trace
 
 QUERIES, KEYS = 128, 128  # rows and columns of a block
 UNIT = 2.0**-24  # half the distance from 1 to the next float32

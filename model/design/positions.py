@@ -18,8 +18,8 @@ from model.errors import InputError, say
 from model.gpt.config import ModelConfig
 from model.gpt.layers import rope_frequencies, rotate
 from model.gpt.mixers.needs import need_qkv
-from model.gpt.trace import Trace
 from model.gpt.transformer import Transformer
+from model.tracing.trace import Trace
 
 SCHEMES = ("learned", "sinusoidal", "rope", "none")
 THETA = 10_000.0  # of RoPE where a model has none of its own, Su et al. 2021, section 3.2.2

@@ -17,9 +17,9 @@ from model.forgetting.policies import Policy, checked
 from model.gpt.layers import attention_scores, fused_attention, mix
 from model.gpt.mixers.needs import need_attention
 from model.gpt.passes import attend_fused
-from model.gpt.ranking import top_ids
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
+from model.tracing.ranking import top_ids
 
 TOP = 10  # likeliest next tokens that are compared
 _WEIGHTS = 1 << 24  # weights of one layer in memory at once

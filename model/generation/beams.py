@@ -17,9 +17,9 @@ from model.generation.decoder import (
     numbers,
     warped_row,
 )
-from model.gpt.ranking import top_ids
 from model.sampling.pipeline import Context, Parameter
 from model.sampling.warps import run_steps
+from model.tracing.ranking import top_ids
 
 PARAMETERS = (
     Parameter("beams", 1, 16, 4, 1, whole=True),

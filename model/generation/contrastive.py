@@ -18,9 +18,9 @@ from model.generation.decoder import (
     numbers,
     warped_row,
 )
-from model.gpt.ranking import top_ids
 from model.sampling.pipeline import Context, Parameter
 from model.sampling.warps import run_steps
+from model.tracing.ranking import top_ids
 
 PARAMETERS = (Parameter("candidates", 1, 16, 4, 1, whole=True), Parameter("alpha", 0, 1, 0.6, 0.05))
 

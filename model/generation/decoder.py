@@ -12,8 +12,8 @@ from torch import Tensor
 from model.errors import CheckpointError
 from model.forgetting.policies import Policy
 from model.gpt.edits import Edit
-from model.gpt.ranking import top_ids
 from model.sampling.pipeline import Parameter, Step, softmax
+from model.tracing.ranking import top_ids
 
 TOP = 8  # alternatives kept with every token
 _NOTHING = -1e4  # its exp is 0 in float64 and 0 times it is 0, unlike for -inf

@@ -12,8 +12,8 @@ from model.gpt.edit_checks import check_edits
 from model.gpt.edits import EDITS, Edit, direction_tokens, sites_edited, tap_of
 from model.gpt.passes import Attend, Pass, attend_explicit, attend_fused
 from model.gpt.tap import Tap
-from model.gpt.trace import token_direction
 from model.gpt.transformer import Transformer
+from model.tracing.trace import token_direction
 
 ATTENTION = frozenset(("scores", "pattern"))
 

@@ -32,9 +32,9 @@ from model.gpt.cache import KVCache
 from model.gpt.config import ModelConfig
 from model.gpt.linear import PACKED_ROWS, pack
 from model.gpt.mixers.needs import need_attention
-from model.gpt.trace import check_length
 from model.gpt.transformer import Transformer
 from model.sampling.pipeline import usable
+from model.tracing.trace import check_length
 
 MOST_STRATEGIES = 8
 MOST_ROWS = 64  # of the batch: beams and candidates count

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from model.generation.strategies import GeneratedToken, measured
-from model.gpt.trace import Trace
 from model.gpt.transformer import Transformer
 from model.sampling.pipeline import Context, Step, usable
 from model.sampling.warps import final
+from model.tracing.trace import Trace
 
 
 def logits_after(run: Trace, position: int, vocab_size: int) -> Tensor:

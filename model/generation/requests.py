@@ -8,10 +8,10 @@ from model.errors import InputError, say
 from model.generation.generate import MOST_SEED, MOST_TOKENS
 from model.gpt.config import ModelConfig
 from model.gpt.mixers.needs import need_rewinding
-from model.gpt.trace import check_length
 from model.gpt.transformer import Transformer
 from model.sampling.pipeline import Step, checked
 from model.sampling.warps import WARPS
+from model.tracing.trace import check_length
 
 DRAFTS = ("layers", "ngram", "model")  # labels: "speculative.settings.draft_<key>"
 MOST_DRAFTED = 16

@@ -19,7 +19,6 @@ from model.anatomy.flops import operations, prompt, total
 from model.anatomy.footprint import weights_bytes
 from model.errors import InputError
 from model.gpt.config import ModelConfig
-from model.gpt.head_metrics import HEAD_METRICS, RowStats, pool_size
 from model.kernels.half_products import chosen
 from model.loading import gguf_models
 from model.loading.checkpoint import read_config
@@ -29,6 +28,7 @@ from model.loading.room import SPARE
 from model.loading.safetensors_files import open_folder
 from model.loading.sources import Resolved
 from model.loading.stored import SLICE
+from model.tracing.head_metrics import HEAD_METRICS, RowStats, pool_size
 
 _LOOK = 1 << 26  # bytes of a file that are read, and of weights that are made float32, to see how fast that goes
 _WORK = 1 << 30  # multiply-adds of a measured product, at most

@@ -24,11 +24,11 @@ from model.gpt.edits import EDITS, sites_edited
 from model.gpt.experts import require_dense
 from model.gpt.mixers.needs import need_scores
 from model.gpt.norm import Norm
-from model.gpt.one_token import alone
 from model.gpt.passes import Pass, attend_fused
 from model.gpt.tap import record
-from model.gpt.trace import Trace
 from model.gpt.transformer import Transformer
+from model.tracing.one_token import alone
+from model.tracing.trace import Trace
 
 _SITES = ("z", "mlp_post", "norm1_scale", "norm2_scale")
 _EDITED = ("resid_mid", "mlp_out", "norm2_out", "resid_post")  # what edits of MLPs and of the stream are seen by

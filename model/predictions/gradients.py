@@ -16,8 +16,8 @@ from model.arguments import check_position, check_token, shown
 from model.errors import InputError
 from model.gpt.passes import Pass, attend_fused
 from model.gpt.tap import record
-from model.gpt.trace import Trace
 from model.progress import Progress, silent
+from model.tracing.trace import Trace
 
 MOST = 128  # gradients taken along a path
 _BUDGET = 4096  # tokens run forward and back along a path, by which long prompts take fewer gradients

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from model.arguments import check_token, is_whole
 from model.errors import InputError
-from model.gpt.ranking import ranks_of, top_ids
-from model.gpt.trace import Trace
 from model.records import Tokens
+from model.tracing.ranking import ranks_of, top_ids
+from model.tracing.trace import Trace
 
 _LOGIT_BYTES = 16 << 20  # float32 logits in memory at once; their several copies should stay in the cache
 

@@ -12,10 +12,10 @@ from torch import Tensor
 from model.errors import InputError
 from model.gpt.cache import KVCache
 from model.gpt.config import ModelConfig
-from model.gpt.trace import check_length
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 from model.sampling.pipeline import usable
+from model.tracing.trace import check_length
 
 MOST_CACHE = 1 << 28  # bytes of keys and values of one batch
 MOST_ROWS = 32

@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.gpt.ranking import top_ids
 from model.sampling.pipeline import Context, Step, entropy, softmax
 from model.sampling.warps import NOTHING, final
+from model.tracing.ranking import top_ids
 
 LOWEST, HIGHEST, MANY = 0.05, 3.0, 40
 

@@ -17,9 +17,9 @@ from model.generation.generate import generate
 from model.generation.strategies import STRATEGIES, Plan
 from model.gpt.config import ModelConfig, from_dict
 from model.gpt.mixers.names import MIXERS
-from model.gpt.patterns import patterns_and_logits
 from model.gpt.transformer import Transformer
 from model.records import Snapshot
+from model.tracing.patterns import patterns_and_logits
 from model.training import data, loop
 from model.training.data import Dataset
 from model.training.lesson import Lesson

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from model.gpt import layers
 from model.gpt.cache import KVCache
 from model.gpt.config import ModelConfig, RopeScaling, from_dict, to_dict
-from model.gpt.head_metrics import HeadReducer
 from model.gpt.tap import identity, record
 from model.gpt.transformer import Transformer
+from model.tracing.head_metrics import HeadReducer
 from tests.support.helpers import assert_close, shake
 from tests.support.rounding import logits_within, rounded, sums
 

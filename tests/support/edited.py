@@ -5,7 +5,7 @@ from hypothesis import settings
 
 from model.gpt.edits import Edit, Means, direction_tokens, tap_of
 from model.gpt.tap import Tap, record
-from model.gpt.trace import Trace, run
+from model.tracing.trace import Trace, run
 from tests.support.helpers import (
     VARIANTS,
     H,

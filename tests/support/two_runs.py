@@ -4,7 +4,7 @@ import torch
 
 from model.attention.effects import Target
 from model.gpt.edits import Edit
-from model.gpt.trace import Trace, run
+from model.tracing.trace import Trace, run
 from tests.support.helpers import VARIANTS, random_ids, tiny_model, tokens_of
 from tests.support.rounding import logits_within
 

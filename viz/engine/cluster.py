@@ -22,8 +22,8 @@ from ray.exceptions import ActorDiedError, GetTimeoutError, PendingCallsLimitExc
 
 from model.api import LanguageModel
 from model.errors import InputError, PlaygroundError
-from model.gpt.trace import Trace
 from model.progress import Progress
+from model.tracing.trace import Trace
 from viz.engine.places import IDLE, Need, home, need_of, route_of, spare, wanted
 from viz.engine.protocol import Ask, Busy, Done, Ran, Status, Work
 from viz.engine.replica import Refused, Replica

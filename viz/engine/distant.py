@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 
 from model.gpt.config import ModelConfig
-from model.gpt.trace import Trace, metrics_table
 from model.records import RunKey, Tokens
+from model.tracing.trace import Trace, metrics_table
 from viz.engine.protocol import READS, Ran
 
 
 class DistantTrace:
-    """In the place of a `model.gpt.trace.Trace`.
+    """In the place of a `model.tracing.trace.Trace`.
 
     The page draws from results, which come from where the trace is, and so do READS. A few endpoints read more of the
     trace: then the prompt is run in this process, once, and all that a trace has is here.

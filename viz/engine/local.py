@@ -5,7 +5,7 @@ from threading import Event
 from typing import TypeVar
 
 from model.api import LanguageModel
-from model.gpt.trace import Trace
+from model.tracing.trace import Trace
 from viz.engine.protocol import Ask, Status, Work
 
 T = TypeVar("T")

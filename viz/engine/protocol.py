@@ -9,8 +9,8 @@ import numpy as np
 
 from model.api import LanguageModel
 from model.errors import PlaygroundError
-from model.gpt.trace import Trace
 from model.progress import Progress
+from model.tracing.trace import Trace
 
 T = TypeVar("T")
 READS = ("pattern", "scores", "qkv", "z", "hidden", "middle", "logits_at", "mlp_activations")  # methods of a trace

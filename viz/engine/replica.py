@@ -16,8 +16,8 @@ from typing import Any
 import torch
 
 from model.errors import PlaygroundError
-from model.gpt.trace import Trace
 from model.records import RunKey
+from model.tracing.trace import Trace
 from viz.engine.protocol import READS, Done, Ran
 from viz.engine.tasks import Answering, Measuring, Reading, Writing
 from viz.engine.writers import begun

@@ -7,12 +7,12 @@ from typing import Any, cast
 from model.api import LanguageModel, list_models, load_resolved
 from model.errors import InputError, PlaygroundError, PromptTooLong, say
 from model.gpt.edits import Edit
-from model.gpt.trace import Trace, check_length
 from model.loading.sources import Resolved, resolve
 from model.progress import Progress, silent
 from model.quantization.int8 import int8
 from model.records import RunKey, Tokens
 from model.store import ByteLRU
+from model.tracing.trace import Trace, check_length
 from viz.engine.distant import DistantTrace
 from viz.engine.local import Local
 from viz.engine.protocol import Ask, Engine

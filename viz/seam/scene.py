@@ -10,8 +10,8 @@ import numpy as np
 
 from model.api import LanguageModel
 from model.errors import PlaygroundError
-from model.gpt.trace import Trace
 from model.records import RunKey, Tokens
+from model.tracing.trace import Trace
 from viz.seam.playground import Playground
 from viz.seam.prompt import Prompt
 from viz.seam.selection import Selection

@@ -11,9 +11,9 @@ from model.alignment.reinforcement.course import Course
 from model.alignment.reinforcement.likelihoods import exact_kl, log_probs
 from model.alignment.reinforcement.rollouts import sample, uniforms
 from model.alignment.reinforcement.texts import Sample, Task, decoded, rewards_of
-from model.gpt.patterns import patterns_and_logits
 from model.gpt.transformer import Transformer
 from model.sampling.pipeline import usable
+from model.tracing.patterns import patterns_and_logits
 
 TOP = 12  # tokens of each place
 WATCHED = 4  # texts that are written again at each look, with the same random numbers

@@ -10,7 +10,7 @@ from torch import Tensor
 from model.attention.approximations.kernels import recurrent
 from model.attention.approximations.low_rank import exact
 from model.attention.approximations.ways import Way, feature_map, matrix
-from model.gpt.trace import HeadQKV
+from model.tracing.trace import HeadQKV
 
 SIZES = {
     "performer": (8, 16, 32, 64, 128, 256, 512, 1024),

@@ -13,7 +13,7 @@ from model.gpt.transformer import Transformer
 
 
 class Traced(Protocol):
-    """A run with its stream: model.gpt.trace.Trace."""
+    """A run with its stream: model.tracing.trace.Trace."""
 
     model: Transformer
     residuals: Tensor  # [L + 1, T, D]

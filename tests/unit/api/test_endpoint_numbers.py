@@ -16,13 +16,13 @@ from model.attention.find_heads import rank_heads
 from model.attention.measures import MEASURES, measure
 from model.generation.next_token import context_at, logits_after
 from model.gpt.edits import Edit
-from model.gpt.logit_lens import read_layers
 from model.predictions.attribution import attribute, components
 from model.predictions.predictions import follow, predict
 from model.sampling.draw_statistics import bar_of, uniforms
 from model.sampling.pipeline import softmax
 from model.sampling.temperatures import heat
 from model.sampling.warps import final, shape
+from model.tracing.logit_lens import read_layers
 from tests.support.endpoints import TEXT, array, ask
 from tests.support.helpers import assert_close
 from viz.views.sampling.pipelines import DEFAULT

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from model.gpt.trace import run
 from model.store import ByteLRU
+from model.tracing.trace import run
 from tests.support.helpers import random_ids, tiny_model, tokens_of
 
 

@@ -24,12 +24,12 @@ from model.attention.surveys import random_survey
 from model.design.positions import Spectrum, frequencies, similarity, spectrum, vectors, wavelengths
 from model.design.score_scaling import products, rows_of, scaled
 from model.generation.cache_costs import cache_bytes
-from model.gpt.trace import Trace
 from model.loading import sources
 from model.predictions.predictions import Predictions, predict
 from model.quantization.formats import FORMATS, stored_bytes
 from model.sampling.pipeline import Step
 from model.sampling.warps import shape
+from model.tracing.trace import Trace
 from viz.page.examples import EXAMPLES
 from viz.words import words
 

@@ -8,7 +8,7 @@ import pytest
 
 from model import api
 from model.checks import registry
-from model.gpt import trace
+from model.tracing import trace
 from viz.page import notebook
 
 ROOT = Path(__file__).parents[3]

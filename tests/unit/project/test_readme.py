@@ -14,9 +14,9 @@ from model.attention.effects import TARGETS
 from model.attention.measures import MEASURES
 from model.generation.strategies import METHODS, STRATEGIES
 from model.gpt.edits import EDITS
-from model.gpt.head_metrics import HEAD_METRICS
-from model.gpt.trace import Trace
 from model.sampling.warps import WARPS
+from model.tracing.head_metrics import HEAD_METRICS
+from model.tracing.trace import Trace
 from model.training.loop import Recipe
 from tests.support.screenshots import PICTURES
 from viz.views.tabs import TABS
@@ -76,7 +76,7 @@ def test_training_commands_are_understood():
 
 
 def test_the_metrics_that_are_defined_are_there():
-    """Some of them: model/gpt/head_metrics.py has all, and the page explains each."""
+    """Some of them: model/tracing/head_metrics.py has all, and the page explains each."""
     table = README.partition("| metric | definition |\n|---|---|\n")[2].partition("\n\n")[0]
     named = {line.split("|")[1].strip() for line in table.splitlines()}
     assert len(named) > 4 and named <= {words("en")[f"metric.{key}"] for key in HEAD_METRICS}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from model.errors import InputError
-from model.gpt.head_metrics import HEAD_METRICS
+from model.tracing.head_metrics import HEAD_METRICS
 from viz.words import LANGUAGES, own_texts, pick_language, words
 
 VIZ = Path(__file__).parents[3] / "viz"

@@ -9,8 +9,8 @@ from typing import cast
 
 from model.api import LanguageModel
 from model.errors import InputError
-from model.gpt.trace import check_length
 from model.text.chat import ending
+from model.tracing.trace import check_length
 from viz.seam.jobs import background
 from viz.seam.playground import Playground
 from viz.seam.prompt import Prompt

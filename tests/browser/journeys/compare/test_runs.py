@@ -7,9 +7,9 @@ import pytest
 
 from model.attention.effects import Target, metric, patch, patch_heads, recovered
 from model.gpt.edits import Edit
-from model.gpt.head_metrics import HEAD_METRICS
 from model.loading.sources import available
 from model.sampling.pipeline import softmax
+from model.tracing.head_metrics import HEAD_METRICS
 from tests.support.visitor import expect, exported_rows, open_tab, watch_token
 from viz.numbers import difference as signed
 from viz.views.compare.alignment import difference

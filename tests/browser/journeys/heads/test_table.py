@@ -9,7 +9,7 @@ import pytest
 
 from model.attention.circuits import copying
 from model.attention.surveys import random_survey
-from model.gpt.head_metrics import HEAD_METRICS
+from model.tracing.head_metrics import HEAD_METRICS
 from tests.support import visitor
 from tests.support.visitor import expect, export, exported_rows, module, still
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from model.gpt.logit_lens import read_layers, read_position
+from model.tracing.logit_lens import read_layers, read_position
 from tests.support.visitor import exported_rows, open_tab, still
 
 expect = pytest.importorskip("playwright.sync_api").expect

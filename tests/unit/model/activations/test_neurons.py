@@ -21,7 +21,7 @@ from model.activations.neurons import (
 from model.errors import InputError
 from model.gpt.edits import Edit
 from model.gpt.layers import MLPS
-from model.gpt.trace import run
+from model.tracing.trace import run
 from tests.support.helpers import (
     FEW_VARIANTS,
     VARIANTS,

@@ -24,7 +24,7 @@ from model.attention.effects import Target, metric, next_tokens
 from model.errors import InputError
 from model.gpt.edits import Edit
 from model.gpt.tap import compose, identity, record
-from model.gpt.trace import Trace, run
+from model.tracing.trace import Trace, run
 from tests.support.helpers import (
     FEW_VARIANTS,
     VARIANTS,

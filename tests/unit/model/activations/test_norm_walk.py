@@ -21,7 +21,7 @@ from model.errors import InputError
 from model.gpt.edits import Edit
 from model.gpt.norm import Norm
 from model.gpt.tap import compose, identity, record
-from model.gpt.trace import Trace, run
+from model.tracing.trace import Trace, run
 from tests.support.helpers import (
     VARIANTS,
     D,

@@ -8,7 +8,7 @@ from model.activations import principal_components
 from model.activations.principal_components import principal, work
 from model.errors import InputError
 from model.gpt.edits import Edit
-from model.gpt.trace import run
+from model.tracing.trace import run
 from tests.support.helpers import VARIANTS, D, L, assert_close, random_ids, tiny_model, tokens_of
 
 

@@ -17,9 +17,9 @@ from model.activations.residual_statistics import (
     top_dimensions,
 )
 from model.gpt.edits import Edit
-from model.gpt.norm_sites import STREAM_SITES, moments, stream_sites
 from model.gpt.tap import SITES, compose, record
-from model.gpt.trace import Trace, run
+from model.tracing.norm_sites import STREAM_SITES, moments, stream_sites
+from model.tracing.trace import Trace, run
 from tests.support.helpers import VARIANTS, D, L, V, random_ids, steer, tiny_model, tokens_of
 
 T = 17

@@ -13,7 +13,7 @@ from model.errors import InputError
 from model.gpt.config import PRESETS
 from model.gpt.edits import Edit
 from model.gpt.tap import SITES, record
-from model.gpt.trace import run
+from model.tracing.trace import run
 from tests.support.helpers import (
     VARIANTS,
     E,

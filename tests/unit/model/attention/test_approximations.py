@@ -11,7 +11,7 @@ from model.attention.approximations import costs, kernels, low_rank, whole_model
 from model.attention.approximations.measure import CURVES, ROWS, SIZES, approximate, curve_of, doubles, sweep
 from model.attention.approximations.ways import Way, feature_map, matrix
 from model.gpt.tap import record
-from model.gpt.trace import HeadQKV
+from model.tracing.trace import HeadQKV
 from tests.support.helpers import VARIANTS, assert_close, random_ids, tiny_model
 
 T, E = 23, 6

@@ -9,7 +9,7 @@ import torch
 
 from model.attention.cell import explain
 from model.errors import InputError
-from model.gpt.trace import Trace, run
+from model.tracing.trace import Trace, run
 from tests.support.helpers import (
     VARIANTS,
     D,

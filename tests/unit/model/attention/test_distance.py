@@ -21,7 +21,7 @@ from model.attention.distance import (
 )
 from model.gpt.edits import Edit
 from model.gpt.layers import rope_table, rotate
-from model.gpt.trace import run
+from model.tracing.trace import run
 from tests.support.helpers import VARIANTS, E, H, L, assert_close, random_ids, tiny_model, tokens_of
 from tests.support.rounding import within
 

@@ -18,7 +18,7 @@ from model.attention.effects import (
 )
 from model.errors import InputError
 from model.gpt.edits import Edit, tap_of
-from model.gpt.trace import Trace, run
+from model.tracing.trace import Trace, run
 from tests.support.helpers import FEW_VARIANTS, VARIANTS, H, L, V, assert_close, tiny_model, tokens_of
 from tests.support.two_runs import EDITS, IDS, TARGET, T, number, off, pair, traced
 

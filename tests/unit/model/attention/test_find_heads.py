@@ -13,7 +13,7 @@ from model.attention.find_heads import RANKINGS, rank_heads
 from model.attention.measures import attend_rows, measure, value_rows
 from model.errors import InputError
 from model.gpt.tap import compose, identity, record
-from model.gpt.trace import Trace, run
+from model.tracing.trace import Trace, run
 from tests.support.helpers import FEW_VARIANTS, VARIANTS, D, H, L, assert_close, random_ids, tiny_model, tokens_of
 
 T = 17

@@ -22,7 +22,7 @@ from model.attention.measures import (
 )
 from model.errors import InputError
 from model.gpt.tap import SITES, compose, record
-from model.gpt.trace import Trace, run
+from model.tracing.trace import Trace, run
 from tests.support.helpers import (
     FEW_VARIANTS,
     N_CTX,

@@ -7,7 +7,7 @@ import torch
 from model.attention.effects import Target, patch, patch_heads
 from model.errors import InputError
 from model.gpt.edits import Edit
-from model.gpt.trace import Trace, run
+from model.tracing.trace import Trace, run
 from tests.support.helpers import FEW_VARIANTS, VARIANTS, H, L, assert_close, tokens_of
 from tests.support.two_runs import EDITS, IDS, TARGET, T, number, off, pair, traced
 

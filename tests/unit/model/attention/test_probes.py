@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from model.attention.probes import SHORTEST, probe_heads, repeated_ids
-from model.gpt import trace
-from model.gpt.head_metrics import HEAD_METRICS
 from model.gpt.layers import fused_attention
+from model.tracing import trace
+from model.tracing.head_metrics import HEAD_METRICS
 from tests.support.helpers import N_CTX, H, L, V, tiny_config, tiny_model, tokens_of
 
 # --- the sequences ---

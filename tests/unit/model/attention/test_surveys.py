@@ -22,8 +22,8 @@ from model.attention.surveys import (
     survey,
 )
 from model.errors import InputError
-from model.gpt import trace
-from model.gpt.head_metrics import HEAD_METRICS
+from model.tracing import trace
+from model.tracing.head_metrics import HEAD_METRICS
 from tests.support.helpers import N_CTX, VARIANTS, H, L, V, assert_close, random_ids, tiny_model, tokens_of
 
 COLUMNS = list(HEAD_METRICS)

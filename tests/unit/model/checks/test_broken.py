@@ -9,15 +9,15 @@ import torch
 import model.checks.run_checks as check_runs
 import model.generation.strategies as decoders
 import model.gpt.edits as interventions
-import model.gpt.logit_lens as lens
 import model.predictions.attribution as attribution
 import model.predictions.gradients as gradients
+import model.tracing.logit_lens as lens
 from model.checks.registry import CHECKS, run_checks
 from model.gpt import passes
 from model.gpt.cache import KVCache
 from model.gpt.mixers.attention import Attention
-from model.gpt.trace import Trace
 from model.sampling import pipeline
+from model.tracing.trace import Trace
 from tests.support.checked import made
 
 # --- each check fails where what it checks is broken ---

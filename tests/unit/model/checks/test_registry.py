@@ -9,7 +9,7 @@ import model.checks.run_checks as check_runs
 from model.checks.registry import CHECKS, GROUPS, QUICK_TOGETHER, pass_seconds, quick, run_checks, seconds_of, summary
 from model.checks.result import REASONS, RULES, UNITS, subject_of
 from model.gpt.edits import Edit
-from model.gpt.trace import Trace
+from model.tracing.trace import Trace
 from tests.support.checked import EDITS, OURS, made, not_agreed
 from tests.support.helpers import VARIANTS
 
@@ -106,7 +106,7 @@ def test_unknown_checks_are_refused_and_without_a_text_there_is_nothing_to_spell
 
 
 def test_a_run_with_a_tap_of_its_own_is_refused(tokenizer):
-    from model.gpt.trace import run
+    from model.tracing.trace import run
 
     plain = made(tokenizer)
     tapped = run(plain.lm.model, plain.run.tokens, tap=lambda site, layer, x: x)

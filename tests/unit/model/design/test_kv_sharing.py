@@ -10,8 +10,8 @@ from model.anatomy.anatomy import n_params
 from model.design.kv_sharing import MERGES, group_counts, pattern_at, pooled, readers, stops, survey
 from model.errors import InputError
 from model.generation.cache_costs import cache_bytes
-from model.gpt.trace import run
 from model.gpt.transformer import Transformer
+from model.tracing.trace import run
 from tests.support.helpers import VARIANTS, E, H, assert_close, random_ids, tiny_config, tiny_model, tokens_of
 
 MHA = {"n_kv_head": H}

@@ -33,7 +33,7 @@ from model.design.positions import (
 from model.errors import InputError
 from model.gpt.config import RopeScaling
 from model.gpt.layers import rope_frequencies, rope_table, sinusoidal_positions
-from model.gpt.trace import run
+from model.tracing.trace import run
 from tests.support.helpers import (
     VARIANTS,
     assert_close,

@@ -18,7 +18,7 @@ from model.design.score_scaling import (
     softmax,
     summary,
 )
-from model.gpt.trace import run
+from model.tracing.trace import run
 from tests.support.helpers import VARIANTS, assert_close, random_ids, tiny_model, tokens_of
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from model.design.shuffled import WAYS, new_order, relative, shuffled, ways_of
 from model.errors import InputError
-from model.gpt.trace import run
+from model.tracing.trace import run
 from tests.support.helpers import VARIANTS, assert_close, random_ids, tiny_model, tokens_of
 
 T = 12

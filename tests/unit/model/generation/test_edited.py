@@ -11,7 +11,7 @@ from model.generation.generate import generate
 from model.generation.strategies import STRATEGIES, Plan, Strategy
 from model.generation.together import SharedBatch
 from model.gpt.edits import Edit
-from model.gpt.trace import run
+from model.tracing.trace import run
 from tests.support.helpers import VARIANTS, V, byte_model, random_ids, tiny_model, tokens_of, written
 
 EDITS = {

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from model.gpt.edits import Edit
-from model.gpt.trace import run
+from model.tracing.trace import run
 from tests.support.edited import IDS, T, tap_on, traced
 from tests.support.helpers import VARIANTS, L, assert_close, tiny_model
 from tests.support.rounding import logits_within

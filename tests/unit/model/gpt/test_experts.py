@@ -18,9 +18,9 @@ from model.gpt.edit_checks import check_edits
 from model.gpt.edits import Edit
 from model.gpt.experts import Experts, balance_loss, capacity, entropy, load, route
 from model.gpt.tap import record
-from model.gpt.trace import run
 from model.gpt.transformer import MLP, Transformer
 from model.loading.checkpoint import build, load_folder, save_folder
+from model.tracing.trace import run
 from tests.support.helpers import D, L, assert_close, random_ids, tiny_config, tiny_model, tokens_of
 from tests.support.rounding import logits_within
 

@@ -12,7 +12,7 @@ from model.errors import InputError
 from model.gpt.edit_checks import check_edits, edit_of
 from model.gpt.edits import EDITS, FIELDS, MAX_FACTOR, MAX_VALUE, Edit
 from model.gpt.tap import SITES
-from model.gpt.trace import run
+from model.tracing.trace import run
 from tests.support.edited import ONE, SETTINGS, T, traced
 from tests.support.helpers import (
     H,

@@ -92,7 +92,7 @@ def test_float64_lies_within_the_bound_of_every_site_which_is_not_slack(variant,
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_cache_and_one_head_alone_give_what_the_run_gave(variant):
-    from model.gpt.trace import run
+    from model.tracing.trace import run
 
     model = half(variant, "bfloat16")
     limit = bounds(model, IDS[:1], draws=2)["logits", L][0]

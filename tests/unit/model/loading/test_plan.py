@@ -8,7 +8,6 @@ import torch
 
 import app
 from model.api import LanguageModel, load_resolved
-from model.gpt.trace import run
 from model.loading.checkpoint import save_folder
 from model.loading.halves import halved
 from model.loading.plan import (
@@ -23,6 +22,7 @@ from model.loading.plan import (
 )
 from model.loading.sources import Resolved, resolve
 from model.loading.stored import SLICE
+from model.tracing.trace import run
 from tests.support.helpers import VARIANTS, random_ids, tiny_model, tokens_of
 from tests.support.valid_files import write_gguf
 

@@ -9,11 +9,11 @@ from safetensors.torch import load_file, save_file
 from model.api import load_model
 from model.gpt.cache import KVCache
 from model.gpt.linear import tune
-from model.gpt.trace import run
 from model.loading import stored
 from model.loading.checkpoint import build, load_folder, save_folder
 from model.loading.sources import WEIGHTS
 from model.loading.stored import STORED, leave_stored, stored_bytes, stored_dtype
+from model.tracing.trace import run
 from tests.support.family_configs import CONFIGS
 from tests.support.helpers import VARIANTS, assert_close, random_ids, tiny_model, tokens_of
 from tests.support.rounding import logits_within

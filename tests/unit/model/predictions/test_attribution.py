@@ -7,9 +7,9 @@ import torch
 from model.errors import InputError
 from model.gpt.edits import Edit
 from model.gpt.tap import compose, identity
-from model.gpt.trace import Trace, run
 from model.gpt.transformer import Transformer
 from model.predictions.attribution import Components, attribute, by_source, components, promoted
+from model.tracing.trace import Trace, run
 from tests.support.helpers import (
     FEW_VARIANTS,
     VARIANTS,

@@ -7,9 +7,9 @@ import torch
 from model.errors import InputError
 from model.gpt.edits import Edit
 from model.gpt.tap import compose
-from model.gpt.trace import Trace, run
 from model.predictions import gradients as module
 from model.predictions.gradients import gradients
+from model.tracing.trace import Trace, run
 from tests.support.helpers import VARIANTS, D, L, V, assert_close, force, random_ids, tiny_model, tokens_of
 
 T = 9

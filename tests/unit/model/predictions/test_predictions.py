@@ -8,9 +8,9 @@ import torch
 
 from model.errors import InputError
 from model.gpt.edits import Edit
-from model.gpt.trace import run
 from model.predictions import predictions
 from model.predictions.predictions import Followed, follow, follow_all, predict, summarise
+from model.tracing.trace import run
 from tests.support.helpers import VARIANTS, V, assert_close, random_ids, tiny_model, tokens_of
 
 T = 9

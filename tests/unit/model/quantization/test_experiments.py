@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from model.gpt.linear import linears, pack, tune
-from model.gpt.trace import run
 from model.quantization import experiments, speed
 from model.quantization.experiments import (
     Sample,
@@ -31,6 +30,7 @@ from model.quantization.formats import FORMATS, WeightError, stored, weight_erro
 from model.quantization.int8 import quantised
 from model.quantization.layer_sweep import parts_of, sweep
 from model.quantization.speed import RUNNERS, halved, tokens_per_second
+from model.tracing.trace import run
 from tests.support.helpers import FEW_VARIANTS, VARIANTS, H, L, assert_close, random_ids, tiny_model, tokens_of
 from tests.support.rounding import logits_within, within
 

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from model.attention.probes import probe_heads
 from model.errors import InputError
-from model.gpt import trace
+from model.tracing import trace
 from model.training import job as training
 from model.training import loop
 from model.training.form import job_of

@@ -7,7 +7,7 @@ import torch
 from model.activations import residual_statistics as module
 from model.activations.norm_walk import norm_input
 from model.activations.residual_statistics import RULES, Rule, carriers, outliers, survey
-from model.gpt.trace import run
+from model.tracing.trace import run
 from tests.support.activations import PROMPT, heat, traces
 from tests.support.helpers import D, V, tiny_model, tokens_of
 from tests.support.views import array, run_lines

@@ -187,7 +187,7 @@ def test_tokens_that_both_runs_find_likeliest_give_way_to_those_that_change_most
     scene, settings = opened(playground, b={"prompt": "axcab"})
     other = scene.beside("tiny", Prompt("axcab"))
     logits = {id(scene.trace): [5.0, 2.0, 1.0], id(other): [5.0, 1.0, 2.5]}
-    monkeypatch.setattr("model.gpt.trace.Trace.logits_at", lambda self, at: np.array(logits[id(self)]))
+    monkeypatch.setattr("model.tracing.trace.Trace.logits_at", lambda self, at: np.array(logits[id(self)]))
     a, b = (softmax(np.array(each)) for each in logits.values())
     assert panels.measured(VIEW, "usual", scene, settings).value == ((a - b).argmax(), (b - a).argmax())
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from model.gpt.edits import Edit
-from model.gpt.head_metrics import HEAD_METRICS
+from model.tracing.head_metrics import HEAD_METRICS
 from tests.support.compare import asked, cells, drawn
 from tests.support.talking import talking_model, talking_server
 from viz.page.examples import EXAMPLES

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from model.attention import measures
-from model.gpt.head_metrics import HEAD_METRICS
 from model.sampling.pipeline import softmax
+from model.tracing.head_metrics import HEAD_METRICS
 from tests.support.compare import cells, drawn, made_by
 from tests.support.helpers import tokens_of
 from viz.charts.distribution import likeliest

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from model.design.kv_sharing import MERGES, group_counts, pattern_at, pooled, stops, survey
-from model.gpt.trace import run
+from model.tracing.trace import run
 from tests.support.helpers import VARIANTS, assert_close, byte_tokenizer
 from tests.support.views import (
     PROMPT,

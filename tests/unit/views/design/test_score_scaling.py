@@ -56,7 +56,7 @@ def test_the_scaling_of_a_head(tokenizer, variant):
 def test_nothing_is_run_while_the_slider_moves(playground, monkeypatch):
     drawn(playground)
     monkeypatch.setattr(Transformer, "trunk", lambda *_, **__: pytest.fail("the model was run"))
-    monkeypatch.setattr("model.gpt.trace.Trace.scores", lambda *_: pytest.fail("scores were computed again"))
+    monkeypatch.setattr("model.tracing.trace.Trace.scores", lambda *_: pytest.fail("scores were computed again"))
     seen = {json.dumps(drawn(playground, {"power": power})["scores"]["figure"]) for power in (0, 0.3, 1)}
     assert len(seen) == 3
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from model.attention.surveys import Survey
-from model.gpt.head_metrics import HEAD_METRICS
+from model.tracing.head_metrics import HEAD_METRICS
 from tests.support.helpers import H, L
 from tests.support.views import opened
 from viz.seam import panels

@@ -9,7 +9,7 @@ import pytest
 
 from model.attention.circuits import copying
 from model.attention.surveys import MARGIN, SENTENCES, labels, random_survey, sentence_survey
-from model.gpt.head_metrics import HEAD_METRICS
+from model.tracing.head_metrics import HEAD_METRICS
 from tests.support.helpers import H, L
 from tests.support.scripts import words_read
 from tests.support.views import array, drawn, perform, question, run_lines, traces

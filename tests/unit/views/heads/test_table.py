@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from model.attention.surveys import LABELS
-from model.gpt.head_metrics import HEAD_METRICS
+from model.tracing.head_metrics import HEAD_METRICS
 from tests.support.helpers import H, L
 from tests.support.views import array as unpacked
 from tests.support.views import drawn

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from model.api import LanguageModel
-from model.gpt.trace import run
 from model.gpt.transformer import Transformer
 from model.quantization.experiments import errors, total_bytes, usable, with_format
 from model.quantization.formats import FORMATS, USUAL, stored, weight_error
 from model.quantization.texts import file_types, held_out_ids
+from model.tracing.trace import run
 from tests.support.helpers import VARIANTS, L, byte_tokenizer, serving, tiny_model
 from viz.api.reading import unprompted
 from viz.numbers import nats

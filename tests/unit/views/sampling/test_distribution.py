@@ -12,10 +12,10 @@ from model.api import LanguageModel
 from model.errors import InputError
 from model.generation.next_token import context_at, logits_after
 from model.gpt.edits import Edit
-from model.gpt.trace import Trace
 from model.gpt.transformer import Block, Transformer
 from model.sampling.pipeline import Context, Step, entropy, softmax
 from model.sampling.warps import WARPS, shape
+from model.tracing.trace import Trace
 from tests.support.helpers import byte_tokenizer, tiny_model
 from tests.support.scripts import script
 from viz.labels import visible

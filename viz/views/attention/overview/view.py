@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from model.gpt.head_metrics import HEAD_METRICS
+from model.tracing.head_metrics import HEAD_METRICS
 from viz.api.endpoint import Endpoint
 from viz.api.reading import measured, prompt_tokens
 from viz.charts.heatmap import overview

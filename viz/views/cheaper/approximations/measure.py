@@ -9,9 +9,9 @@ from model.attention.approximations.measure import Approximation, Sweep
 from model.attention.approximations.ways import METHODS, PROJECTIONS, Way
 from model.attention.approximations.whole_model import Experiment
 from model.gpt.mixers.needs import need_attention
-from model.gpt.trace import HeadQKV
 from model.progress import Progress
 from model.quantization.texts import held_out_ids
+from model.tracing.trace import HeadQKV
 from viz.numbers import whole
 from viz.seam.scene import Scene
 from viz.seam.settings import Check, Choice, Number, Settings

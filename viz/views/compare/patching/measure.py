@@ -8,10 +8,10 @@ import numpy as np
 
 from model.attention.effects import PATCH_SITES, Target, metric, patch, patch_heads
 from model.errors import InputError
-from model.gpt.trace import Trace
 from model.progress import Progress
 from model.records import Tokens
 from model.sampling.pipeline import softmax
+from model.tracing.trace import Trace
 from viz.charts.distribution import likeliest
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings

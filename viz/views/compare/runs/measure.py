@@ -10,9 +10,9 @@ from model.attention import measures
 from model.attention.measures import MEASURES as OF_ATTENTION
 from model.attention.measures import attend_rows
 from model.gpt.config import ModelConfig
-from model.gpt.head_metrics import HEAD_METRICS
-from model.gpt.trace import Trace
 from model.sampling.pipeline import softmax
+from model.tracing.head_metrics import HEAD_METRICS
+from model.tracing.trace import Trace
 from viz.charts.distribution import likeliest
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings

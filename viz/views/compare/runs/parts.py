@@ -4,8 +4,8 @@ import numpy as np
 import plotly.graph_objects as go
 
 from model.attention.measures import MEASURES as OF_ATTENTION
-from model.gpt.head_metrics import HEAD_METRICS
 from model.records import Tokens
+from model.tracing.head_metrics import HEAD_METRICS
 from viz.charts.distribution import likeliest
 from viz.charts.heatmap import PatternWords
 from viz.charts.layer_head_map import HeadWords

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from model.errors import InputError
-from model.gpt.head_metrics import HEAD_METRICS
+from model.tracing.head_metrics import HEAD_METRICS
 from viz.api.answers import by_head
 from viz.api.arguments import Few, OneOf, Prompt
 from viz.api.endpoint import Endpoint

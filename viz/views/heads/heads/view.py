@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from model.api import LanguageModel
 from model.attention.surveys import LABELS, MARGIN
-from model.gpt.head_metrics import HEAD_METRICS
+from model.tracing.head_metrics import HEAD_METRICS
 from viz.api.answers import ranked_heads
 from viz.api.arguments import Rows
 from viz.api.endpoint import Endpoint

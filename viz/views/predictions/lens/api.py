@@ -3,8 +3,8 @@
 from typing import Annotated
 
 from model.errors import InputError
-from model.gpt.logit_lens import read_layers, read_position
 from model.progress import Progress
+from model.tracing.logit_lens import read_layers, read_position
 from viz.api.arguments import Few, OneOf
 from viz.api.reading import done, named, place, token_id
 from viz.seam.jobs import background

@@ -23,7 +23,7 @@ _TEXT_COLUMNS, _CELL_TEXT, _TEXT_CELLS = 14, 6, 200
 
 
 class Read(Protocol):
-    """The drawn part of a model.gpt.logit_lens.Reading: K points, P positions, k likeliest tokens, C followed."""
+    """The drawn part of a model.tracing.logit_lens.Reading: K points, P positions, k likeliest tokens, C followed."""
 
     places: np.ndarray  # [K]
     positions: np.ndarray  # [P]

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from model.errors import InputError
-from model.gpt.logit_lens import Reading, lens_gap, read_layers, read_position, some_positions
 from model.predictions.tuned_lens import TunedLens, load_lens
 from model.progress import Progress, silent
+from model.tracing.logit_lens import Reading, lens_gap, read_layers, read_position, some_positions
 from viz.charts.distribution import likeliest
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings

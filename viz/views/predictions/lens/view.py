@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from model.gpt.logit_lens import Reading
+from model.tracing.logit_lens import Reading
 from viz.api.endpoint import Endpoint
 from viz.labels import quoted, visible
 from viz.numbers import nats, number, whole
@@ -173,7 +173,7 @@ def whole_map(seen: Seen) -> Payload:
 
 def _lines(seen: Seen, request: str, then: Sequence[str]) -> str:
     function = request.split("(")[0]
-    imports, lines = [f"from model.gpt.logit_lens import {function}"], []
+    imports, lines = [f"from model.tracing.logit_lens import {function}"], []
     imports += ["import numpy as np"] if any("np." in each for each in then) else []
     if seen.settings.lens == "tuned":
         imports.append("from model.predictions.tuned_lens import load_lens")

@@ -175,7 +175,7 @@ def maps(seen: Seen) -> Payload:
     imports = [
         "from model.quantization.formats import FORMATS",
         "from model.quantization.experiments import with_format",
-        "from model.gpt.trace import run as retrace",
+        "from model.tracing.trace import run as retrace",
     ]
     return {
         "figure": figure,

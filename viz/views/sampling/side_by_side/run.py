@@ -15,12 +15,12 @@ from model.generation.next_token import placed
 from model.generation.strategies import Change, GeneratedToken, Plan, Strategy
 from model.generation.text_statistics import measure_text
 from model.generation.together import SharedBatch
-from model.gpt.trace import check_length
 from model.quantization.int8 import Effect, effect
 from model.records import RunKey
 from model.sampling.pipeline import checked
 from model.sampling.warps import WARPS
 from model.text.chat import ending, typable
+from model.tracing.trace import check_length
 from viz.numbers import plain
 from viz.seam.jobs import background
 from viz.seam.playground import Playground

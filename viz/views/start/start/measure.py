@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from model.gpt.logit_lens import read_layers
 from model.predictions.attribution import attribute, components
 from model.predictions.next_token import NextToken, next_token
 from model.records import Tokens
 from model.sampling.pipeline import uniform
+from model.tracing.logit_lens import read_layers
 from viz.seam.prompt import read
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from model.gpt.logit_lens import middle_at
-from model.gpt.one_token import alone
-from model.gpt.trace import run
 from model.predictions.attribution import attribute, components
+from model.tracing.logit_lens import middle_at
+from model.tracing.one_token import alone
+from model.tracing.trace import run
 from tests.support.helpers import L, assert_close, random_ids, tiny_model, tokens_of
 
 T = 15

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from model.gpt.mixers.names import LINEAR
-from model.gpt.trace import run
+from model.tracing.trace import run
 from tests.support.helpers import D, E, G, H, assert_close, random_ids, tiny_model, tokens_of
 
 T = 9

@@ -17,11 +17,11 @@ from model.gpt.cache import KVCache
 from model.gpt.config import from_dict, to_dict
 from model.gpt.edits import Edit
 from model.gpt.mixers.names import BOUNDED, MIXERS
-from model.gpt.patterns import patterns_and_logits
 from model.gpt.tap import SITES, block_sites, identity, record
-from model.gpt.trace import run
 from model.gpt.transformer import Transformer
 from model.loading.checkpoint import build, load_folder, save_folder
+from model.tracing.patterns import patterns_and_logits
+from model.tracing.trace import run
 from tests.support.helpers import H, L, V, assert_close, random_ids, tiny_config, tiny_model, tokens_of, written
 
 T, WINDOW = 17, 5

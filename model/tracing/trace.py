@@ -16,18 +16,18 @@ from model.errors import InputError, say
 from model.gpt.edit_checks import check_edits
 from model.gpt.edits import Edit, Means, direction_tokens, mean_places, sites_edited, tap_of
 from model.gpt.experts import require_dense
-from model.gpt.head_metrics import HEAD_METRICS, HeadReducer
 from model.gpt.layers import attention_pattern, attention_scores, future, rotate
-from model.gpt.logit_lens import read_layers
 from model.gpt.mixers.needs import need_qkv, need_scores
 from model.gpt.mixers.traced import hidden_weights, mixing_matrix
 from model.gpt.mixers.window import window_scores
-from model.gpt.norm_sites import norm_rows
 from model.gpt.passes import Pass, attend_fused
 from model.gpt.tap import SITES, Tap, compose, record
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 from model.records import RunKey, Tokens
+from model.tracing.head_metrics import HEAD_METRICS, HeadReducer
+from model.tracing.logit_lens import read_layers
+from model.tracing.norm_sites import norm_rows
 
 RUNNING = "Running the prompt"  # what a run reports that it does, layer by layer
 _ATTENTION = frozenset({"scores", "pattern"})  # sites that exist only in explicit attention

@@ -6,8 +6,10 @@ import math
 import pytest
 import torch
 
-from model.gpt import head_metrics as heads
-from model.gpt.head_metrics import (
+from model.gpt.layers import attention_pattern, attention_scores, mix
+from model.gpt.tap import identity
+from model.tracing import head_metrics as heads
+from model.tracing.head_metrics import (
     HEAD_METRICS,
     MASKED,
     HeadReducer,
@@ -16,8 +18,6 @@ from model.gpt.head_metrics import (
     head_metrics,
     rows_from_pattern,
 )
-from model.gpt.layers import attention_pattern, attention_scores, mix
-from model.gpt.tap import identity
 from tests.support.helpers import assert_close
 
 NAMES = list(HEAD_METRICS)

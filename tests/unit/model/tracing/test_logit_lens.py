@@ -8,10 +8,10 @@ from model.api import load_model
 from model.checks.roundoff import watched
 from model.errors import InputError
 from model.gpt.edits import Edit
-from model.gpt.logit_lens import checkpoints, lens_gap, lens_logits, middle_at, read_layers, read_position
-from model.gpt.ranking import ranks_of, top_ids
 from model.gpt.tap import SITES, compose, record
-from model.gpt.trace import run
+from model.tracing.logit_lens import checkpoints, lens_gap, lens_logits, middle_at, read_layers, read_position
+from model.tracing.ranking import ranks_of, top_ids
+from model.tracing.trace import run
 from tests.support.helpers import (
     VARIANTS,
     D,
@@ -195,7 +195,7 @@ def test_portions_change_nothing(monkeypatch):
     share = shares_within(torch.from_numpy(np.exp(logs).max(-1, keepdims=True)), bound).numpy()
     off = {"entropy": apart, "kl": 2 * apart, "probabilities": share, "shares": share}
     for held in (1, 3 * V, 7 * V):
-        monkeypatch.setattr("model.gpt.logit_lens._HELD", held)
+        monkeypatch.setattr("model.tracing.logit_lens._HELD", held)
         steps.clear()
         part = read_layers(trace, range(T), top=4, candidates=[1, 2], progress=lambda *step: steps.append(step[:2]))
         for name, value in vars(whole).items():

@@ -5,16 +5,16 @@ import pytest
 import torch
 
 from model.errors import InputError
-from model.gpt.head_metrics import (
+from model.gpt.tap import SITES, compose, record
+from model.records import RunKey
+from model.tracing.head_metrics import (
     HEAD_METRICS,
     find_repeats,
     head_metrics,
     rows_from_pattern,
     thumbnails_from_pattern,
 )
-from model.gpt.tap import SITES, compose, record
-from model.gpt.trace import Trace, check_length, run
-from model.records import RunKey
+from model.tracing.trace import Trace, check_length, run
 from tests.support.helpers import (
     N_CTX,
     VARIANTS,

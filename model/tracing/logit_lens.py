@@ -14,18 +14,18 @@ import torch
 from torch import Tensor
 
 from model.arguments import check_position, is_whole
-from model.gpt.one_token import alone
 from model.gpt.passes import Pass
-from model.gpt.ranking import ranks_of, top_ids
 from model.gpt.tap import Tap
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
+from model.tracing.one_token import alone
+from model.tracing.ranking import ranks_of, top_ids
 
 _HELD = 6_000_000  # logits in memory at once; also keeps the steps between two progress reports short
 
 
 class Run(Protocol):
-    """The used part of a model.gpt.trace.Trace."""
+    """The used part of a model.tracing.trace.Trace."""
 
     model: Transformer
     residuals: Tensor  # [L + 1, T, D]

@@ -11,12 +11,12 @@ from collections.abc import Iterable
 import numpy as np
 import torch
 
-from model.gpt.head_metrics import HeadReducer, pool_size
-from model.gpt.one_token import after
-from model.gpt.trace import RUNNING, Trace, check_length, run
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 from model.records import RunKey, Tokens
+from model.tracing.head_metrics import HeadReducer, pool_size
+from model.tracing.one_token import after
+from model.tracing.trace import RUNNING, Trace, check_length, run
 
 LEAST = 0.25  # share of a text from which on another run is gone on from: keys and values take their time as well
 
@@ -42,7 +42,7 @@ def kept(before: Trace, model: Transformer, ids: np.ndarray) -> int:
 def run_after(
     model: Transformer, tokens: Tokens, others: Iterable[Trace], *, model_id: str = "", progress: Progress = silent
 ) -> Trace:
-    """`model.gpt.trace.run` without edits, which goes on from the one of `others` that begins most alike.
+    """`model.tracing.trace.run` without edits, which goes on from the one of `others` that begins most alike.
 
     The same errors. `seconds` of the result are those of what was run.
     """

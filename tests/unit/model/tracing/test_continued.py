@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from model.gpt import continued
-from model.gpt import head_metrics as heads
 from model.gpt.edits import Edit
-from model.gpt.head_metrics import RowStats, find_repeats, head_metrics, rows_from_pattern, thumbnails_from_pattern
 from model.gpt.tap import record
-from model.gpt.trace import Trace, run
+from model.tracing import continued
+from model.tracing import head_metrics as heads
+from model.tracing.head_metrics import RowStats, find_repeats, head_metrics, rows_from_pattern, thumbnails_from_pattern
+from model.tracing.trace import Trace, run
 from tests.support.helpers import VARIANTS, L, random_ids, tiny_model, tokens_of
 from tests.support.rounding import UNIT
 

@@ -26,7 +26,7 @@ STREAM_SITES = (
 
 
 class Run(Protocol):
-    """The used part of a model.gpt.trace.Trace."""
+    """The used part of a model.tracing.trace.Trace."""
 
     model: Transformer
     tokens: Tokens
