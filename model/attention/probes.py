@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from model.gpt.transformer import Transformer
-from model.tracing.head_metrics import HEAD_METRICS, HeadReducer
+from model.tracing.head_metrics import HEAD_METRICS
+from model.tracing.head_reducer import HeadReducer
 
 SHORTEST = 8  # tokens of a sequence: on shorter ones heads can hardly be told apart
 

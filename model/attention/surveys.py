@@ -15,7 +15,8 @@ from model.gpt.passes import See
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 from model.records import Tokens
-from model.tracing.head_metrics import HEAD_METRICS, HeadReducer
+from model.tracing.head_metrics import HEAD_METRICS
+from model.tracing.head_reducer import HeadReducer
 
 
 @dataclass(frozen=True)

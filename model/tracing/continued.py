@@ -14,7 +14,8 @@ import torch
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 from model.records import RunKey, Tokens
-from model.tracing.head_metrics import HeadReducer, pool_size
+from model.tracing.head_metrics import pool_size
+from model.tracing.head_reducer import HeadReducer
 from model.tracing.one_token import after
 from model.tracing.trace import RUNNING, Trace, check_length, run
 

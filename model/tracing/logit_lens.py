@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 
@@ -116,6 +117,23 @@ def read_position(
     request = _checked(run, [position], candidates, top)
     x = checkpoints(run, int(request.positions[0]))
     return _read(run, lambda rows: x[:, None], np.arange(len(x), dtype=np.float32) / 2, request, silent)
+
+
+def lens_rows(reading: Reading, piece: Callable[[int], str]) -> pd.DataFrame:
+    """A reading as a table: columns layer, position, rank (1 is the likeliest), token id, piece, probability."""
+    K, P, k = reading.ids.shape
+    ids = reading.ids.ravel()
+    pieces = {number: piece(number) for number in np.unique(ids).tolist()}
+    return pd.DataFrame(
+        {
+            "layer": np.repeat(np.arange(K), P * k),
+            "position": np.tile(np.repeat(reading.positions, k), K),
+            "rank": np.tile(np.arange(1, k + 1), K * P),
+            "token id": ids,
+            "piece": [pieces[i] for i in ids.tolist()],
+            "probability": reading.probabilities.ravel(),
+        }
+    )
 
 
 def some_positions(reading: Reading, start: int, end: int) -> Reading:

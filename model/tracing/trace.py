@@ -25,8 +25,9 @@ from model.gpt.tap import SITES, Tap, compose, record
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 from model.records import RunKey, Tokens
-from model.tracing.head_metrics import HEAD_METRICS, HeadReducer
-from model.tracing.logit_lens import read_layers
+from model.tracing.head_metrics import HEAD_METRICS
+from model.tracing.head_reducer import HeadReducer
+from model.tracing.logit_lens import lens_rows, read_layers
 from model.tracing.norm_sites import norm_rows
 
 RUNNING = "Running the prompt"  # what a run reports that it does, layer by layer
@@ -275,20 +276,8 @@ class Trace:
         softmax of `logits`. Raises InputError for no such position, ValueError for top < 1. nostalgebraist 2020,
         "interpreting GPT: the logit lens": the final norm is recomputed on each stream.
         """
-        reading = read_layers(self, range(len(self.tokens)) if positions is None else positions, top=top)
-        K, P, k = reading.ids.shape
-        ids, text = reading.ids.ravel(), self.piece or (lambda number: "")
-        pieces = {number: text(number) for number in np.unique(ids).tolist()}
-        return pd.DataFrame(
-            {
-                "layer": np.repeat(np.arange(K), P * k),
-                "position": np.tile(np.repeat(reading.positions, k), K),
-                "rank": np.tile(np.arange(1, k + 1), K * P),
-                "token id": ids,
-                "piece": [pieces[i] for i in ids.tolist()],
-                "probability": reading.probabilities.ravel(),
-            }
-        )
+        positions = range(len(self.tokens)) if positions is None else positions
+        return lens_rows(read_layers(self, positions, top=top), self.piece or (lambda number: ""))
 
     def head_metrics(self) -> pd.DataFrame:
         """All of HEAD_METRICS for every head on this prompt, indexed by (layer, head); NaN where undefined."""

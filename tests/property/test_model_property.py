@@ -11,7 +11,7 @@ from model.gpt.cache import KVCache
 from model.gpt.config import ModelConfig, RopeScaling, from_dict, to_dict
 from model.gpt.tap import identity, record
 from model.gpt.transformer import Transformer
-from model.tracing.head_metrics import HeadReducer
+from model.tracing.head_reducer import HeadReducer
 from tests.support.helpers import assert_close, shake
 from tests.support.rounding import logits_within, rounded, sums
 

@@ -11,7 +11,7 @@ from model.gpt.cache import KVCache
 from model.gpt.edits import Edit, sites_edited, tap_of
 from model.gpt.tap import SITES, compose, record
 from model.records import RunKey
-from model.tracing import head_metrics as heads
+from model.tracing import head_reducer as heads
 from model.tracing.head_metrics import find_repeats, head_metrics, rows_from_pattern, thumbnails_from_pattern
 from model.tracing.trace import run
 from tests.support.edited import IDS, ONE, PILES, T, tap_on, traced

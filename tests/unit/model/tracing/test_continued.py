@@ -9,7 +9,7 @@ import torch
 
 from model.gpt.edits import Edit
 from model.gpt.tap import record
-from model.tracing import continued
+from model.tracing import continued, head_reducer
 from model.tracing import head_metrics as heads
 from model.tracing.head_metrics import RowStats, find_repeats, head_metrics, rows_from_pattern, thumbnails_from_pattern
 from model.tracing.trace import Trace, run
@@ -76,8 +76,8 @@ CASES = [  # tokens in common, in the first text, in the second
 def test_a_run_that_goes_on_is_as_near_to_float64_as_a_fresh_one(name, case, monkeypatch):
     model = tiny_model(VARIANTS[name] | ROOM)
     if case[2] > 100:
-        monkeypatch.setattr(heads, "_BATCH", 1)  # layer by layer, as for a long text
-        monkeypatch.setattr(heads, "_CHUNK", 16)  # and in several chunks
+        monkeypatch.setattr(head_reducer, "_BATCH", 1)  # layer by layer, as for a long text
+        monkeypatch.setattr(head_reducer, "_CHUNK", 16)  # and in several chunks
     before, ids = texts(*case)
     earlier, fresh = run(model, tokens_of(before)), run(model, tokens_of(ids))
     seen = rows_run(model)

@@ -9,15 +9,9 @@ import torch
 from model.gpt.layers import attention_pattern, attention_scores, mix
 from model.gpt.tap import identity
 from model.tracing import head_metrics as heads
-from model.tracing.head_metrics import (
-    HEAD_METRICS,
-    MASKED,
-    HeadReducer,
-    RowStats,
-    find_repeats,
-    head_metrics,
-    rows_from_pattern,
-)
+from model.tracing import head_reducer
+from model.tracing.head_metrics import HEAD_METRICS, MASKED, RowStats, find_repeats, head_metrics, rows_from_pattern
+from model.tracing.head_reducer import HeadReducer
 from tests.support.helpers import assert_close
 
 NAMES = list(HEAD_METRICS)
@@ -208,7 +202,7 @@ def test_the_chunked_reduction_equals_the_definitions(T: int, H: int, G: int, sc
     weight = 2**-23 * (10 + largest)
     wanted = rows_from_pattern(pattern[0], repeats)
     reducer = HeadReducer(ids, 1, H)
-    stats, pooled, z = heads._reduce(q[0], k[0], v[0], reducer.chunks, reducer.k)
+    stats, pooled, z = head_reducer._reduce(q[0], k[0], v[0], reducer.chunks, reducer.k)
     for field in dataclasses.fields(RowStats):
         size = {"distance": T, "entropy": 10}.get(field.name, 1)
         assert_close(getattr(stats, field.name), getattr(wanted, field.name), weight * size, field.name)
@@ -271,7 +265,7 @@ def test_few_and_many_repeats_are_summed_alike(T: int, kinds: int):
     ids = torch.arange(T) % kinds
     wanted = rows_from_pattern(attention_pattern(attention_scores(q, k))[0], find_repeats(ids))
     reducer = HeadReducer(ids, 1, 4)
-    stats, _, _ = heads._reduce(q[0], k[0], v[0], reducer.chunks, reducer.k)
+    stats, _, _ = head_reducer._reduce(q[0], k[0], v[0], reducer.chunks, reducer.k)
     assert_close(stats.duplicate, wanted.duplicate, 2e-6, "duplicate")
     assert_close(stats.induction, wanted.induction, 2e-6, "induction")
     assert wanted.duplicate.max() > 0.1 or kinds == T
