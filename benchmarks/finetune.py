@@ -22,7 +22,7 @@ def row(name: str, adapted: bool, seed: int) -> list[str]:
     from model.alignment.lora import Lora
     from model.alignment.tuning import TuneJob, TuneSnapshot, default_recipe, open_lesson
     from model.loading.sources import resolve
-    from model.training.job import Limits
+    from model.training.jobs.job import Limits
 
     recipe = dataclasses.replace(default_recipe(adapted), seed=seed)
     lora = Lora() if adapted else None

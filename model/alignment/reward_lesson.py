@@ -27,7 +27,7 @@ from model.errors import InputError
 from model.loading.sources import Resolved
 from model.progress import Progress
 from model.training.cli import keep_freed_memory
-from model.training.job import Limits
+from model.training.jobs.job import Limits
 
 LEAST_PAIRS = 4
 SHOWN = 5  # texts of the highest and of the lowest reward

@@ -30,8 +30,8 @@ from model.loading.vocabulary_export import vocabulary_files
 from model.text.chat import ending
 from model.text.tokenizer import Tokenizer
 from model.training import data, loop
-from model.training.job import MOST_SEED, RATES, Limits, check_bounds
-from model.training.lesson import DIVERGED, Finished, Lesson
+from model.training.jobs.job import MOST_SEED, RATES, Limits, check_bounds
+from model.training.jobs.lesson import DIVERGED, Finished, Lesson
 from model.training.loop import Recipe, Report, Run
 
 MOST_EXAMPLES = 2000

@@ -11,8 +11,8 @@ from multiprocessing.connection import Connection
 
 import pytest
 
-from model.training.form import job_of
-from model.training.job import Job, Limits
+from model.training.jobs.form import job_of
+from model.training.jobs.job import Job, Limits
 from viz.server.processes import training_process
 from viz.server.processes.training_process import LiveRun, Workshop
 

@@ -1,7 +1,7 @@
 """Jobs of the Training tab that are quick, within the bounds of a server as it is started."""
 
-from model.training.form import job_of
-from model.training.job import Job, Limits
+from model.training.jobs.form import job_of
+from model.training.jobs.job import Job, Limits
 
 LIMITS = Limits()
 SMALL = {"layers": 1, "heads": 2, "width": 16, "length": 16, "batch": 4, "steps": 2, "warmup": 1}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from model.errors import InputError
-from model.training.form import job_of
+from model.training.jobs.form import job_of
 from viz.lessons.lesson import Lesson, Run
 from viz.seam.playground import Playground
 from viz.server.processes.training_process import LiveRun

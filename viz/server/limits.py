@@ -10,7 +10,7 @@ from typing import TypeVar
 from model.errors import InputError, say
 from model.generation.generate import MOST_STRATEGIES
 from model.progress import Progress
-from model.training.job import Limits
+from model.training.jobs.job import Limits
 from viz.seam.jobs.job_queue import Bounds
 
 Work = TypeVar("Work")

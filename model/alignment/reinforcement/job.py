@@ -26,8 +26,8 @@ from model.gpt.transformer import Transformer
 from model.loading.sources import Resolved
 from model.loading.vocabulary_export import vocabulary_files
 from model.training.cli import keep_freed_memory
-from model.training.job import Limits
-from model.training.lesson import DIVERGED, Finished, Lesson
+from model.training.jobs.job import Limits
+from model.training.jobs.lesson import DIVERGED, Finished, Lesson
 
 LOOKS = 12  # approximate number of looks of a run
 TOKENS = 64  # of all texts of a step, for each row that a training may have: `Limits.batch`

@@ -47,7 +47,7 @@ def job_of(kind: str, base):
 @pytest.fixture
 def playground(monkeypatch):
     """One whose runs are threads of this process, with a look at the model every few steps."""
-    monkeypatch.setattr("model.training.job.SNAPSHOTS", 5000)
+    monkeypatch.setattr("model.training.jobs.job.SNAPSHOTS", 5000)
     monkeypatch.setattr("model.alignment.tuning.SNAPSHOTS", 5000)
     monkeypatch.setattr("model.alignment.reinforcement.job.LOOKS", 250)
     monkeypatch.setattr("model.alignment.tuning.WRITTEN", 2)

@@ -1,7 +1,7 @@
 """Training in a process of its own, so that the page never waits for it; one run at a time on this machine.
 
-It does any kind of job of model/training/kinds.py, where stands how another kind joins: learning from random weights,
-fine-tuning and the rest share the rules here. `Workshop.start` checks a job against the server's limits and starts the
+It does any kind of job of model/training/jobs/kinds.py, where stands how another kind joins: learning from random
+weights, fine-tuning and the rest share the rules here. `Workshop.start` checks a job against the server's limits and starts the
 process (`work`). Its lesson sends what happens; "pause", "resume" and "stop" are heard between two messages. `LiveRun`
 is the run as the page sees it. At its end the model lies in the run's folder: the picker finds it there, the download
 takes all that is in the folder. A lesson that diverges ends with the last good model; of a process that is killed, the
@@ -33,9 +33,9 @@ from model.gpt.transformer import Transformer
 from model.loading.checkpoint import CONFIG, save_folder
 from model.loading.sources import Resolved
 from model.text.tokenizer import Tokenizer, from_folder
-from model.training.job import Limits
-from model.training.kinds import Kind, kind_of
-from model.training.lesson import DIVERGED, Finished
+from model.training.jobs.job import Limits
+from model.training.jobs.kinds import Kind, kind_of
+from model.training.jobs.lesson import DIVERGED, Finished
 from viz.server.processes.start import context
 
 log = logging.getLogger("playground")

@@ -12,7 +12,7 @@ from model.alignment.reward_model import RewardRecipe
 from model.alignment.rewards import parse_rules
 from model.api import load_resolved
 from model.errors import InputError
-from model.training.job import Limits
+from model.training.jobs.job import Limits
 from tests.support.small_models import save_tiny
 
 PAIRS = tuple(Pair(f"{n % 4}:", f"{n} yes!", f"{n} no") for n in range(16))

@@ -17,8 +17,8 @@ from model.gpt.transformer import Transformer
 from model.loading.checkpoint import save_folder
 from model.loading.sources import Resolved
 from model.training import data
-from model.training.job import Limits
-from model.training.lesson import DIVERGED, Finished
+from model.training.jobs.job import Limits
+from model.training.jobs.lesson import DIVERGED, Finished
 from model.training.loop import Recipe, Report
 from tests.support.helpers import tiny_config
 

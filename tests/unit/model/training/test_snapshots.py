@@ -12,10 +12,10 @@ import torch.nn.functional as F
 from model.attention.probes import probe_heads
 from model.errors import InputError
 from model.tracing import trace
-from model.training import job as training
 from model.training import loop
-from model.training.form import job_of
-from model.training.job import PROBE_TOKENS, Job, Limits, begin, snapshot
+from model.training.jobs import job as training
+from model.training.jobs.form import job_of
+from model.training.jobs.job import PROBE_TOKENS, Job, Limits, begin, snapshot
 from model.training.tasks import TASKS
 from tests.support.helpers import assert_close, shake, tokens_of
 

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 
 from model.api import load_resolved
 from model.loading.sources import Resolved
-from model.training.job import Limits
+from model.training.jobs.job import Limits
 from tests.support.helpers import assert_close
 from tests.support.rehearsal import LONG, TALE, finish, in_threads, quick
 from tests.support.scripts import STATIC

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from model.errors import InputError
-from model.training.form import job_of
-from model.training.job import Limits, check
+from model.training.jobs.form import job_of
+from model.training.jobs.job import Limits, check
 from tests.support.public import scene
 from viz.seam.panels import pictures
 from viz.seam.playground import Playground

@@ -13,8 +13,8 @@ from model.errors import InputError
 from model.gpt.config import to_dict
 from model.loading.sources import Resolved
 from model.text.tokenizer import from_folder
-from model.training import kinds
-from model.training.job import Job, Limits
+from model.training.jobs import kinds
+from model.training.jobs.job import Job, Limits
 from tests.support.helpers import assert_close
 from tests.support.rehearsal import LONG, TALE, ThreadContext, ThreadProcess, finish, in_threads, quick, until
 from viz.server.processes import training_process

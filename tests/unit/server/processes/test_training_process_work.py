@@ -7,8 +7,8 @@ import pytest
 
 from model.errors import InputError
 from model.records import Snapshot
-from model.training.job import Job, Limits, Started
-from model.training.lesson import Finished
+from model.training.jobs.job import Job, Limits, Started
+from model.training.jobs.lesson import Finished
 from model.training.loop import Report
 from tests.support.rehearsal import LONG, quick, until
 from viz.server.processes import training_process

@@ -6,7 +6,7 @@ import pytest
 from model.anatomy.known_models import KNOWN
 from model.anatomy.scaling import LAWS, optimum, planned
 from model.api import LanguageModel
-from model.training.job import Job, Started
+from model.training.jobs.job import Job, Started
 from model.training.loop import Report
 from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.api.endpoints import ENDPOINTS

@@ -11,7 +11,7 @@ from model.alignment.instructions import TEMPLATE, Example
 from model.alignment.lora import Lora
 from model.alignment.tuning import TuneJob, TuneSnapshot
 from model.errors import InputError
-from model.training.job import Job
+from model.training.jobs.job import Job
 from tests.support.helpers import serving
 from tests.support.picking import opened
 from tests.support.rehearsal import in_threads, until

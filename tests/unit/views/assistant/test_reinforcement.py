@@ -18,7 +18,7 @@ from model.alignment.reinforcement.texts import Answers
 from model.alignment.reward_folder import fingerprint, save_reward
 from model.alignment.reward_model import RewardModel
 from model.errors import InputError
-from model.training.job import Limits
+from model.training.jobs.job import Limits
 from tests.support.endpoints import ask
 from tests.support.helpers import serving
 from tests.support.rehearsal import in_threads

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from model.progress import silent
-from model.training.expert_trial import LAYERS, ExpertTrial, Mixtures, train_mixtures
+from model.training.jobs.expert_trial import LAYERS, ExpertTrial, Mixtures, train_mixtures
 from tests.support.endpoints import ask
 from tests.support.helpers import byte_model, serving
 from tests.support.views import array, drawn, no_holes, opened, run_lines, traces

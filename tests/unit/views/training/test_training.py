@@ -11,8 +11,8 @@ import pytest
 from model.gpt.config import CHOICES
 from model.gpt.mixers.names import MIXERS
 from model.records import Snapshot
-from model.training.form import PRESETS, job_of
-from model.training.job import Limits, check
+from model.training.jobs.form import PRESETS, job_of
+from model.training.jobs.job import Limits, check
 from model.training.tasks import TASKS
 from tests.support.rehearsal import TALE, finish, in_threads
 from tests.support.scripts import script, words_read

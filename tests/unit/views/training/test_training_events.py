@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from model.errors import InputError
-from model.training.job import Job
+from model.training.jobs.job import Job
 from tests.support.endpoints import ask as endpoint
 from tests.support.rehearsal import LONG, SMALL, TALE, finish, in_threads, quick, until
 from tests.support.streams import ask, trigger, wired

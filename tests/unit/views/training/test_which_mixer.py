@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from model.progress import silent
-from model.training.mixers import DECODED, MIXERS, WINDOW, Comparison, MixerTrial, compare
+from model.training.jobs.mixers import DECODED, MIXERS, WINDOW, Comparison, MixerTrial, compare
 from tests.support.endpoints import ask
 from tests.support.helpers import byte_model, serving
 from tests.support.views import array, drawn, no_holes, opened, run_lines, traces

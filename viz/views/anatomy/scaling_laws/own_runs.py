@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from model.anatomy.power_fit import Fit
 from model.anatomy.scaling_curves import RunCurve, fitted, lacking, run_curve
-from model.training.job import Job
+from model.training.jobs.job import Job
 from viz.labels import run_label
 from viz.numbers import NONE, count, interval, nats, power
 from viz.seam.scene import Scene

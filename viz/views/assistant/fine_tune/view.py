@@ -19,7 +19,7 @@ from model.alignment.instructions import (
 from model.alignment.lora import MATRICES, Lora
 from model.alignment.tuning import RATE, TuneJob, default_recipe, token_losses
 from model.errors import InputError, say
-from model.training.job import MOST_SEED, RATES, Limits
+from model.training.jobs.job import MOST_SEED, RATES, Limits
 from viz.api.endpoint import Endpoint
 from viz.seam.jobs.live_runs import about, again, failure, follow, own_run, wish
 from viz.seam.scene import Scene

@@ -10,7 +10,7 @@ from model.alignment.reinforcement.course import METHODS, MOST_NEW, MOST_SEED, M
 from model.alignment.reinforcement.job import Practice, course_of, practice
 from model.alignment.reinforcement.presets import PRESETS
 from model.errors import InputError
-from model.training.job import Limits
+from model.training.jobs.job import Limits
 from viz.api.endpoint import Endpoint
 from viz.seam.jobs.live_runs import Piece, follow, lacking, live_run, own_run, wish
 from viz.seam.playground import Playground

@@ -10,7 +10,7 @@ from model.alignment.reward_model import accuracy
 from model.alignment.rewards import parse_rules
 from model.errors import PlaygroundError
 from model.shares import wilson
-from model.training.job import Limits
+from model.training.jobs.job import Limits
 from viz.labels import visible
 from viz.numbers import nats, percent, signed, whole
 from viz.seam.notices import notice

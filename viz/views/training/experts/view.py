@@ -6,7 +6,7 @@ from typing import Annotated
 import numpy as np
 
 from model.progress import Progress
-from model.training.expert_trial import (
+from model.training.jobs.expert_trial import (
     BATCH,
     LAYERS,
     LENGTH,
@@ -94,7 +94,7 @@ def _source(seen: Seen) -> str:
 
 
 def _python(seen: Seen, line: str) -> str:
-    imports = "from model.training.expert_trial import ExpertTrial, train_mixtures"
+    imports = "from model.training.jobs.expert_trial import ExpertTrial, train_mixtures"
     return "\n".join([imports, "", f"found = train_mixtures({seen.result.trial!r})", line])
 
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from model.gpt.config import CHOICES
 from model.gpt.mixers.names import ATTENTION
-from model.training.form import MOST_DROPOUT, job_of, presets_within
-from model.training.job import RUN_MIXERS, TEXTS, WINDOW, Job, Limits
+from model.training.jobs.form import MOST_DROPOUT, job_of, presets_within
+from model.training.jobs.job import RUN_MIXERS, TEXTS, WINDOW, Job, Limits
 from model.training.loop import SCHEDULES, Recipe
 from model.training.tasks import TASKS
 from viz.api.endpoint import Endpoint

@@ -6,7 +6,7 @@ from typing import Annotated
 import numpy as np
 
 from model.progress import Progress
-from model.training.mixers import (
+from model.training.jobs.mixers import (
     DECODED,
     HEADS,
     LAYERS,
@@ -108,7 +108,7 @@ def _source(seen: Seen) -> str:
 
 
 def _python(trial: MixerTrial, line: str) -> str:
-    imports = "from model.training.mixers import MixerTrial, compare, verdict"
+    imports = "from model.training.jobs.mixers import MixerTrial, compare, verdict"
     return "\n".join([imports, "", f"found = compare({trial!r})", line])
 
 

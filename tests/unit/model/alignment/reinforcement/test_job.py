@@ -22,9 +22,9 @@ from model.gpt.transformer import Transformer
 from model.loading.checkpoint import save_folder
 from model.loading.sources import Resolved
 from model.training.data import train_vocabulary
-from model.training.job import Limits
-from model.training.kinds import kind_of
-from model.training.lesson import DIVERGED, Finished
+from model.training.jobs.job import Limits
+from model.training.jobs.kinds import kind_of
+from model.training.jobs.lesson import DIVERGED, Finished
 from tests.support.helpers import tiny_config
 
 SMALL = {"texts": 8, "group": 4, "new_tokens": 6, "steps": 3, "learning_rate": 1e-3}

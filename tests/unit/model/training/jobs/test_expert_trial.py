@@ -5,8 +5,8 @@ import pytest
 
 from model.anatomy.anatomy import n_params
 from model.gpt.transformer import Transformer
-from model.training import expert_trial
-from model.training.expert_trial import LAYERS, SAMPLE, ExpertTrial, config_of, text, train_mixtures, train_one
+from model.training.jobs import expert_trial
+from model.training.jobs.expert_trial import LAYERS, SAMPLE, ExpertTrial, config_of, text, train_mixtures, train_one
 
 SHORT = ExpertTrial(balances=(0.0, 1.0), steps=3)
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from model.errors import InputError
-from model.training import job as training
 from model.training import loop
-from model.training.job import Job, Limits, begin, snapshot_steps
+from model.training.jobs import job as training
+from model.training.jobs.job import Job, Limits, begin, snapshot_steps
 from model.training.loop import Report
 from tests.support.rehearsal import quick as job
 

@@ -3,7 +3,7 @@
 import contextlib
 
 from model.errors import InputError, say
-from model.training.job import HYBRID, MOST_SEED, RATES, RUN_MIXERS, TEXT, WINDOW, Job, Limits, check, check_bounds
+from model.training.jobs.job import HYBRID, MOST_SEED, RATES, RUN_MIXERS, TEXT, WINDOW, Job, Limits, check, check_bounds
 from model.training.loop import Recipe
 
 MOST_DROPOUT = 0.9

@@ -12,9 +12,9 @@ from model.errors import InputError
 from model.gpt.config import PRESETS as config_presets
 from model.gpt.config import to_dict
 from model.gpt.tap import record
-from model.training import job as training
-from model.training.form import BIASES, PRESETS, job_of, presets_within
-from model.training.job import Job, Limits, check
+from model.training.jobs import job as training
+from model.training.jobs.form import BIASES, PRESETS, job_of, presets_within
+from model.training.jobs.job import Job, Limits, check
 from model.training.loop import Recipe
 from tests.support.training_jobs import LIMITS, TALE, job, own
 

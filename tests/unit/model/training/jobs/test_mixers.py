@@ -7,9 +7,10 @@ import torch
 from model.errors import InputError
 from model.gpt.config import ModelConfig
 from model.gpt.transformer import Transformer
-from model.training import mixers, recall_tasks
+from model.training import recall_tasks
+from model.training.jobs import mixers
+from model.training.jobs.mixers import DECODED, MIXERS, TASKS, Comparison, MixerTrial, compare, config_of, cost, verdict
 from model.training.loop import Recipe, from_model
-from model.training.mixers import DECODED, MIXERS, TASKS, Comparison, MixerTrial, compare, config_of, cost, verdict
 from model.training.tasks import TASKS as ALL_TASKS
 
 SHORT = MixerTrial(("softmax", "delta"), steps=2, seeds=2)

@@ -22,7 +22,7 @@ from model.records import Snapshot
 from model.tracing.patterns import patterns_and_logits
 from model.training import data, loop
 from model.training.data import Dataset
-from model.training.lesson import Lesson
+from model.training.jobs.lesson import Lesson
 from model.training.loop import Recipe, Report, Run
 from model.training.tasks import TASKS, task
 
@@ -169,7 +169,7 @@ def _check_text(job: Job, limits: Limits) -> None:
 
 @functools.cache
 def _bundled(name: str) -> str:
-    return (Path(__file__).parents[1] / "texts_data" / BUNDLED[name]).read_text(encoding="utf-8")
+    return (Path(__file__).parents[2] / "texts_data" / BUNDLED[name]).read_text(encoding="utf-8")
 
 
 def text_of(job: Job) -> str:

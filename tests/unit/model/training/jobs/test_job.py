@@ -6,9 +6,9 @@ import math
 import pytest
 
 from model.errors import InputError
-from model.training import job as training
-from model.training.form import job_of
-from model.training.job import RUN_MIXERS, Job, Limits, check
+from model.training.jobs import job as training
+from model.training.jobs.form import job_of
+from model.training.jobs.job import RUN_MIXERS, Job, Limits, check
 from tests.support.training_jobs import LIMITS, OWN, TALE, job, own
 
 

@@ -17,9 +17,9 @@ from model.alignment.reinforcement import job as reinforcement
 from model.alignment.reinforcement.before_after import Look
 from model.alignment.tuning import TuneJob, TuneSnapshot, TuneStarted
 from model.records import Snapshot
-from model.training import job as training
-from model.training.job import Job, Started
-from model.training.lesson import Kind
+from model.training.jobs import job as training
+from model.training.jobs.job import Job, Started
+from model.training.jobs.lesson import Kind
 from model.training.loop import Report
 
 KINDS: dict[type, Kind] = {
