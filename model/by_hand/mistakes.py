@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any
 
-from model.by_hand.exercises import EXERCISE_SHEETS
+from model.by_hand.calculations.exercises import EXERCISE_SHEETS
 from model.by_hand.numbers import Value, decimal_of
 from model.by_hand.sheets import SHEETS, example, rows_of, worked
 from model.by_hand.steps import Step

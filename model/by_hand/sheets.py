@@ -4,14 +4,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from model.by_hand.attention import Options, attention
-from model.by_hand.cache import cache
-from model.by_hand.logits import logits
-from model.by_hand.mlp import mlp
-from model.by_hand.norms import KINDS, norm
-from model.by_hand.positions import positions
-from model.by_hand.rounding import rounding
-from model.by_hand.softmax import Softmax
+from model.by_hand.calculations.attention import Options, attention
+from model.by_hand.calculations.cache import cache
+from model.by_hand.calculations.logits import logits
+from model.by_hand.calculations.mlp import mlp
+from model.by_hand.calculations.norms import KINDS, norm
+from model.by_hand.calculations.positions import positions
+from model.by_hand.calculations.rounding import rounding
+from model.by_hand.calculations.softmax import Softmax
 from model.by_hand.steps import Step
 from model.by_hand.tables import MOST, Table, Typed, steps_of
 from model.errors import InputError, say

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.by_hand.exercises import EXERCISE_SHEETS
+from model.by_hand.calculations.exercises import EXERCISE_SHEETS
 from model.by_hand.mistakes import MISTAKES, answer, exercise
 from model.by_hand.numbers import Constant, Ref
 from model.by_hand.sheets import SHEETS, Typed, example, worked

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from model.by_hand.mlp import ACTIVATIONS
+from model.by_hand.calculations.mlp import ACTIVATIONS
 from viz.api.arguments import OneOf
 from viz.api.endpoint import Endpoint
 from viz.seam.playground import Playground

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from model.by_hand.rounding import SCHEMES
+from model.by_hand.calculations.rounding import SCHEMES
 from viz.api.arguments import OneOf
 from viz.api.endpoint import Endpoint
 from viz.seam.playground import Playground

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from model.by_hand.calculations.softmax import Softmax, softmax
 from model.by_hand.numbers import MINUS_INFINITY, constant, dot, number, sqrt
 from model.by_hand.products import matmul
-from model.by_hand.softmax import Softmax, softmax
 from model.by_hand.steps import Said, Step, step
 from model.errors import InputError, say
 

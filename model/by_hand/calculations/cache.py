@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from model.by_hand.attention import Options, attention
+from model.by_hand.calculations.attention import Options, attention
+from model.by_hand.calculations.softmax import Softmax, softmax
 from model.by_hand.numbers import Number, constant, dot, exp, largest, number, sqrt, total
-from model.by_hand.softmax import Softmax, softmax
 from model.by_hand.steps import Said, Step, step
 
 

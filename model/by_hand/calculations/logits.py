@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
+from model.by_hand.calculations.softmax import Softmax, softmax
 from model.by_hand.numbers import Number, holds, ln, number, product, total
 from model.by_hand.numbers import exp as power_of_e
-from model.by_hand.softmax import Softmax, softmax
 from model.by_hand.steps import Said, Step, step
 from model.errors import InputError, say
 
