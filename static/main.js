@@ -1,18 +1,18 @@
 // The page's scripts, in the order in which they run where their own imports leave it open.
-import "./page/functions.js"; // first: the framework asks for functions as soon as it runs
-import "./page/connection.js"; // it stands between Gradio and the server
-import "./page/copies.js"; // the same
+import "./page/server/functions.js"; // first: the framework asks for functions as soon as it runs
+import "./page/server/connection.js"; // it stands between Gradio and the server
+import "./page/server/copies.js"; // the same
 import "./page/keyboard.js";
 import "./page/nav.js";
-import "./page/header.js";
+import "./page/prompt/header.js";
 import "./page/stuck.js";
-import "./page/notice.js";
-import "./page/examples.js";
-import "./page/tokens.js";
-import "./page/chat.js";
-import "./page/chat_tokens.js";
-import "./page/chat_answer.js";
-import "./page/picked.js";
+import "./page/server/notice.js";
+import "./page/prompt/examples.js";
+import "./page/prompt/tokens.js";
+import "./page/chat/chat.js";
+import "./page/chat/chat_tokens.js";
+import "./page/chat/chat_answer.js";
+import "./page/selection/picked.js";
 import "./parts/form.js";
 import "./parts/job.js";
 import "./parts/figure.js";
@@ -64,13 +64,13 @@ import "./views/checks/checks.js";
 import "./guide/glossary.js";
 import "./guide/tour.js";
 import "./guide/learn_item.js";
-import "./page/share.js";
-import "./page/log_out.js";
+import "./page/address/share.js";
+import "./page/server/log_out.js";
 import "./export/report.js";
-import { opened, state } from "./page/address.js";
+import { opened, state } from "./page/address/address.js";
 import { mount } from "./page/mount.js";
 import { jobChannel, screen } from "./page/screen.js";
-import { pickHead, select, selection } from "./page/selection.js";
+import { pickHead, select, selection } from "./page/selection/selection.js";
 import { pageState } from "./page/state.js";
 import { isDark } from "./page/theme.js";
 import { lab } from "./views/training/runs.js";

@@ -94,7 +94,7 @@ LONG = {
     "unit/model/design/test_block_trials.py",
     "unit/model/design/test_mlp_trials.py",
     "unit/model/text/test_chat_turns.py",
-    "unit/model/training/test_mixers.py",
+    "unit/model/training/jobs/test_mixers.py",
     "unit/model/training/test_phases.py",
     "unit/page/test_answer.py",
     "unit/page/test_chat.py",

@@ -1,11 +1,11 @@
 // The report of a session: what has been drawn on this page for the present prompt, all of it in one HTML file.
 
-import { talkText } from "../page/chat.js";
+import { talkText } from "../page/chat/chat.js";
 import { el, fill } from "../page/dom.js";
 import { headerItem } from "../page/header_items.js";
 import { mounted, onDrawn } from "../page/mount.js";
-import { promptText } from "../page/prompt.js";
-import { selection } from "../page/selection.js";
+import { promptText } from "../page/prompt/prompt.js";
+import { selection } from "../page/selection/selection.js";
 import { pageState } from "../page/state.js";
 import { save } from "./files.js";
 import { folded, page, pause, section } from "./onefile.js";

@@ -5,9 +5,10 @@
 //   selector; appears: selector; view: "tab.view"; changes: part, with to: { field: value }; finished: part of a job;
 //   trained: the form of a run.
 // What the server sends is no deed: when the strip of what is picked or of the tokens has been drawn, it is only noted.
+
+import { currentTab } from "../page/address/places.js";
 import { mounted, onDrawn } from "../page/mount.js";
-import { currentTab } from "../page/places.js";
-import { onSelect, selection } from "../page/selection.js";
+import { onSelect, selection } from "../page/selection/selection.js";
 import { pageState } from "../page/state.js";
 
 const EVERY = 250; // milliseconds between two looks

@@ -1,6 +1,6 @@
 import { el } from "../page/dom.js";
 import { onDrawn } from "../page/mount.js";
-import { focusPrompt, promptText, setPrompt } from "../page/prompt.js";
+import { focusPrompt, promptText, setPrompt } from "../page/prompt/prompt.js";
 
 let good = null,
   back = "";

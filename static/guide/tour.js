@@ -3,11 +3,11 @@
 // payload: { steps: [{ id, tab, label, view, at, done, title, text }], terms, words: { tour, glossary } }; the
 // entries of a step are described in viz/tour.toml.
 
+import { go as openTab } from "../page/address/places.js";
 import { el, fill } from "../page/dom.js";
 import { headerItem } from "../page/header_items.js";
 import { define } from "../page/mount.js";
-import { go as openTab } from "../page/places.js";
-import { selection } from "../page/selection.js";
+import { selection } from "../page/selection/selection.js";
 import { watchFor } from "./deeds.js";
 import * as glossary from "./glossary.js";
 import { nameBack } from "./last_good.js";

@@ -1,4 +1,4 @@
-import { currentTab } from "../page/places.js";
+import { currentTab } from "../page/address/places.js";
 
 // Where a step of the tour points: its control, its tab, its view. Nothing here changes the page.
 

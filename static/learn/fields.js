@@ -1,6 +1,6 @@
 // What an answer is given with: a field for a number, a token or a head, or choices. All of it is text.
 import { el } from "../page/dom.js";
-import { selection } from "../page/selection.js";
+import { selection } from "../page/selection/selection.js";
 
 // A lesson's sentence: [[kind, text]].
 export function sentence(tag, className, pieces, more = {}) {

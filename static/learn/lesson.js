@@ -6,10 +6,10 @@
 
 import { viewOpen, watchFor } from "../guide/deeds.js";
 import { first, target } from "../guide/tour_places.js";
-import { enter } from "../page/address.js";
+import { enter } from "../page/address/address.js";
 import { el, fill } from "../page/dom.js";
 import { mounted } from "../page/mount.js";
-import { selection } from "../page/selection.js";
+import { selection } from "../page/selection/selection.js";
 import { pageState } from "../page/state.js";
 import { ending } from "./ending.js";
 import { labelOf, plainOf, question, sentence } from "./fields.js";

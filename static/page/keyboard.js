@@ -1,6 +1,6 @@
 // The keys that hold for the whole page, and a pause while someone types where runs are slow.
-import { focusPrompt } from "./prompt.js";
-import { select } from "./selection.js";
+import { focusPrompt } from "./prompt/prompt.js";
+import { select } from "./selection/selection.js";
 import { pageState } from "./state.js";
 
 const PROMPT = "#prompt textarea, #prompt input";

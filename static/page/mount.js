@@ -3,9 +3,10 @@
 // A kind is a function (root, props, ask) -> draw(payload). props.value is what the server reads; ask(event, data)
 // tells it, and ask("keep") the address alone. draw.stateOf(value), where there is one, is the part of the value that
 // belongs to the page's state, or null.
+
+import { wayTo } from "./address/places.js";
 import { el } from "./dom.js";
 import { foldNow, foldWith } from "./fold.js";
-import { wayTo } from "./places.js";
 
 const kinds = {};
 const hidden = new Set(); // names of parts of views that are not chosen

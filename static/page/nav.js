@@ -2,12 +2,12 @@
 //
 // payload: { title, groups: [{ key, label, tabs: [{ key, label, question }] }], views, languages, words, search,
 //   models: { label, title, items: [{ id, label, line, facts }], add } }.
-import { addressIn } from "./address.js";
+import { addressIn } from "./address/address.js";
+import { arrived, currentTab, go, onTab } from "./address/places.js";
 import { el } from "./dom.js";
 import { headerItems } from "./header_items.js";
-import { modelsButton } from "./models.js";
 import { define } from "./mount.js";
-import { arrived, currentTab, go, onTab } from "./places.js";
+import { modelsButton } from "./prompt/models.js";
 import { searchButton } from "./search.js";
 import { pageState } from "./state.js";
 

@@ -1,8 +1,8 @@
 // A search over all that the page has: views by question and by the textbook's word, lessons, terms, and what can be done.
 import { named, open as openGlossary } from "../guide/glossary.js";
 import { allLessons, openLearn } from "../guide/learn_item.js";
+import { go } from "./address/places.js";
 import { el } from "./dom.js";
-import { go } from "./places.js";
 
 const MOST = 40; // entries shown
 let entries = [],

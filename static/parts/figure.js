@@ -8,7 +8,7 @@
 import { exporting } from "../export/menu.js";
 import { el } from "../page/dom.js";
 import { define } from "../page/mount.js";
-import { adding, onSelect, pickHead, select, selection } from "../page/selection.js";
+import { adding, onSelect, pickHead, select, selection } from "../page/selection/selection.js";
 import { onTheme } from "../page/theme.js";
 import { fitted, marks } from "./figure_look.js";
 import { arrays, lines, ownFigure } from "./figure_numbers.js";

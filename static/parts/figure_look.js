@@ -1,5 +1,5 @@
 // What the page does to a figure's layout: the theme, a narrow place, and frames around what is selected.
-import { selection } from "../page/selection.js";
+import { selection } from "../page/selection/selection.js";
 import { isDark } from "../page/theme.js";
 
 // What a theme and a narrow place change of a layout. Exported files carry this function: it knows nothing of the page.

@@ -1,6 +1,6 @@
 // The likeliest next tokens as a table, facts about a token, and a token as running text shows it.
 import { el } from "../page/dom.js";
-import { watchRow } from "../page/watched.js";
+import { watchRow } from "../page/selection/watched.js";
 
 // [name, number, meaning] a fact; the meaning is its tooltip.
 export const facts = (root, list) =>

@@ -1,7 +1,7 @@
 // What the views of runs have in common: the buttons of a run, what went wrong, and what a finished run offers.
 //
 // run: { id, state, over, model_id, download, adapter, before { model, prompt } }; words: those of training.lab at least.
-import { enter, state } from "../page/address.js";
+import { enter, state } from "../page/address/address.js";
 import { el } from "../page/dom.js";
 
 export function button(text, act, { enabled = true, primary = false } = {}) {

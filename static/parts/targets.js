@@ -5,8 +5,8 @@
 // value: { typed }
 import { el, fill } from "../page/dom.js";
 import { define } from "../page/mount.js";
-import { onSelect, selection } from "../page/selection.js";
-import { nameWatched, watch, watchedText } from "../page/watched.js";
+import { onSelect, selection } from "../page/selection/selection.js";
+import { nameWatched, watch, watchedText } from "../page/selection/watched.js";
 
 const PAUSE = 120; // milliseconds between two questions while someone types
 

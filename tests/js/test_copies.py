@@ -20,7 +20,7 @@ DEEP = """function () {
 
 @pytest.mark.parametrize("value", ["a text", "", 0, 1.5, True, None])
 def test_what_nothing_can_change_is_its_own_copy(call, value):
-    assert call("page/copies.js", COPY, value) == [value, True]
+    assert call("page/server/copies.js", COPY, value) == [value, True]
 
 
 COUNTED = """async function (path) {
@@ -35,13 +35,12 @@ COUNTED = """async function (path) {
 
 def test_only_objects_reach_the_browser_s_own(call, address):
     _, assets = address
-    assert call("page/dom.js", COUNTED, f"/{assets.address('page/copies.js')}#of its own") == ["object"]
+    assert call("page/dom.js", COUNTED, f"/{assets.address('page/server/copies.js')}#of its own") == ["object"]
 
 
 def test_an_object_is_copied_whole_and_a_function_refused(call):
-    assert call("page/copies.js", COPY, {"a": [1, "b"]}) == [{"a": [1, "b"]}, False]
-    assert call("page/copies.js", DEEP) == [True, True, 0]
-    assert call("page/copies.js", OF_FUNCTION) == ["DataCloneError", "DOMException"]
-    assert call("page/copies.js", "() => { try { structuredClone(Symbol()); } catch (e) { return e.name; } }") == (
-        "DataCloneError"
-    )
+    assert call("page/server/copies.js", COPY, {"a": [1, "b"]}) == [{"a": [1, "b"]}, False]
+    assert call("page/server/copies.js", DEEP) == [True, True, 0]
+    assert call("page/server/copies.js", OF_FUNCTION) == ["DataCloneError", "DOMException"]
+    symbol = "() => { try { structuredClone(Symbol()); } catch (e) { return e.name; } }"
+    assert call("page/server/copies.js", symbol) == "DataCloneError"

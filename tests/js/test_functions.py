@@ -30,16 +30,16 @@ LATER = "function (...texts) { try { return typeof module.understoodLater(...tex
     ],
 )
 def test_a_template_is_its_text_and_nothing_else_is_run(call, texts, expected):
-    assert call("page/functions.js", MADE, *texts) == expected
-    assert call("page/functions.js", "() => window.pwned ?? null") is None
+    assert call("page/server/functions.js", MADE, *texts) == expected
+    assert call("page/server/functions.js", "() => window.pwned ?? null") is None
 
 
 def test_what_a_tab_s_label_does_is_understood(call):
     text = "return (\n() => { playground.opened('start'); return []; }\n);"
-    assert call("page/functions.js", LATER, text) == "function"
+    assert call("page/server/functions.js", LATER, text) == "function"
     for other in (text + " ", text.replace("start", "a');alert('"), text.replace("[]", "[window.pwned = 1]")):
-        assert call("page/functions.js", LATER, other) == "EvalError"
-    assert call("page/functions.js", LATER, "a", text) == "EvalError"
+        assert call("page/server/functions.js", LATER, other) == "EvalError"
+    assert call("page/server/functions.js", LATER, "a", text) == "EvalError"
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def test_what_a_tab_s_label_does_is_understood(call):
 )
 def test_the_ways_to_make_a_function_of_a_text_lead_there(call, source):
     told = "function () { try { return typeof (" + source + "); } catch (error) { return error.message; } }"
-    assert call("page/functions.js", told) == "This page makes no functions of texts."
+    assert call("page/server/functions.js", told) == "This page makes no functions of texts."
     same = (
         "() => [(() => {}) instanceof Function, (async () => {}) instanceof Function, typeof Function.prototype.call]"
     )
-    assert call("page/functions.js", same) == [True, True, "function"]
+    assert call("page/server/functions.js", same) == [True, True, "function"]

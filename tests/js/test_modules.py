@@ -19,7 +19,7 @@ UNTOUCHED = {"v": 1, "model": "tiny", "prompt": "hello", "tab": "attention", "he
 
 
 def fragment(call, state):
-    return call("page/address_format.js", "module.fragment", state, UNTOUCHED)
+    return call("page/address/address_format.js", "module.fragment", state, UNTOUCHED)
 
 
 @pytest.mark.parametrize("change", [
@@ -30,7 +30,7 @@ def test_an_address_says_all_that_differs(call, change):
     state = UNTOUCHED | change
     text = fragment(call, state)
     assert (text == "") == (state == UNTOUCHED)
-    said = call("page/address_format.js", "module.parse", text) or {}
+    said = call("page/address/address_format.js", "module.parse", text) or {}
     empty = {"heads": []} if text else {}
     assert UNTOUCHED | empty | said == state
 
@@ -46,11 +46,13 @@ def test_an_address_says_all_that_differs(call, change):
     ("#tab=../x", {}), ("#model=", {}), ("#prompt=%00%0a", {"prompt": "\0\n"}),
 ])  # fmt: skip
 def test_a_link_is_read_with_care(call, text, said):
-    assert call("page/address_format.js", "module.parse", text) == said
+    assert call("page/address/address_format.js", "module.parse", text) == said
 
 
 def test_what_a_file_says_wrongly_is_named(call):
-    found = call("page/address_format.js", "module.checked", {"tab": 3, "prompt": "a", "tokens": [-1], "other": 1})
+    found = call(
+        "page/address/address_format.js", "module.checked", {"tab": 3, "prompt": "a", "tokens": [-1], "other": 1}
+    )
     assert found == {"state": {"prompt": "a"}, "wrong": ["tab", "tokens"]}
 
 
@@ -69,19 +71,22 @@ TALK = [["system", "Be brief."], ["user", "Hi"], ["assistant", ""]]
     ({"on": True, "turns": [["user", "x"]] * 65}, None), ({"on": True, "turns": [["user", "x" * 200_001]]}, None),
 ])  # fmt: skip
 def test_a_conversation_of_a_link_is_read_with_care(call, sent, kept):
-    assert call("page/chat_value.js", "module.chatState", sent) == kept
+    assert call("page/chat/chat_value.js", "module.chatState", sent) == kept
 
 
 def test_the_prompts_box_holds_the_last_text_of_a_user(call):
     talk = [*TALK[:2], ["assistant", "Yes?"], ["user", "Go"], ["assistant", ""]]
-    assert call("page/chat_value.js", "module.ownText", talk) == "Go"
-    assert call("page/chat_value.js", "module.withOwn", talk, "x") == [*talk[:3], ["user", "x"], talk[4]]
-    assert call("page/chat_value.js", "module.ownText", [["assistant", "a"]]) == "a"
-    assert call("page/chat_value.js", "module.firstTurns", "Be brief.", "Hi") == TALK
-    assert call("page/chat_value.js", "module.firstTurns", "", "Hi") == TALK[1:]
-    opens = [call("page/chat_value.js", "module.isOpen", talk, at) for at in range(5)]
+    assert call("page/chat/chat_value.js", "module.ownText", talk) == "Go"
+    assert call("page/chat/chat_value.js", "module.withOwn", talk, "x") == [*talk[:3], ["user", "x"], talk[4]]
+    assert call("page/chat/chat_value.js", "module.ownText", [["assistant", "a"]]) == "a"
+    assert call("page/chat/chat_value.js", "module.firstTurns", "Be brief.", "Hi") == TALK
+    assert call("page/chat/chat_value.js", "module.firstTurns", "", "Hi") == TALK[1:]
+    opens = [call("page/chat/chat_value.js", "module.isOpen", talk, at) for at in range(5)]
     assert opens == [False, False, False, False, True]
-    assert [call("page/chat_value.js", "module.nextRole", turns) for turns in (talk, talk[:4])] == ["user", "assistant"]
+    assert [call("page/chat/chat_value.js", "module.nextRole", turns) for turns in (talk, talk[:4])] == [
+        "user",
+        "assistant",
+    ]
 
 
 # --- files ---

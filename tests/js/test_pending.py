@@ -54,7 +54,7 @@ LONG = "é" * 5000  # characters of two bytes
     ],
 )
 def test_an_end_with_an_answer_due_is_no_end(call, pieces, late, expected, opened):
-    found = call("page/pending.js", f"({SCENE}).bind(null, module)", pieces, [done("b"), CLOSE], late)
+    found = call("page/server/pending.js", f"({SCENE}).bind(null, module)", pieces, [done("b"), CLOSE], late)
     assert found == [expected, opened, 0]
 
 
@@ -62,13 +62,13 @@ def test_a_character_cut_in_two_stays_whole(call):
     sent = (done("a", LONG) + CLOSE).encode()
     pieces = [list(sent[:2001]), list(sent[2001:])]
     assert sent[2001] & 0b11000000 == 0b10000000  # within a character
-    found = call("page/pending.js", f"({SCENE}).bind(null, module)", pieces, [done("b"), CLOSE], 0)
+    found = call("page/server/pending.js", f"({SCENE}).bind(null, module)", pieces, [done("b"), CLOSE], 0)
     assert found == [done("a", LONG) + done("b") + CLOSE, 1, 0]
 
 
 def test_a_failure_is_told(call):
     pieces = ['data: {"msg":"unexpected_error","message":"x"}\n\n']
-    assert call("page/pending.js", f"({SCENE}).bind(null, module)", pieces, [], None)[2] >= 1
+    assert call("page/server/pending.js", f"({SCENE}).bind(null, module)", pieces, [], None)[2] >= 1
 
 
 # A question that is dropped and asked again: the server gives it another name the second time.
@@ -93,11 +93,11 @@ BUSY = ProcessCompletedMessage(output={"error": fair_queue.BUSY}, success=False)
 def test_a_dropped_question_is_asked_again_and_answered_under_its_first_name(call, apart):
     dropped = f"data: {orjson.dumps(BUSY.model_dump() | {'event_id': 'a'}).decode()}\n\n"
     pieces = [dropped, CLOSE] if apart else [dropped + CLOSE]
-    found = call("page/pending.js", f"({DROPPED}).bind(null, module)", pieces, [done("b", "é"), CLOSE])
+    found = call("page/server/pending.js", f"({DROPPED}).bind(null, module)", pieces, [done("b", "é"), CLOSE])
     assert found == [done("a", "é") + CLOSE, 1, 0]
 
 
 def test_another_s_dropped_question_is_none_of_ours(call):
     dropped = f"data: {orjson.dumps(BUSY.model_dump() | {'event_id': 'z'}).decode()}\n\n"
-    found = call("page/pending.js", f"({DROPPED}).bind(null, module)", [dropped, done("a"), CLOSE], [])
+    found = call("page/server/pending.js", f"({DROPPED}).bind(null, module)", [dropped, done("a"), CLOSE], [])
     assert found == [dropped + done("a") + CLOSE, 0, 1]

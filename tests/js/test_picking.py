@@ -33,7 +33,7 @@ def test_a_text_says_whether_the_prompt_or_the_model_is_another(call, model, key
     ],
 )
 def test_a_click_on_a_token_replaces_or_with_a_key_adds(call, places, at, add, now):
-    assert call("page/selection.js", "module.toggled", places, at, add) == now
+    assert call("page/selection/selection.js", "module.toggled", places, at, add) == now
 
 
 # --- all heads ---

@@ -30,7 +30,7 @@ SCENE = """async (module, reports, due, lasts) => {
 
 
 def told(call, reports, due, lasts):
-    return call("page/running.js", f"({SCENE}).bind(null, module)", reports, due, lasts)
+    return call("page/server/running.js", f"({SCENE}).bind(null, module)", reports, due, lasts)
 
 
 def test_a_bar_moves_while_the_prompt_runs_and_goes_with_the_answer(call):

@@ -21,7 +21,7 @@ def found_in(model: LanguageModel, text: str) -> tuple[str, ...]:
 
 
 def payload(playground: Playground, model: LanguageModel, words: Catalogue, text: str) -> dict:
-    """The payload for static/page/chat.js; `text` stands in the prompt's box."""
+    """The payload for static/page/chat/chat.js; `text` stands in the prompt's box."""
     offered, names = bool(model.tokenizer.chat_template), Words(words, "strategies.names")
     return {
         "offered": offered,

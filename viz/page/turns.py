@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Self
 
-QUESTION = "x-playground-question"  # a header: the page's number of a question, rising (static/page/connection.js)
+# A header: the page's number of a question, rising (static/page/server/connection.js).
+QUESTION = "x-playground-question"
 
 
 class PageState:

@@ -20,8 +20,8 @@ def page_policy(options: Options, scripts: Collection[str] = (), styles: Collect
     """What a page may load and run: this server's files, and of what stands in the page itself the scripts and style
     sheets of these hashes.
 
-    No text becomes a script (static/page/functions.js) and no attribute of an element runs. Attributes may set styles:
-    the framework's and Plotly's elements do. Browsers that know no `style-src-elem` take `style-src` for both.
+    No text becomes a script (static/page/server/functions.js) and no attribute of an element runs. Attributes may set
+    styles: the framework's and Plotly's elements do. Browsers that know no `style-src-elem` take `style-src` for both.
     """
     sources = {
         "default-src": "'self'",

@@ -7,7 +7,7 @@
 import { exporting } from "../../export/menu.js";
 import { el, roving } from "../../page/dom.js";
 import { define, mounted } from "../../page/mount.js";
-import { onSelect, select, selection } from "../../page/selection.js";
+import { onSelect, select, selection } from "../../page/selection/selection.js";
 import { mountPlot } from "../../parts/figure.js";
 
 define("gridmap", (root, props, trigger) => {

@@ -8,7 +8,7 @@
 import { exporting } from "../../export/menu.js";
 import { el, fill, roving } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
-import { pickHead, selection } from "../../page/selection.js";
+import { pickHead, selection } from "../../page/selection/selection.js";
 
 const SVG = "http://www.w3.org/2000/svg",
   ROUND = 9,

@@ -4,7 +4,7 @@
 import { exporting } from "../../export/menu.js";
 import { el } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
-import { select, selection } from "../../page/selection.js";
+import { select, selection } from "../../page/selection/selection.js";
 import { onTheme } from "../../page/theme.js";
 import { codeBox } from "../../parts/code.js";
 import { asArrays, asLines, byDimension } from "./cell_numbers.js";

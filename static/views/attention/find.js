@@ -4,9 +4,9 @@
 // rows were chosen on; on any other the server takes them from the selection.
 import { exporting } from "../../export/menu.js";
 import { el, fill, hint, roving } from "../../page/dom.js";
-import { headActions, headNames } from "../../page/head_list.js";
 import { define } from "../../page/mount.js";
-import { adding, onSelect, pickHead, selection, toggled } from "../../page/selection.js";
+import { headActions, headNames } from "../../page/selection/head_list.js";
+import { adding, onSelect, pickHead, selection, toggled } from "../../page/selection/selection.js";
 import { pageState } from "../../page/state.js";
 
 const PAUSE = 80; // milliseconds between two questions while chips are toggled

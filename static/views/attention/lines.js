@@ -2,7 +2,7 @@
 import { exporting } from "../../export/menu.js";
 import { el, fill, hint, rests } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
-import { adding, onSelect, pickToken, selection } from "../../page/selection.js";
+import { adding, onSelect, pickToken, selection } from "../../page/selection/selection.js";
 import { isDark, onTheme } from "../../page/theme.js";
 import { asArrays, asLines, grouped, namesOf, partnersOf, shows, sift, visitLinks } from "./lines_links.js";
 import { ACROSS, linesPicture } from "./lines_picture.js";

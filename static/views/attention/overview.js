@@ -2,7 +2,7 @@
 import { exporting } from "../../export/menu.js";
 import { el, fill, hint } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
-import { adding, onSelect, pickHead, selection } from "../../page/selection.js";
+import { adding, onSelect, pickHead, selection } from "../../page/selection/selection.js";
 import { pageState } from "../../page/state.js";
 import { isDark, onTheme } from "../../page/theme.js";
 import { lookup } from "../../parts/colours.js";

@@ -6,7 +6,7 @@
 import { exporting } from "../../export/menu.js";
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
-import { select } from "../../page/selection.js";
+import { select } from "../../page/selection/selection.js";
 
 const SIGNS = { agrees: "✓", differs: "✗", unable: "–", broken: "!", waiting: "…" };
 const BOUND = 6 / 7; // where the bound stands on the scale of `place`

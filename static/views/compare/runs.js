@@ -2,8 +2,8 @@
 import { exporting } from "../../export/menu.js";
 import { el, fill, roving } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
-import { adding, onSelect, select, selection } from "../../page/selection.js";
-import { watchRow } from "../../page/watched.js";
+import { adding, onSelect, select, selection } from "../../page/selection/selection.js";
+import { watchRow } from "../../page/selection/watched.js";
 import { mountPlot } from "../../parts/figure.js";
 
 // A figure like "figure" and "plot", or { absent: true } for nothing at all.

@@ -2,7 +2,7 @@
 import { exporting } from "../../export/menu.js";
 import { el } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
-import { watchRow } from "../../page/watched.js";
+import { watchRow } from "../../page/selection/watched.js";
 
 define("beforeafter", (root) => {
   const title = el("h2"),

@@ -1,8 +1,8 @@
 import { el, fill, hint } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
-import { onSelect, pickHead, select, selection } from "../../page/selection.js";
+import { onSelect, pickHead, select, selection } from "../../page/selection/selection.js";
+import { nameWatched, ROLES, tokenText, watchedText } from "../../page/selection/watched.js";
 import { pageState } from "../../page/state.js";
-import { nameWatched, ROLES, tokenText, watchedText } from "../../page/watched.js";
 import { wantedEdits } from "./edit_rules.js";
 import { button, choices, labelled, numbered, same } from "./widgets.js";
 

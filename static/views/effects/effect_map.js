@@ -1,7 +1,7 @@
 import { el, fill, roving } from "../../page/dom.js";
-import { headActions, headNames } from "../../page/head_list.js";
 import { define } from "../../page/mount.js";
-import { adding, onSelect, pickHead, selection } from "../../page/selection.js";
+import { headActions, headNames } from "../../page/selection/head_list.js";
+import { adding, onSelect, pickHead, selection } from "../../page/selection/selection.js";
 import { mountPlot } from "../../parts/figure.js";
 import { button, same } from "./widgets.js";
 

@@ -5,9 +5,9 @@
 //   names_of [[name, text, help, hue]], caption, source, file, run, python, words }
 import { exporting } from "../../export/menu.js";
 import { el, fill, hint, roving } from "../../page/dom.js";
-import { headActions } from "../../page/head_list.js";
 import { define } from "../../page/mount.js";
-import { adding, onSelect, pickHead, selection } from "../../page/selection.js";
+import { headActions } from "../../page/selection/head_list.js";
+import { adding, onSelect, pickHead, selection } from "../../page/selection/selection.js";
 import { pageState } from "../../page/state.js";
 import { mountPlot } from "../../parts/figure.js";
 import { decoded, ownFigure } from "../../parts/figure_numbers.js";

@@ -6,7 +6,7 @@
 import { exporting } from "../../export/menu.js";
 import { el, fill, rests, roving } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
-import { onSelect, select, selection } from "../../page/selection.js";
+import { onSelect, select, selection } from "../../page/selection/selection.js";
 import { isDark, onTheme } from "../../page/theme.js";
 import { lookup } from "../../parts/colours.js";
 import { mountPlot } from "../../parts/figure.js";

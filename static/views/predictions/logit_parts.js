@@ -1,11 +1,11 @@
 // Who wrote it: whether the parts add up, the map with the strongest parts beside it, and promoted tokens.
 import { exporting } from "../../export/menu.js";
 import { el, fill, roving } from "../../page/dom.js";
-import { headActions, headNames } from "../../page/head_list.js";
 import { define } from "../../page/mount.js";
-import { adding, onSelect, pickHead, selection } from "../../page/selection.js";
+import { headActions, headNames } from "../../page/selection/head_list.js";
+import { adding, onSelect, pickHead, selection } from "../../page/selection/selection.js";
+import { watchRow } from "../../page/selection/watched.js";
 import { pageState } from "../../page/state.js";
-import { watchRow } from "../../page/watched.js";
 import { mountPlot } from "../../parts/figure.js";
 
 const partOf = ({ kind, layer, head }) => [kind, layer, head].join(); // whatever its number is now

@@ -2,7 +2,7 @@
 import { exporting } from "../../export/menu.js";
 import { el, fill, rests, roving } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
-import { adding, onSelect, pickToken, selection } from "../../page/selection.js";
+import { adding, onSelect, pickToken, selection } from "../../page/selection/selection.js";
 import { isDark, onTheme } from "../../page/theme.js";
 import { ink, lookup } from "../../parts/colours.js";
 import { chances, facts, likely, piece } from "../../parts/next_tokens.js";

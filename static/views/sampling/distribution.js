@@ -2,7 +2,7 @@
 import { exporting } from "../../export/menu.js";
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
-import { watchRow } from "../../page/watched.js";
+import { watchRow } from "../../page/selection/watched.js";
 import { piece } from "../../parts/next_tokens.js";
 
 const PAUSE = 200; // milliseconds between two searches while someone types

@@ -1,8 +1,8 @@
 // Many samples: a table of what the texts of each strategy have in common, and the texts themselves.
 import { exporting } from "../../export/menu.js";
 import { el, fill } from "../../page/dom.js";
-import { lookInside } from "../../page/look_inside.js";
 import { define } from "../../page/mount.js";
+import { lookInside } from "../../page/prompt/look_inside.js";
 import { mountPlot } from "../../parts/figure.js";
 
 // The measure that is looked at is chosen in the table; the list of texts is sorted by it.

@@ -1,6 +1,6 @@
 // One row: its text as tokens that can be picked, its colours, and how it came to differ from another.
 import { el, fill, roving } from "../../page/dom.js";
-import { lookInside } from "../../page/look_inside.js";
+import { lookInside } from "../../page/prompt/look_inside.js";
 import { isDark } from "../../page/theme.js";
 import { ink, lookup } from "../../parts/colours.js";
 import { piece } from "../../parts/next_tokens.js";

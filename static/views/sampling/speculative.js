@@ -6,8 +6,8 @@
 //   [[label, how, measured, predicted]], source, file, run, python, words }
 import { exporting } from "../../export/menu.js";
 import { el, fill, rests, roving } from "../../page/dom.js";
-import { lookInside } from "../../page/look_inside.js";
 import { define } from "../../page/mount.js";
+import { lookInside } from "../../page/prompt/look_inside.js";
 
 const SIGNS = { accepted: "", rejected: "✕", unread: "", corrected: "↺", bonus: "+", alone: "" };
 const short = (value) =>

@@ -7,7 +7,7 @@
 import { exporting } from "../../export/menu.js";
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
-import { promptText, writeOn } from "../../page/prompt.js";
+import { promptText, writeOn } from "../../page/prompt/prompt.js";
 
 const PAUSE = 350; // milliseconds between two tokens, to see what changes
 

@@ -4,11 +4,11 @@
 //   position, embedding, blocks: [{ layer, heads: [{ value, strength, text }], mlp, guess, share, percent, length }],
 //   sum, hues: [lowers, raises], words, file, source, python, run }.
 import { exporting } from "../../export/menu.js";
-import { enter, state } from "../../page/address.js";
+import { enter, state } from "../../page/address/address.js";
+import { go } from "../../page/address/places.js";
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
-import { go } from "../../page/places.js";
-import { pickHead, pickToken } from "../../page/selection.js";
+import { pickHead, pickToken } from "../../page/selection/selection.js";
 
 // A heading that opens the view of what stands below it.
 function heading(text, tab, view) {

@@ -1,7 +1,7 @@
 // The training tab: its settings, the run that goes on, and what is kept of runs on this page.
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
-import { pickHead } from "../../page/selection.js";
+import { pickHead } from "../../page/selection/selection.js";
 import { clock, offers, problemLine, runButtons } from "../../parts/run.js";
 import { changed, choose, lab, runs } from "./runs.js";
 import { trainingCharts } from "./training_charts.js";

@@ -10,7 +10,7 @@ SCRIPTS = {
     if path.parent.name != "vendor"
 }
 # What makes files: how, the menu, the report a file of its own, the state a link as a file.
-MAKERS = {"export/files.js", "export/menu.js", "export/report.js", "page/share.js"}
+MAKERS = {"export/files.js", "export/menu.js", "export/report.js", "page/address/share.js"}
 
 
 def test_no_kind_saves_files_its_own_way():

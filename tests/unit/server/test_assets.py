@@ -103,7 +103,7 @@ def test_files_are_short_and_put_nothing_on_the_window():
     own = {name: set(re.findall(r"\bwindow\.(\w+) = ", text)) - instead for name, text in texts.items()}
     assert {name: each for name, each in own.items() if each} == {}
     asks = {name for name, text in texts.items() if re.search(r"\bwindow\.playground\b", text)}
-    assert asks == {"main.js", "page/functions.js"}  # who makes it, and who calls it as the framework's texts do
+    assert asks == {"main.js", "page/server/functions.js"}  # who makes it, and who calls it as the framework's texts do
 
 
 def test_a_folder_can_be_taken_in_at_a_glance():

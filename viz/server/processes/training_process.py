@@ -2,10 +2,11 @@
 
 It does any kind of job of model/training/jobs/kinds.py, which says how another kind joins: learning from random
 weights, fine-tuning and the rest share the rules here. `Workshop.start` checks a job against the server's limits and
-starts the process (`work`). Its lesson sends what happens; "pause", "resume" and "stop" are heard between two messages. `LiveRun`
-is the run as the page sees it. At its end the model lies in the run's folder: the picker finds it there, the download
-takes all that is in the folder. A lesson that diverges ends with the last good model; of a process that is killed, the
-model stays that it wrote last. When the visitor's page is closed, what it started ends, and its files go.
+starts the process (`work`). Its lesson sends what happens; "pause", "resume" and "stop" are heard between two
+messages. `LiveRun` is the run as the page sees it. At its end the model lies in the run's folder: the picker finds it
+there, the download takes all that is in the folder. A lesson that diverges ends with the last good model; of a process
+that is killed, the model stays that it wrote last. When the visitor's page is closed, what it started ends, and its
+files go.
 """
 
 import contextlib

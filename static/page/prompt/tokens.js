@@ -1,9 +1,9 @@
 // The prompt's tokens as a row of chips; a click selects one.
-import { el, fill, hint, roving } from "./dom.js";
+import { el, fill, hint, roving } from "../dom.js";
+import { define } from "../mount.js";
+import { adding, onSelect, pickToken, select, selection } from "../selection/selection.js";
+import { pageState } from "../state.js";
 import { writtenSpan } from "./look_inside.js";
-import { define } from "./mount.js";
-import { adding, onSelect, pickToken, select, selection } from "./selection.js";
-import { pageState } from "./state.js";
 
 define("tokens", (root) => {
   const label = el("span", "pg-label");

@@ -1,7 +1,7 @@
 // Target and distractor: the two tokens of the vocabulary whose chances the views watch, by their ids.
-import { el, fill } from "./dom.js";
+import { el, fill } from "../dom.js";
+import { pageState } from "../state.js";
 import { onSelect, select, selection } from "./selection.js";
-import { pageState } from "./state.js";
 
 export const ROLES = ["target", "distractor"];
 const texts = new Map(); // what a token is called, by its id in the model that is shown

@@ -1,7 +1,7 @@
 // Which model and prompt the numbers are of.
-import { el } from "./dom.js";
-import { define } from "./mount.js";
-import { pageState } from "./state.js";
+import { el } from "../dom.js";
+import { define } from "../mount.js";
+import { pageState } from "../state.js";
 
 define("header", (root) => {
   const status = el("p", "pg-status", "", { "aria-live": "polite" });

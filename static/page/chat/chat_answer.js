@@ -1,9 +1,10 @@
 // Below the turns: the model writes the assistant's turn, which then is part of the conversation.
 //
 // payload of "answer": { tag, state, text, ended, tokens, ahead, error }; value { tag, strategy }
+
+import { el, fill } from "../dom.js";
+import { define, onDrawn } from "../mount.js";
 import { onTalk, talk } from "./chat.js";
-import { el, fill } from "./dom.js";
-import { define, onDrawn } from "./mount.js";
 
 const bar = el("div", "pg-chat-answer"),
   button = el("button", "pg-button pg-primary", "", { type: "button" }),

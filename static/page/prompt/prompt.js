@@ -1,5 +1,5 @@
 // The prompt's box: what it holds, and putting a text there as if it had been typed.
-import { pageState } from "./state.js";
+import { pageState } from "../state.js";
 
 const box = () => document.querySelector("#prompt textarea, #prompt input");
 

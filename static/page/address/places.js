@@ -1,5 +1,5 @@
 // Where a visitor can go: the tabs of the page and their views. The framework keeps the tabs; its own row is not shown.
-import { el } from "./dom.js";
+import { el } from "../dom.js";
 
 const listeners = new Set();
 let current = null,

@@ -1,7 +1,7 @@
 // What is known of the models that can be chosen, and how another one is added. A click shows the prompt on that model.
-import { enter, state } from "./address.js";
-import { el, roving } from "./dom.js";
-import { popup } from "./popup.js";
+import { enter, state } from "../address/address.js";
+import { el, roving } from "../dom.js";
+import { popup } from "../popup.js";
 
 export function modelsButton({ label, title, items, add }) {
   const place = el("span", "pg-models"),

@@ -1,9 +1,9 @@
 // The strip that names what is selected: heads, tokens and edits, each with a cross that drops it.
-import { el, fill } from "./dom.js";
+import { el, fill } from "../dom.js";
+import { define } from "../mount.js";
+import { pageState } from "../state.js";
 import { headNames } from "./head_list.js";
-import { define } from "./mount.js";
 import { adds, alwaysAdd, onSelect, select, selection } from "./selection.js";
-import { pageState } from "./state.js";
 import { nameWatched, ROLES, tokenText, watch, watchedText } from "./watched.js";
 
 // What an edit is called: the word of its kind with what it needs filled in.

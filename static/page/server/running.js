@@ -1,5 +1,5 @@
 // A prompt that takes long to run: how many layers are done, and how long the rest will take.
-import { el, fill } from "./dom.js";
+import { el, fill } from "../dom.js";
 
 const FIRST = 1000, // milliseconds that an answer may take before anything is told
   NEXT = 500, // between two looks while a prompt runs

@@ -1,9 +1,9 @@
 // A written text becomes the prompt, or the last turn of a conversation: its attention, predictions, norms and effects
 // can then be looked at.
-import { talk } from "./chat.js";
-import { el } from "./dom.js";
+import { talk } from "../chat/chat.js";
+import { el } from "../dom.js";
+import { pageState } from "../state.js";
 import { setPrompt } from "./prompt.js";
-import { pageState } from "./state.js";
 
 const bytes = (text) => new TextEncoder().encode(text).length;
 

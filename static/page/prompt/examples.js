@@ -2,10 +2,10 @@
 // a second button also opens the view and the settings in which that is to be seen.
 //
 // payload: { label, title, show, items: [{ name, shows, text, place }] }; place: a state as in a link, or null.
-import { enter, state } from "./address.js";
-import { el, roving } from "./dom.js";
-import { define } from "./mount.js";
-import { popup } from "./popup.js";
+import { enter, state } from "../address/address.js";
+import { el, roving } from "../dom.js";
+import { define } from "../mount.js";
+import { popup } from "../popup.js";
 import { focusPrompt, setPrompt } from "./prompt.js";
 
 // The prompt where it shows what it is to show; settings that its place does not name stay as they are.

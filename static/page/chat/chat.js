@@ -5,12 +5,13 @@
 //   offered: the model has a chat template; system: its own system message, null where it takes none
 //   found: special tokens whose texts stand in the prompt
 // value: see chat_value.js. Without a template it is kept, and the prompt's box holds the last text of a user.
+
+import { el, fill } from "../dom.js";
+import { define } from "../mount.js";
+import { promptText, setPrompt } from "../prompt/prompt.js";
+import { onPush } from "../screen.js";
+import { pageState } from "../state.js";
 import { chatState, checkedChat, firstTurns, isOpen, nextRole, ownText, withOwn } from "./chat_value.js";
-import { el, fill } from "./dom.js";
-import { define } from "./mount.js";
-import { promptText, setPrompt } from "./prompt.js";
-import { onPush } from "./screen.js";
-import { pageState } from "./state.js";
 
 const PAUSE = 200,
   LONG = 500; // milliseconds after a key, where runs are quick and where they are slow

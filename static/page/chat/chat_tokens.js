@@ -1,5 +1,5 @@
 // The row of tokens of a conversation: chips that the template wrote are marked, and each says whose turn it is of.
-import { onDrawn } from "./mount.js";
+import { onDrawn } from "../mount.js";
 
 let shown = null;
 // Whose token it is, in words; "" in a bare prompt.

@@ -3,12 +3,12 @@
 // Everything Gradio asks goes through `fetch`. Here a question waits until it can be answered, so that Gradio, which
 // would give up at the first failure, never sees one. Only another server than the one that made this page, or an
 // answer that was cut off, takes a new page; what is in the address comes back with it.
-import { link, state } from "./address.js";
-import { el } from "./dom.js";
+import { link, state } from "../address/address.js";
+import { el } from "../dom.js";
+import { promptText } from "../prompt/prompt.js";
+import { pageState } from "../state.js";
 import { goingOn, pending } from "./pending.js";
-import { promptText } from "./prompt.js";
 import { tellOfRuns } from "./running.js";
-import { pageState } from "./state.js";
 
 const identity = JSON.parse(document.getElementById("pg-connection-words").content); // { server, words: { en, zh } }
 const PAUSES = [1, 2, 3, 5]; // seconds between two attempts to reach the server

@@ -1,12 +1,12 @@
 // The button that shares what the page shows: as a link, as a file, and a file read back.
 
-import { save } from "../export/files.js";
+import { save } from "../../export/files.js";
+import { el, fill } from "../dom.js";
+import { headerItem } from "../header_items.js";
+import { onDrawn } from "../mount.js";
+import { popup } from "../popup.js";
 import { enter, LONGEST, linkTo, onWritten, state, write } from "./address.js";
 import { checked, isRecord } from "./address_format.js";
-import { el, fill } from "./dom.js";
-import { headerItem } from "./header_items.js";
-import { onDrawn } from "./mount.js";
-import { popup } from "./popup.js";
 
 const MOST_BYTES = 1 << 20; // of a file
 let words = null;

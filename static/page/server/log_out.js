@@ -1,6 +1,6 @@
 // Logging out, where there is a login: a form, so that it works as the login's own page does.
-import { el, fill } from "./dom.js";
-import { headerItem } from "./header_items.js";
+import { el, fill } from "../dom.js";
+import { headerItem } from "../header_items.js";
 
 const name = window.gradio_config?.username;
 if (name)

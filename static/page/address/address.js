@@ -5,13 +5,14 @@
 //   server for what it means; it opens nothing that has to be fetched, and starts no long job.
 // payload of "address": { words, usual: { model, prompt, tab }, held: [part], settled }; value { n, ... }: a question and its number.
 // payload of "linked": { n, model, text, hint, load, close }: the answer, and a model that is not here.
+
+import { el } from "../dom.js";
+import { define, mounted, onAsk, onDrawn, onMount } from "../mount.js";
+import { pushAll } from "../screen.js";
+import { onSelect, selection } from "../selection/selection.js";
+import { pageState } from "../state.js";
 import { checked, fragment, isRecord, parse, same } from "./address_format.js";
-import { el } from "./dom.js";
-import { define, mounted, onAsk, onDrawn, onMount } from "./mount.js";
 import { arrived as arrivedAt } from "./places.js";
-import { pushAll } from "./screen.js";
-import { onSelect, selection } from "./selection.js";
-import { pageState } from "./state.js";
 
 export const LONGEST = 8000; // characters of a link
 const PAUSE = 300,

@@ -1,7 +1,7 @@
 // What is wrong or under way, below the page's head, with buttons to do something about it.
-import { el } from "./dom.js";
-import { define } from "./mount.js";
-import { focusPrompt, setPrompt } from "./prompt.js";
+import { el } from "../dom.js";
+import { define } from "../mount.js";
+import { focusPrompt, setPrompt } from "../prompt/prompt.js";
 
 function advance({ title, hint, bar }, payload) {
   title.textContent = payload.text ?? "";

@@ -1,8 +1,8 @@
 // What any list of heads offers: names that a probe run gave to heads, and all of them picked or switched off at once.
-import { el, fill } from "./dom.js";
-import { onDrawn } from "./mount.js";
+import { el, fill } from "../dom.js";
+import { onDrawn } from "../mount.js";
+import { pageState } from "../state.js";
 import { onSelect, select, selection } from "./selection.js";
-import { pageState } from "./state.js";
 
 const MOST_PICKED = 8, // a hue each
   MOST_EDITS = 64;
