@@ -125,7 +125,7 @@ LONG = {
     "unit/views/test_views_of_mixers.py",
     "unit/views/training/test_which_mixer.py",
 }
-# Ways to wire a block, of tests.support.helpers.VARIANTS, beyond the two that are always tried: gpt2 and llama.
+# Ways to wire a block, of tests.support.models.helpers.VARIANTS, beyond the two that are always tried: gpt2 and llama.
 FURTHER = ("gqa", "qwen3", "neox", "post", "post-rope", "mqa")
 
 

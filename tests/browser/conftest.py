@@ -9,7 +9,7 @@ import pytest
 from model.api import load_model
 from tests.support.elsewhere import App
 from tests.support.light import CHROMIUM, quick_stacks, stay_light
-from tests.support.small_models import save_tiny
+from tests.support.models.small_models import save_tiny
 from tests.support.visitor import open_tab
 
 FLAGS = (

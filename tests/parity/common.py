@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from model.gpt.cache import KVCache
 from model.gpt.tap import record
 from model.gpt.transformer import Transformer
-from tests.support import helpers
-from tests.support.rounding import within
+from tests.support.models import helpers
+from tests.support.models.rounding import within
 
 # All sizes differ, so that a transposed axis cannot fit.
 L, H, G, E, D, M, T, V = 3, 4, 2, 12, 48, 100, 19, 53

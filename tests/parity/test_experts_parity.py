@@ -10,7 +10,7 @@ from model.gpt.tap import record
 from model.gpt.transformer import Transformer
 from tests.parity.common import N_CTX, D, E, G, H, L, M, T, V, assert_close, compare, greedy, hf_greedy, ids, shake
 from tests.parity.families import GQA
-from tests.support.rounding import products, rounded, within
+from tests.support.models.rounding import products, rounded, within
 
 N = 5  # experts
 EXPERTS = {"num_local_experts": N, "sliding_window": None, "rms_norm_eps": 1e-6, "head_dim": E}

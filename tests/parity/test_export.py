@@ -7,8 +7,8 @@ from model.errors import UnsupportedModel
 from model.gpt.transformer import Transformer
 from model.loading.checkpoint import build, load_folder
 from model.loading.export import gpt2_config, save_gpt2
-from tests.support.helpers import assert_close, shake, tiny_config, tiny_model
-from tests.support.rounding import logits_within
+from tests.support.models.helpers import assert_close, shake, tiny_config, tiny_model
+from tests.support.models.rounding import logits_within
 
 SHAPE = {"n_kv_head": 4, "d_head": 12}  # 4 heads x 12 = 48 = d_model
 

@@ -12,8 +12,8 @@ from model.text.chat import chat_ids, chat_turns, ending, render
 from model.text.tokenizer import from_gguf
 from tests.parity.common import V, hf_greedy, ids, save
 from tests.parity.families import build_hf
-from tests.support.helpers import written
-from tests.support.rounding import logits_within
+from tests.support.models.helpers import written
+from tests.support.models.rounding import logits_within
 
 FAMILIES = ("gpt2", "llama GQA")
 PROMPT = ids(seed=3, length=8)[:1]

@@ -12,8 +12,8 @@ from model.loading.convert import Layout, convert
 from model.loading.families import FAMILIES
 from tests.parity.common import N_CTX, D, G, H, L, M, V, compare, greedy, hf_greedy, ids, shake
 from tests.parity.families import COMMON, GQA
-from tests.support.helpers import assert_close, tiny_model
-from tests.support.rounding import logits_within
+from tests.support.models.helpers import assert_close, tiny_model
+from tests.support.models.rounding import logits_within
 
 STATE, WIDTH, RANK, WINDOW = 5, 4, 7, 6
 BARE = {"norm": "rmsnorm", "norm_bias": False, "mlp_bias": False} | {f"{part}_bias": False for part in "qkvo"}

@@ -17,7 +17,7 @@ from model.gpt.config import ModelConfig
 from model.gpt.mixers import projection
 from model.loading.families import FAMILIES
 from tests.parity.families import CASES, config_of
-from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_config, tiny_model
+from tests.support.models.helpers import VARIANTS, byte_tokenizer, tiny_config, tiny_model
 
 KEYS = [f"parity_{name}" for name in ("logits", "patterns", "hidden", "random", "tokens")]
 PROMPT = "abcabd ab, the ½ 文\n\n  end"

@@ -5,8 +5,8 @@ import torch
 
 from model.design.past_length import Scheme, frequencies
 from model.gpt.config import ModelConfig
-from tests.support.helpers import assert_close
-from tests.support.rounding import rounded
+from tests.support.models.helpers import assert_close
+from tests.support.models.rounding import rounded
 
 THEIRS = {"interpolate": "linear", "ntk": "dynamic", "llama3": "llama3", "yarn": "yarn"}
 

@@ -9,7 +9,7 @@ import torch
 from model.design.positions import QKPair, angles, contributions, frequencies, scores_at, vectors
 from model.gpt.config import ModelConfig, RopeScaling
 from model.gpt.transformer import Transformer
-from tests.support.helpers import assert_close
+from tests.support.models.helpers import assert_close
 
 SCALING = RopeScaling(factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_n_ctx=256)
 CASES = {"plain": (10_000.0, None), "theta": (500_000.0, None), "llama3": (500_000.0, SCALING)}

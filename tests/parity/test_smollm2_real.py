@@ -7,8 +7,8 @@ from model.errors import DownloadError
 from model.gpt.tap import record
 from model.loading.checkpoint import build, load_gguf
 from model.loading.sources import smollm2_path
-from tests.support.helpers import assert_close
-from tests.support.rounding import within
+from tests.support.models.helpers import assert_close
+from tests.support.models.rounding import within
 
 pytestmark = pytest.mark.long
 

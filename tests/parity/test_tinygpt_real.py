@@ -5,8 +5,8 @@ import torch
 
 from model.api import load_model
 from model.loading import sources
-from tests.support.helpers import assert_close
-from tests.support.rounding import within
+from tests.support.models.helpers import assert_close
+from tests.support.models.rounding import within
 
 TEXT = "Once upon a time there was a little dog named Max. Max liked to run. One day, Max saw a big cat and Max ran."
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
-from tests.support.corruption import damage
-from tests.support.fuzz import READ, REFUSED, Templates, Worker
-from tests.support.valid_kinds import KINDS
+from tests.support.files.corruption import damage
+from tests.support.files.fuzz import READ, REFUSED, Templates, Worker
+from tests.support.files.valid_kinds import KINDS
 
 # Files that are slow to open get fewer examples.
 EXAMPLES = {"run": 25, "prepared": 25}

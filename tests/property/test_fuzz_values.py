@@ -28,10 +28,10 @@ from model.text.bpe_ranks import merge_ranks
 from model.text.tokenizer import from_folder, from_gguf, from_tokenizer_json, from_vocab_merges
 from model.training import loop
 from tests.parity.families import CASES
-from tests.support import corruption, valid_files
-from tests.support.fuzz import wrong_words
-from tests.support.valid_files import ALPHABET, LLAMA, SMALL, TOKENS
-from tests.support.valid_kinds import KINDS
+from tests.support.files import corruption, valid_files
+from tests.support.files.fuzz import wrong_words
+from tests.support.files.valid_files import ALPHABET, LLAMA, SMALL, TOKENS
+from tests.support.files.valid_kinds import KINDS
 
 VALUES = [value for value in corruption.VALUES if not (isinstance(value, str) and value.startswith("@deep"))]
 

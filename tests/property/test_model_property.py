@@ -12,8 +12,8 @@ from model.gpt.config import ModelConfig, RopeScaling, from_dict, to_dict
 from model.gpt.tap import identity, record
 from model.gpt.transformer import Transformer
 from model.tracing.head_reducer import HeadReducer
-from tests.support.helpers import assert_close, shake
-from tests.support.rounding import logits_within, rounded, sums
+from tests.support.models.helpers import assert_close, shake
+from tests.support.models.rounding import logits_within, rounded, sums
 
 SETTINGS = settings(max_examples=30, deadline=None, derandomize=True, database=None)
 

@@ -2,7 +2,7 @@
 
 import types
 
-from tests.support.helpers import apart
+from tests.support.models.helpers import apart
 from viz.seam.playground import Options
 from viz.server.limits import PUBLIC
 from viz.server.middleware import Guard

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.helpers import serving
+from tests.support.models.helpers import serving
 from viz.api import endpoints
 from viz.page.build import build
 from viz.seam.playground import Options

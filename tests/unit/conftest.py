@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from tests.support.helpers import byte_model, serving
+from tests.support.models.helpers import byte_model, serving
 from tests.support.picking import opened
 
 

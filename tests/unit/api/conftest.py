@@ -3,7 +3,7 @@
 import pytest
 
 from model.api import LanguageModel
-from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_model
+from tests.support.models.helpers import VARIANTS, byte_tokenizer, tiny_model
 from viz.seam.playground import Options, Playground
 
 

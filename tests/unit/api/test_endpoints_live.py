@@ -11,7 +11,7 @@ import pytest
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
-from tests.support.helpers import apart
+from tests.support.models.helpers import apart
 from viz.api import endpoints
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import arguments, table

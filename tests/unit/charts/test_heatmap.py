@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.support.helpers import tokens_of
+from tests.support.models.helpers import tokens_of
 from viz.charts.heatmap import (
     MAX_CELLS,
     MAX_TICKS,

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from model.errors import InputError, PlaygroundError
-from tests.support.small_models import save_tiny
+from tests.support.models.small_models import save_tiny
 from tests.unit.views.test_seam import DECLARED, QUICK, same
 from viz.engine.protocol import Busy, Status
 from viz.engine.tasks import travels

@@ -9,7 +9,7 @@ import torch
 from model.errors import InputError, PromptTooLong, say
 from model.gpt.edits import Edit
 from model.progress import silent
-from tests.support.helpers import byte_model, serving
+from tests.support.models.helpers import byte_model, serving
 from tests.unit.views.test_seam import QUICK, same
 from viz.engine.distant import DistantTrace
 from viz.engine.local import Local

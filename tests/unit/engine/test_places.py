@@ -4,7 +4,7 @@ import collections
 
 from model.gpt.edits import Edit
 from model.records import RunKey
-from tests.support.helpers import byte_model, tiny_config
+from tests.support.models.helpers import byte_model, tiny_config
 from viz.engine.places import MANY, PROGRAM, Need, home, need_of, route_of, spare, wanted
 from viz.engine.tasks import Answering, Measuring, Reading, Writing
 from viz.seam.prompt import Prompt

@@ -11,7 +11,7 @@ from model.errors import InputError
 from model.gpt.edits import Edit
 from model.progress import silent
 from model.records import RunKey
-from tests.support.small_models import save_tiny
+from tests.support.models.small_models import save_tiny
 from tests.unit.views.test_seam import same
 from viz.engine.protocol import Done, Ran
 from viz.engine.replica import VIEWS, Refused, Replica

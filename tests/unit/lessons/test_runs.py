@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from model.errors import InputError
-from tests.support.rehearsal import SMALL, finish, in_threads
+from tests.support.training.rehearsal import SMALL, finish, in_threads
 from viz.lessons import runs
 from viz.lessons.lesson import Lesson, Run, Value
 from viz.lessons.library import library

@@ -22,7 +22,7 @@ from model.predictions.predictions import follow
 from model.quantization.formats import FORMATS, stored
 from model.quantization.formats import Scheme as Rounding
 from model.quantization.rounding import compare
-from tests.support.helpers import D, H, L, V, byte_tokenizer, tiny_model
+from tests.support.models.helpers import D, H, L, V, byte_tokenizer, tiny_model
 
 NO_INDEX = (True, 1.0, 0.5, "1", None, math.nan, [1], (1,), np.bool_(True), np.float32(1), 99, -99, 10**30)
 

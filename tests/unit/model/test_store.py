@@ -11,7 +11,7 @@ import torch
 
 from model.store import ByteLRU
 from model.tracing.trace import run
-from tests.support.helpers import random_ids, tiny_model, tokens_of
+from tests.support.models.helpers import random_ids, tiny_model, tokens_of
 
 
 @dataclass

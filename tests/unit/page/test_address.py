@@ -9,7 +9,7 @@ from model.api import LanguageModel
 from model.errors import InputError
 from model.gpt.edits import Edit
 from model.loading.sources import Resolved
-from tests.support.helpers import H, L, tiny_config
+from tests.support.models.helpers import H, L, tiny_config
 from viz.page.address import (
     Link,
     answer,

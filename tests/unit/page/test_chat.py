@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
+from tests.support.models.talking import OWN, talking_model, talking_server
 from tests.support.picking import asked
-from tests.support.talking import OWN, talking_model, talking_server
 from viz.page.address import answer, link_of
 from viz.page.chat import found_in
 from viz.page.notebook import page_of

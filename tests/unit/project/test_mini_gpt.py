@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from model.api import load_model
-from tests.support.rounding import logits_within
+from tests.support.models.rounding import logits_within
 
 ROOT = Path(__file__).parents[3]
 FILE = ROOT / "docs" / "mini_gpt.py"

@@ -3,7 +3,7 @@
 import pytest
 
 from model.errors import InputError
-from tests.support.helpers import byte_model, serving
+from tests.support.models.helpers import byte_model, serving
 from viz.page.pipeline import PageRequest, scene_of
 from viz.seam import panels
 from viz.seam.view import Asking, Custom, Measure, View

@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from model.errors import InputError
-from tests.support.talking import END, talking_model, talking_server
+from tests.support.models.talking import END, talking_model, talking_server
 from viz.seam.prompt import MOST_TURNS, Prompt, conversation, fitted, prompt_of, python_of, read, with_text
 from viz.server.limits import PRIVATE
 

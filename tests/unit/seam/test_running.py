@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 from model.api import LanguageModel
 from model.gpt.edits import Edit
 from model.gpt.transformer import Block
-from tests.support.helpers import L, byte_tokenizer, serving, tiny_model
+from tests.support.models.helpers import L, byte_tokenizer, serving, tiny_model
 from viz.seam.running import Running
 from viz.server.serve import running
 

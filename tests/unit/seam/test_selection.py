@@ -3,7 +3,7 @@
 import pytest
 
 from model.gpt.edits import Edit
-from tests.support.helpers import H, L, M, tiny_config
+from tests.support.models.helpers import H, L, M, tiny_config
 from viz.seam.selection import MOST_EDITS, MOST_HEADS, Selection, picked
 
 T = 6

@@ -8,7 +8,7 @@ import pytest
 from model.api import LanguageModel
 from model.errors import InputError
 from model.text.tokenizer import from_tiktoken
-from tests.support.helpers import serving, tiny_model
+from tests.support.models.helpers import serving, tiny_model
 from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam.playground import Options
 from viz.seam.settings import Settings

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.helpers import serving
+from tests.support.models.helpers import serving
 from tests.support.public import TIGHT
 from viz.seam.playground import Options
 

@@ -12,7 +12,7 @@ import safehttpx
 from app import ROOT
 from benchmarks.load_page import LIMITS, TIMEOUT, Page
 from tests.support.guard import ask, scope_of
-from tests.support.helpers import apart
+from tests.support.models.helpers import apart
 from tests.support.public import TIGHT
 from tests.support.rude import beat, file_of, join, listener, until
 from viz.page.build import build

@@ -14,8 +14,8 @@ from model.alignment.lora import Lora
 from model.alignment.reinforcement.job import course_of, practice
 from model.alignment.tuning import TuneJob
 from model.training.loop import Recipe
-from tests.support.rehearsal import LONG, in_threads, quick, until
-from tests.support.small_models import save_tiny
+from tests.support.models.small_models import save_tiny
+from tests.support.training.rehearsal import LONG, in_threads, quick, until
 from viz.seam.jobs.live_runs import failure
 from viz.seam.playground import Options, Playground
 from viz.server.processes import training_process

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from tests.support.guard import JOIN, OURS, ask, echo, guarded, scope_of
-from tests.support.helpers import apart
+from tests.support.models.helpers import apart
 from tests.support.public import TIGHT
 from tests.support.wire import listening
 from viz.seam.playground import Options

@@ -15,7 +15,7 @@ from benchmarks.load_ledger import ANYBODY, Ledger
 from benchmarks.load_page import LIMITS, TIMEOUT, skipped
 from benchmarks.load_report import Tally, quantile, summary, table
 from benchmarks.load_users import User
-from tests.support.helpers import apart
+from tests.support.models.helpers import apart
 from viz.page.build import build
 from viz.seam.jobs.job_queue import Bounds
 from viz.seam.playground import Options, Playground

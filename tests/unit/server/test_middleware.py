@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.support.guard import CANCEL, JOIN, OURS, ask, guarded, scope_of
-from tests.support.helpers import apart
+from tests.support.models.helpers import apart
 from viz.seam.playground import Options
 from viz.server import middleware
 from viz.server.guard.rate_limit import Rate

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.support.helpers import byte_model, serving
+from tests.support.models.helpers import byte_model, serving
 from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels
 from viz.seam.playground import Options, Playground
@@ -84,7 +84,7 @@ def measure_elsewhere(folder: str, jobs: list[tuple[bytes, str, str]], answers) 
 
     import torch
 
-    from tests.support.helpers import byte_model, serving
+    from tests.support.models.helpers import byte_model, serving
 
     torch.set_num_threads(1)
     playground = serving(byte_model(pathlib.Path(folder)))

@@ -11,7 +11,7 @@ from model.gpt.transformer import Block, Transformer
 from model.loading.checkpoint import build, load_folder, save_folder
 from model.loading.halves import halved
 from model.loading.stored import leave_stored
-from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
+from tests.support.models.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, payloads
 from viz.theme import scale_of

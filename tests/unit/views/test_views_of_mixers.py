@@ -3,7 +3,7 @@
 import pytest
 
 from model.api import LanguageModel
-from tests.support.helpers import byte_tokenizer, serving, tiny_model
+from tests.support.models.helpers import byte_tokenizer, serving, tiny_model
 from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, payloads
 from viz.views.tabs import TABS

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.browser.conftest import READY
-from tests.support.helpers import tokens_of
+from tests.support.models.helpers import tokens_of
 from tests.support.visitor import export, exported_rows
 from viz.views.attention.links import links_payload
 from viz.words import section, words

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from model.design.positions import contributions, head_qk, pair_of
-from tests.support.rounding import within
+from tests.support.models.rounding import within
 from tests.support.visitor import SOON, expect, open_tab
 
 pytestmark = pytest.mark.browser

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tests.browser.conftest import READY, blank_page
-from tests.support.rounding import within
+from tests.support.models.rounding import within
 from tests.support.visitor import SOON, expect, export, exported_rows, module, open_tab
 
 HOSTILE = "=1+1 <img src=x onerror=alert(1)> </script><script>alert(2)</script> </style> \"q\" 'q' \u202ertl"

@@ -22,7 +22,7 @@ from model.errors import InputError
 from model.gpt.edits import Edit
 from model.gpt.layers import MLPS
 from model.tracing.trace import run
-from tests.support.helpers import (
+from tests.support.models.helpers import (
     FEW_VARIANTS,
     VARIANTS,
     D,

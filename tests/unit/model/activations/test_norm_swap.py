@@ -25,7 +25,7 @@ from model.errors import InputError
 from model.gpt.edits import Edit
 from model.gpt.tap import compose, identity, record
 from model.tracing.trace import Trace, run
-from tests.support.helpers import (
+from tests.support.models.helpers import (
     FEW_VARIANTS,
     VARIANTS,
     D,

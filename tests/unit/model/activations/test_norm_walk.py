@@ -22,7 +22,7 @@ from model.gpt.edits import Edit
 from model.gpt.norm import Norm
 from model.gpt.tap import compose, identity, record
 from model.tracing.trace import Trace, run
-from tests.support.helpers import (
+from tests.support.models.helpers import (
     VARIANTS,
     D,
     L,

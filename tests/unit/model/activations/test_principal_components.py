@@ -9,7 +9,7 @@ from model.activations.principal_components import principal, work
 from model.errors import InputError
 from model.gpt.edits import Edit
 from model.tracing.trace import run
-from tests.support.helpers import VARIANTS, D, L, assert_close, random_ids, tiny_model, tokens_of
+from tests.support.models.helpers import VARIANTS, D, L, assert_close, random_ids, tiny_model, tokens_of
 
 
 def traced(variant="gpt2", length=15, edits=()):

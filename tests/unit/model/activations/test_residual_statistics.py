@@ -20,7 +20,7 @@ from model.gpt.edits import Edit
 from model.gpt.tap import SITES, compose, record
 from model.tracing.norm_sites import STREAM_SITES, moments, stream_sites
 from model.tracing.trace import Trace, run
-from tests.support.helpers import VARIANTS, D, L, V, random_ids, steer, tiny_model, tokens_of
+from tests.support.models.helpers import VARIANTS, D, L, V, random_ids, steer, tiny_model, tokens_of
 
 T = 17
 IDS = random_ids(1, T, seed=5)

@@ -14,7 +14,7 @@ from model.gpt.transformer import Transformer
 from model.training import data, loop
 from model.training.loop import Recipe
 from model.training.tasks import IGNORE
-from tests.support.helpers import shake, tiny_config
+from tests.support.models.helpers import shake, tiny_config
 
 END = 256
 # "Instruction: Add 1.\nAnswer:" is 12 + 7 + 1 + 7 = 27 bytes, " 3" two more, and the end of text: 30 ids.

@@ -18,7 +18,7 @@ from model.errors import InputError
 from model.gpt.transformer import Transformer
 from model.training import loop
 from model.training.loop import Recipe, Run
-from tests.support.helpers import shake, tiny_config
+from tests.support.models.helpers import shake, tiny_config
 
 LLAMA = {
     "norm": "rmsnorm",

@@ -13,7 +13,7 @@ from model.alignment.rewards import parse_rules
 from model.api import load_resolved
 from model.errors import InputError
 from model.training.jobs.job import Limits
-from tests.support.small_models import save_tiny
+from tests.support.models.small_models import save_tiny
 
 PAIRS = tuple(Pair(f"{n % 4}:", f"{n} yes!", f"{n} no") for n in range(16))
 

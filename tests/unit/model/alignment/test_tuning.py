@@ -20,7 +20,7 @@ from model.training import data
 from model.training.jobs.job import Limits
 from model.training.jobs.lesson import DIVERGED, Finished
 from model.training.loop import Recipe, Report
-from tests.support.helpers import tiny_config
+from tests.support.models.helpers import tiny_config
 
 EXAMPLES = tuple(Example("Say it.", word, word) for word in ("ho", "ha", "hi", "he", "oh", "ah"))
 LLAMA = {"norm": "rmsnorm", "positions": "rope", "mlp": "swiglu", "n_head": 4, "n_kv_head": 2, "d_model": 32}

@@ -20,7 +20,7 @@ from model.errors import CheckpointError, InputError, UnsupportedModel
 from model.gpt.config import PRESETS, ModelConfig, to_dict
 from model.loading.convert import skeleton
 from model.loading.families import FAMILIES
-from tests.support.helpers import VARIANTS, tiny_config
+from tests.support.models.helpers import VARIANTS, tiny_config
 
 PUBLISHED = Path(__file__).parents[3] / "data" / "configs"  # config.json files as the Hub has them
 FILES = sorted(path.stem for path in PUBLISHED.glob("*.json"))

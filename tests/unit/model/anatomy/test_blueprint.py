@@ -14,7 +14,7 @@ from model.gpt.config import PRESETS
 from model.gpt.edits import Edit
 from model.gpt.tap import SITES, record
 from model.tracing.trace import run
-from tests.support.helpers import (
+from tests.support.models.helpers import (
     VARIANTS,
     E,
     H,

@@ -6,8 +6,8 @@ import torch
 from model.anatomy import component_times
 from model.anatomy.component_times import COMPONENTS, REST, clock, durations, measure
 from model.anatomy.flops import next_token, operations, prompt, total
-from tests.support.helpers import N_CTX, VARIANTS, assert_close, random_ids, tiny_model
-from tests.support.rounding import logits_within
+from tests.support.models.helpers import N_CTX, VARIANTS, assert_close, random_ids, tiny_model
+from tests.support.models.rounding import logits_within
 
 
 def hooks_of(model):

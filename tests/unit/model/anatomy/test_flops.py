@@ -30,7 +30,7 @@ from model.anatomy.measured_memory import trainable
 from model.gpt.cache import KVCache
 from model.gpt.config import PRESETS
 from model.gpt.passes import attend_explicit
-from tests.support.helpers import (
+from tests.support.models.helpers import (
     FEW_VARIANTS,
     N_CTX,
     VARIANTS,

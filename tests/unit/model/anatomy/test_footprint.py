@@ -35,7 +35,7 @@ from model.gpt import linear
 from model.gpt.cache import KVCache
 from model.gpt.config import PRESETS
 from model.quantization.int8 import effect, quantised
-from tests.support.helpers import N_CTX, VARIANTS, E, G, L, random_ids, tiny_config, tiny_model
+from tests.support.models.helpers import N_CTX, VARIANTS, E, G, L, random_ids, tiny_config, tiny_model
 
 # --- weights ---
 

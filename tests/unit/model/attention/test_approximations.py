@@ -12,7 +12,7 @@ from model.attention.approximations.measure import CURVES, ROWS, SIZES, approxim
 from model.attention.approximations.ways import Way, feature_map, matrix
 from model.gpt.tap import record
 from model.tracing.trace import HeadQKV
-from tests.support.helpers import VARIANTS, assert_close, random_ids, tiny_model
+from tests.support.models.helpers import VARIANTS, assert_close, random_ids, tiny_model
 
 T, E = 23, 6
 WAYS = {

@@ -10,7 +10,7 @@ import torch
 from model.attention.cell import explain
 from model.errors import InputError
 from model.tracing.trace import Trace, run
-from tests.support.helpers import (
+from tests.support.models.helpers import (
     VARIANTS,
     D,
     E,

@@ -11,7 +11,7 @@ from model.attention.circuits import KINDS, composition, copying
 from model.errors import InputError
 from model.gpt.transformer import Transformer
 from model.tracing.trace import run
-from tests.support.helpers import VARIANTS, D, E, H, L, V, assert_close, tiny_config, tiny_model, tokens_of
+from tests.support.models.helpers import VARIANTS, D, E, H, L, V, assert_close, tiny_config, tiny_model, tokens_of
 
 # --- whole matrices, straight from the definitions ---
 

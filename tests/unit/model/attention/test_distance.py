@@ -22,8 +22,8 @@ from model.attention.distance import (
 from model.gpt.edits import Edit
 from model.gpt.layers import rope_table, rotate
 from model.tracing.trace import run
-from tests.support.helpers import VARIANTS, E, H, L, assert_close, random_ids, tiny_model, tokens_of
-from tests.support.rounding import within
+from tests.support.models.helpers import VARIANTS, E, H, L, assert_close, random_ids, tiny_model, tokens_of
+from tests.support.models.rounding import within
 
 NAN = math.nan
 SCORES = np.array([[1, NAN, NAN, NAN], [2, 3, NAN, NAN], [4, 5, 6, NAN], [7, 8, 9, 10]])

@@ -19,8 +19,8 @@ from model.attention.effects import (
 from model.errors import InputError
 from model.gpt.edits import Edit, tap_of
 from model.tracing.trace import Trace, run
-from tests.support.helpers import FEW_VARIANTS, VARIANTS, H, L, V, assert_close, tiny_model, tokens_of
-from tests.support.two_runs import EDITS, IDS, TARGET, T, number, off, pair, traced
+from tests.support.models.helpers import FEW_VARIANTS, VARIANTS, H, L, V, assert_close, tiny_model, tokens_of
+from tests.support.models.two_runs import EDITS, IDS, TARGET, T, number, off, pair, traced
 
 # --- the numbers ---
 

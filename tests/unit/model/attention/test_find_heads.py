@@ -14,7 +14,17 @@ from model.attention.measures import attend_rows, measure, value_rows
 from model.errors import InputError
 from model.gpt.tap import compose, identity, record
 from model.tracing.trace import Trace, run
-from tests.support.helpers import FEW_VARIANTS, VARIANTS, D, H, L, assert_close, random_ids, tiny_model, tokens_of
+from tests.support.models.helpers import (
+    FEW_VARIANTS,
+    VARIANTS,
+    D,
+    H,
+    L,
+    assert_close,
+    random_ids,
+    tiny_model,
+    tokens_of,
+)
 
 T = 17
 IDS = random_ids(1, T, seed=8)

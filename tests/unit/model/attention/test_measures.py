@@ -23,7 +23,7 @@ from model.attention.measures import (
 from model.errors import InputError
 from model.gpt.tap import SITES, compose, record
 from model.tracing.trace import Trace, run
-from tests.support.helpers import (
+from tests.support.models.helpers import (
     FEW_VARIANTS,
     N_CTX,
     VARIANTS,

@@ -8,8 +8,8 @@ from model.attention.effects import Target, patch, patch_heads
 from model.errors import InputError
 from model.gpt.edits import Edit
 from model.tracing.trace import Trace, run
-from tests.support.helpers import FEW_VARIANTS, VARIANTS, H, L, assert_close, tokens_of
-from tests.support.two_runs import EDITS, IDS, TARGET, T, number, off, pair, traced
+from tests.support.models.helpers import FEW_VARIANTS, VARIANTS, H, L, assert_close, tokens_of
+from tests.support.models.two_runs import EDITS, IDS, TARGET, T, number, off, pair, traced
 
 
 @torch.no_grad()

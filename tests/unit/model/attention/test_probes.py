@@ -10,7 +10,7 @@ from model.attention.probes import SHORTEST, probe_heads, repeated_ids
 from model.gpt.layers import fused_attention
 from model.tracing import trace
 from model.tracing.head_metrics import HEAD_METRICS
-from tests.support.helpers import N_CTX, H, L, V, tiny_config, tiny_model, tokens_of
+from tests.support.models.helpers import N_CTX, H, L, V, tiny_config, tiny_model, tokens_of
 
 # --- the sequences ---
 

@@ -7,7 +7,7 @@ from model.attention.state_space import decay_tokens, state_space
 from model.errors import InputError
 from model.gpt.edits import Edit
 from model.tracing.trace import run
-from tests.support.helpers import assert_close, random_ids, tiny_model, tokens_of
+from tests.support.models.helpers import assert_close, random_ids, tiny_model, tokens_of
 
 T = 13
 

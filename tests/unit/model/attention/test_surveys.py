@@ -24,7 +24,7 @@ from model.attention.surveys import (
 from model.errors import InputError
 from model.tracing import trace
 from model.tracing.head_metrics import HEAD_METRICS
-from tests.support.helpers import N_CTX, VARIANTS, H, L, V, assert_close, random_ids, tiny_model, tokens_of
+from tests.support.models.helpers import N_CTX, VARIANTS, H, L, V, assert_close, random_ids, tiny_model, tokens_of
 
 COLUMNS = list(HEAD_METRICS)
 REPEATS = ["duplicate_token", "induction"]

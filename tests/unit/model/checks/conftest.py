@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.helpers import byte_tokenizer
+from tests.support.models.helpers import byte_tokenizer
 
 
 @pytest.fixture(scope="module")

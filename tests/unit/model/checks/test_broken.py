@@ -18,7 +18,7 @@ from model.gpt.cache import KVCache
 from model.gpt.mixers.attention import Attention
 from model.sampling import pipeline
 from model.tracing.trace import Trace
-from tests.support.checked import made
+from tests.support.models.checked import made
 
 # --- each check fails where what it checks is broken ---
 

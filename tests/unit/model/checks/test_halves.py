@@ -5,8 +5,8 @@ import torch
 
 from model.checks.registry import run_checks
 from model.loading.halves import DTYPES, HalfLinear, halved, unit
-from tests.support.checked import EDITS, OURS, made, not_agreed
-from tests.support.helpers import VARIANTS
+from tests.support.models.checked import EDITS, OURS, made, not_agreed
+from tests.support.models.helpers import VARIANTS
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])

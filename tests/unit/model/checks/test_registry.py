@@ -10,8 +10,8 @@ from model.checks.registry import CHECKS, GROUPS, QUICK_TOGETHER, pass_seconds, 
 from model.checks.result import REASONS, RULES, UNITS, subject_of
 from model.gpt.edits import Edit
 from model.tracing.trace import Trace
-from tests.support.checked import EDITS, OURS, made, not_agreed
-from tests.support.helpers import VARIANTS
+from tests.support.models.checked import EDITS, OURS, made, not_agreed
+from tests.support.models.helpers import VARIANTS
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -8,7 +8,7 @@ import torch
 from model.checks.roundoff import RESULTS, STEP, UNIT, bounds, moved, row_sizes, summed, terms
 from model.checks.run_checks import doubled
 from model.gpt.tap import SITES, record
-from tests.support.helpers import VARIANTS, H, L, random_ids, tiny_config, tiny_model
+from tests.support.models.helpers import VARIANTS, H, L, random_ids, tiny_config, tiny_model
 
 T = 17
 IDS = random_ids(2, T)

@@ -34,8 +34,8 @@ from model.training.data import Batch
 from model.training.forward import attend_rows
 from model.training.loop import learning_rate
 from model.training.tasks import IGNORE
-from tests.support.helpers import VARIANTS as CONFIGS
-from tests.support.helpers import V, assert_close, tiny_model
+from tests.support.models.helpers import VARIANTS as CONFIGS
+from tests.support.models.helpers import V, assert_close, tiny_model
 
 TEXT = "\n<|endoftext|>\n".join(f"{n} times {m} is {n * m}, as everybody knows." for n in range(40) for m in range(9))
 ADDED = [name for name, each in CONFIGS.items() if not each.get("parallel_residual")]

@@ -36,8 +36,8 @@ from model.design.kernels import (
 from model.errors import InputError
 from model.generation.cache_costs import Times
 from model.tracing.trace import run
-from tests.support.helpers import VARIANTS, assert_close, random_ids, steer, tiny_model, tokens_of
-from tests.support.rounding import rounded, within
+from tests.support.models.helpers import VARIANTS, assert_close, random_ids, steer, tiny_model, tokens_of
+from tests.support.models.rounding import rounded, within
 
 
 @st.composite

@@ -12,7 +12,7 @@ from model.errors import InputError
 from model.generation.cache_costs import cache_bytes
 from model.gpt.transformer import Transformer
 from model.tracing.trace import run
-from tests.support.helpers import VARIANTS, E, H, assert_close, random_ids, tiny_config, tiny_model, tokens_of
+from tests.support.models.helpers import VARIANTS, E, H, assert_close, random_ids, tiny_config, tiny_model, tokens_of
 
 MHA = {"n_kv_head": H}
 

@@ -33,7 +33,7 @@ from model.errors import InputError
 from model.gpt.config import RopeScaling
 from model.gpt.layers import rope_frequencies, rope_table, sinusoidal_positions
 from model.gpt.transformer import Transformer
-from tests.support.helpers import N_CTX, VARIANTS, D, V, assert_close, random_ids, tiny_config, tiny_model
+from tests.support.models.helpers import N_CTX, VARIANTS, D, V, assert_close, random_ids, tiny_config, tiny_model
 
 LONG = 3 * N_CTX  # 120
 

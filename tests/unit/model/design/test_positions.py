@@ -34,7 +34,7 @@ from model.errors import InputError
 from model.gpt.config import RopeScaling
 from model.gpt.layers import rope_frequencies, rope_table, sinusoidal_positions
 from model.tracing.trace import run
-from tests.support.helpers import (
+from tests.support.models.helpers import (
     VARIANTS,
     assert_close,
     random_ids,

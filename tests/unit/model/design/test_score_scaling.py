@@ -19,7 +19,7 @@ from model.design.score_scaling import (
     summary,
 )
 from model.tracing.trace import run
-from tests.support.helpers import VARIANTS, assert_close, random_ids, tiny_model, tokens_of
+from tests.support.models.helpers import VARIANTS, assert_close, random_ids, tiny_model, tokens_of
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -6,7 +6,7 @@ import pytest
 from model.design.shuffled import WAYS, new_order, relative, shuffled, ways_of
 from model.errors import InputError
 from model.tracing.trace import run
-from tests.support.helpers import VARIANTS, assert_close, random_ids, tiny_model, tokens_of
+from tests.support.models.helpers import VARIANTS, assert_close, random_ids, tiny_model, tokens_of
 
 T = 12
 ROUNDING = 1e-12  # of float64, some thousand sums

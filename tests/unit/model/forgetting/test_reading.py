@@ -16,7 +16,7 @@ from model.generation.generate import generate
 from model.generation.strategies import STRATEGIES, Plan, Strategy
 from model.gpt.cache import KVCache
 from model.gpt.layers import attention_scores, mix
-from tests.support.helpers import VARIANTS, assert_close, tiny_model
+from tests.support.models.helpers import VARIANTS, assert_close, tiny_model
 
 T = 30
 

@@ -9,8 +9,8 @@ import torch
 from model.generation.generate import generate
 from model.generation.strategies import STRATEGIES, Plan, Strategy
 from model.sampling.pipeline import Step
-from tests.support.helpers import VARIANTS, V, random_ids, tiny_model, written
-from tests.support.rounding import logits_within
+from tests.support.models.helpers import VARIANTS, V, random_ids, tiny_model, written
+from tests.support.models.rounding import logits_within
 
 SMALL = 4  # tokens of the vocabulary, so that everything can be tried
 PROMPT = [1, 3, 0, 2, 2]

@@ -16,7 +16,7 @@ from model.generation.cache_costs import (
 )
 from model.gpt.cache import KVCache
 from model.gpt.transformer import Transformer
-from tests.support.helpers import (
+from tests.support.models.helpers import (
     N_CTX,
     VARIANTS,
     E,
@@ -28,7 +28,7 @@ from tests.support.helpers import (
     tiny_config,
     tiny_model,
 )
-from tests.support.rounding import logits_within
+from tests.support.models.rounding import logits_within
 
 IDS = random_ids(1, 9)[0].tolist()
 

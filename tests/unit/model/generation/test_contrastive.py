@@ -8,7 +8,7 @@ import torch
 from model.generation.generate import generate
 from model.generation.strategies import STRATEGIES, Plan, Strategy
 from model.sampling.pipeline import Step
-from tests.support.helpers import VARIANTS, V, random_ids, tiny_model, written
+from tests.support.models.helpers import VARIANTS, V, random_ids, tiny_model, written
 
 PROMPT = random_ids(1, 6, seed=4)[0].tolist()
 

@@ -12,7 +12,7 @@ from model.generation.strategies import STRATEGIES, Plan, Strategy
 from model.generation.together import SharedBatch
 from model.gpt.edits import Edit
 from model.tracing.trace import run
-from tests.support.helpers import VARIANTS, V, byte_model, random_ids, tiny_model, tokens_of, written
+from tests.support.models.helpers import VARIANTS, V, byte_model, random_ids, tiny_model, tokens_of, written
 
 EDITS = {
     "none": (),

@@ -12,7 +12,7 @@ from model.generation.strategies import METHODS, STRATEGIES, Plan, Setup, Strate
 from model.gpt.cache import KVCache
 from model.sampling.pipeline import Context, Step, draw, softmax, uniform, usable
 from model.sampling.warps import WARPS, final, values_of
-from tests.support.helpers import (
+from tests.support.models.helpers import (
     N_CTX,
     VARIANTS,
     V,
@@ -23,7 +23,7 @@ from tests.support.helpers import (
     tiny_model,
     written,
 )
-from tests.support.rounding import logits_within, rounded, shares_within, sums
+from tests.support.models.rounding import logits_within, rounded, shares_within, sums
 
 PROMPT = random_ids(1, 7)[0].tolist()
 TWELVE = Plan(12)

@@ -10,7 +10,7 @@ from model.generation.draft_costs import compare
 from model.generation.requests import MOST_DRAFTED, Draft, Request
 from model.generation.speculative import speculate
 from model.sampling.pipeline import Step
-from tests.support.helpers import L, V, tiny_model
+from tests.support.models.helpers import L, V, tiny_model
 
 NO_WHOLE = (1.5, True, "3", None, math.nan, -3)
 

@@ -32,8 +32,8 @@ from model.sampling import warps
 from model.sampling.pipeline import Context, Step, Warp, draw, softmax, uniform
 from model.sampling.warps import final
 from model.text.tokenizer import from_tiktoken
-from tests.support.helpers import FEW_VARIANTS, VARIANTS, V, assert_close, byte_tokenizer, tiny_model
-from tests.support.rounding import logits_within, shares_within
+from tests.support.models.helpers import FEW_VARIANTS, VARIANTS, V, assert_close, byte_tokenizer, tiny_model
+from tests.support.models.rounding import logits_within, shares_within
 
 IDS = [5, 9, 2, 5, 9, 2, 5]
 GREEDY = (Step("temperature", (("temperature", 0),)),)

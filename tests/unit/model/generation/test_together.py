@@ -15,8 +15,8 @@ from model.generation.generate import Tick, generate
 from model.generation.strategies import STRATEGIES, Plan, Strategy
 from model.generation.together import SharedBatch
 from model.sampling.pipeline import Step
-from tests.support.helpers import VARIANTS, V, byte_model, random_ids, tiny_model, written
-from tests.support.rounding import logits_within
+from tests.support.models.helpers import VARIANTS, V, byte_model, random_ids, tiny_model, written
+from tests.support.models.rounding import logits_within
 
 BOUNDED = Strategy(memory=Policy("h2o", 6))
 TEXTS = (  # length of the prompt, strategies, plan

@@ -5,8 +5,8 @@ import torch
 
 from model.gpt.cache import KVCache
 from model.gpt.tap import identity, record
-from tests.support.helpers import N_CTX, VARIANTS, E, G, L, assert_close, random_ids, tiny_config, tiny_model
-from tests.support.rounding import logits_within, sums
+from tests.support.models.helpers import N_CTX, VARIANTS, E, G, L, assert_close, random_ids, tiny_config, tiny_model
+from tests.support.models.rounding import logits_within, sums
 
 T = 17
 

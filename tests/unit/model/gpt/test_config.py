@@ -6,7 +6,7 @@ import pytest
 
 from model.errors import CheckpointError, InputError
 from model.gpt.config import PRESETS, ModelConfig, RopeScaling, from_dict, preset, to_dict
-from tests.support.helpers import TINY, VARIANTS, tiny_config
+from tests.support.models.helpers import TINY, VARIANTS, tiny_config
 
 SMALL = {"vocab_size": 7, "n_ctx": 5, "n_layer": 2, "d_model": 12, "n_head": 3}
 SCALING = RopeScaling(factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_n_ctx=32)

@@ -14,8 +14,8 @@ from model.records import RunKey
 from model.tracing import head_reducer as heads
 from model.tracing.head_metrics import find_repeats, head_metrics, rows_from_pattern, thumbnails_from_pattern
 from model.tracing.trace import run
-from tests.support.edited import IDS, ONE, PILES, T, tap_on, traced
-from tests.support.helpers import (
+from tests.support.models.edited import IDS, ONE, PILES, T, tap_on, traced
+from tests.support.models.helpers import (
     FEW_VARIANTS,
     VARIANTS,
     E,
@@ -26,7 +26,7 @@ from tests.support.helpers import (
     tiny_model,
     tokens_of,
 )
-from tests.support.rounding import logits_within, products, shares_within, sums, within
+from tests.support.models.rounding import logits_within, products, shares_within, sums, within
 
 # --- against the weights, and by hand ---
 

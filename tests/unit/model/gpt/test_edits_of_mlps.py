@@ -6,9 +6,9 @@ import torch
 
 from model.gpt.edits import Edit
 from model.tracing.trace import run
-from tests.support.edited import IDS, T, tap_on, traced
-from tests.support.helpers import VARIANTS, L, assert_close, tiny_model
-from tests.support.rounding import logits_within
+from tests.support.models.edited import IDS, T, tap_on, traced
+from tests.support.models.helpers import VARIANTS, L, assert_close, tiny_model
+from tests.support.models.rounding import logits_within
 
 NEURON, TOKEN = 17, 5
 

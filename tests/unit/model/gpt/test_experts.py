@@ -21,8 +21,8 @@ from model.gpt.tap import record
 from model.gpt.transformer import MLP, Transformer
 from model.loading.checkpoint import build, load_folder, save_folder
 from model.tracing.trace import run
-from tests.support.helpers import D, L, assert_close, random_ids, tiny_config, tiny_model, tokens_of
-from tests.support.rounding import logits_within
+from tests.support.models.helpers import D, L, assert_close, random_ids, tiny_config, tiny_model, tokens_of
+from tests.support.models.rounding import logits_within
 
 N, K = 5, 2
 KINDS = {

@@ -10,8 +10,8 @@ from model.gpt import layers
 from model.gpt.config import RopeScaling
 from model.gpt.norm import Norm
 from model.gpt.passes import Pass, attend_fused
-from tests.support.helpers import assert_close, randn, tiny_config
-from tests.support.rounding import products, rounded, shares_within, sums
+from tests.support.models.helpers import assert_close, randn, tiny_config
+from tests.support.models.rounding import products, rounded, shares_within, sums
 
 LN2, LN3, LN4 = math.log(2), math.log(3), math.log(4)
 

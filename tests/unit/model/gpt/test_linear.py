@@ -8,8 +8,8 @@ from model.gpt import linear
 from model.gpt.linear import Linear, tune
 from model.kernels import remembered
 from model.kernels.products import PRODUCTS, ROW_CLASSES
-from tests.support.helpers import VARIANTS, D, M, V, assert_close, randn, random_ids, tiny_model
-from tests.support.rounding import logits_within, of_linear, sums
+from tests.support.models.helpers import VARIANTS, D, M, V, assert_close, randn, random_ids, tiny_model
+from tests.support.models.rounding import logits_within, of_linear, sums
 
 
 def broken(x, weight, bias):

@@ -13,8 +13,8 @@ from model.gpt.edit_checks import check_edits, edit_of
 from model.gpt.edits import EDITS, FIELDS, MAX_FACTOR, MAX_VALUE, Edit
 from model.gpt.tap import SITES
 from model.tracing.trace import run
-from tests.support.edited import ONE, SETTINGS, T, traced
-from tests.support.helpers import (
+from tests.support.models.edited import ONE, SETTINGS, T, traced
+from tests.support.models.helpers import (
     H,
     L,
     M,

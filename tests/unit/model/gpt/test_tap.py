@@ -6,8 +6,8 @@ import torch.nn.functional as F
 
 from model.gpt.cache import KVCache
 from model.gpt.tap import SITES, compose, identity, record
-from tests.support.helpers import VARIANTS, D, E, assert_close, random_ids, tiny_model
-from tests.support.rounding import logits_within
+from tests.support.models.helpers import VARIANTS, D, E, assert_close, random_ids, tiny_model
+from tests.support.models.rounding import logits_within
 
 # With a cache of 7 filled positions, so that the queries (T) are fewer than the keys (S); no two sizes agree.
 SIZES = {"B": 5, "T": 9, "S": 16, "H": 4, "G": 2, "D": 48, "E": 14, "M": 100, "V": 53, "N": 3, "1": 1}

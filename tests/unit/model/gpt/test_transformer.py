@@ -10,9 +10,9 @@ from model.gpt.config import preset
 from model.gpt.layers import sinusoidal_positions
 from model.gpt.tap import record
 from model.gpt.transformer import Transformer
-from tests.support.helpers import N_CTX, VARIANTS, D, L, V, assert_close, random_ids, tiny_config, tiny_model
-from tests.support.rounding import logits_within, rounded, within
-from tests.support.textbook import textbook_logits
+from tests.support.models.helpers import N_CTX, VARIANTS, D, L, V, assert_close, random_ids, tiny_config, tiny_model
+from tests.support.models.rounding import logits_within, rounded, within
+from tests.support.models.textbook import textbook_logits
 
 
 def n_params(model: Transformer) -> int:

@@ -5,7 +5,7 @@ import torch
 
 from model.kernels import half_products as kernels
 from model.kernels.half_products import PRODUCTS, chosen, fastest, own
-from tests.support.helpers import randn
+from tests.support.models.helpers import randn
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

@@ -7,8 +7,8 @@ from threadpoolctl import threadpool_info
 
 from model.kernels import products as kernels
 from model.kernels.products import PADDED, PRODUCTS, candidates, row_class
-from tests.support.helpers import assert_close, randn
-from tests.support.rounding import of_linear
+from tests.support.models.helpers import assert_close, randn
+from tests.support.models.rounding import of_linear
 
 
 @pytest.mark.parametrize("name", PRODUCTS)

@@ -12,8 +12,8 @@ from model.gpt.linear import linears
 from model.loading import devices
 from model.loading.devices import KINDS, available, placed, places
 from model.loading.halves import DTYPES, UNIT, HalfLinear, halved, unit
-from tests.support.checked import OURS, not_agreed
-from tests.support.helpers import VARIANTS, L, random_ids, tiny_model
+from tests.support.models.checked import OURS, not_agreed
+from tests.support.models.helpers import VARIANTS, L, random_ids, tiny_model
 
 IDS = random_ids(2, 13)
 

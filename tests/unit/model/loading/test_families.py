@@ -7,7 +7,7 @@ from safetensors.torch import save_file
 from model.errors import CheckpointError, UnsupportedModel
 from model.gpt.config import RopeScaling
 from model.loading.checkpoint import load_folder
-from tests.support.family_configs import A_SIZE, CONFIGS, GPT2, LLAMA, NEOX, QWEN2, QWEN3, read
+from tests.support.models.family_configs import A_SIZE, CONFIGS, GPT2, LLAMA, NEOX, QWEN2, QWEN3, read
 
 # --- config ----------------------------------------------------------------------------------------
 

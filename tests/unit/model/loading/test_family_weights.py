@@ -12,7 +12,7 @@ from model.gpt.config import PRESETS, RopeScaling
 from model.gpt.transformer import Transformer
 from model.loading.checkpoint import build, load_folder, save_folder
 from model.loading.convert import expected_shapes
-from tests.support.family_configs import CONFIGS, TINY
+from tests.support.models.family_configs import CONFIGS, TINY
 
 # --- weights ---------------------------------------------------------------------------------------
 

@@ -16,9 +16,9 @@ from model.gpt.tap import SITES, record
 from model.loading.checkpoint import build, load_folder, save_folder
 from model.loading.halves import DTYPES, UNIT, HalfLinear, halved, in_float32, unit
 from model.loading.stored import StoredEmbedding
-from tests.support.checked import OURS, not_agreed
-from tests.support.helpers import VARIANTS, L, random_ids, tiny_model, tokens_of
-from tests.support.valid_files import write_gguf
+from tests.support.files.valid_files import write_gguf
+from tests.support.models.checked import OURS, not_agreed
+from tests.support.models.helpers import VARIANTS, L, random_ids, tiny_model, tokens_of
 
 TYPES = ("bfloat16", "float16")
 UNITS = {"bfloat16": 2.0**-8, "float16": 2.0**-11}

@@ -23,8 +23,8 @@ from model.loading.plan import (
 from model.loading.sources import Resolved, resolve
 from model.loading.stored import SLICE
 from model.tracing.trace import run
-from tests.support.helpers import VARIANTS, random_ids, tiny_model, tokens_of
-from tests.support.valid_files import write_gguf
+from tests.support.files.valid_files import write_gguf
+from tests.support.models.helpers import VARIANTS, random_ids, tiny_model, tokens_of
 
 RATES = Rates({"float32": 1e9, "bfloat16": 2e9, "float16": 5e8}, 1e8, 4e8)
 

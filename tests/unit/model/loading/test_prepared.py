@@ -14,7 +14,7 @@ from model.loading import prepared
 from model.loading.checkpoint import build, load_folder
 from model.loading.downloads import CACHE_VARIABLE
 from model.text.tokenizer import from_folder
-from tests.support.small_models import LLAMA, TEXT, save_tiny
+from tests.support.models.small_models import LLAMA, TEXT, save_tiny
 
 
 class Source:

@@ -8,7 +8,7 @@ from model.api import load_model
 from model.errors import CheckpointError
 from model.loading import room
 from model.loading.checkpoint import load_folder, save_folder
-from tests.support.helpers import tiny_model
+from tests.support.models.helpers import tiny_model
 
 
 def with_memory(monkeypatch, available: int) -> None:

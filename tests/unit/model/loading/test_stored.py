@@ -14,9 +14,9 @@ from model.loading.checkpoint import build, load_folder, save_folder
 from model.loading.sources import WEIGHTS
 from model.loading.stored import STORED, leave_stored, stored_bytes, stored_dtype
 from model.tracing.trace import run
-from tests.support.family_configs import CONFIGS
-from tests.support.helpers import VARIANTS, assert_close, random_ids, tiny_model, tokens_of
-from tests.support.rounding import logits_within
+from tests.support.models.family_configs import CONFIGS
+from tests.support.models.helpers import VARIANTS, assert_close, random_ids, tiny_model, tokens_of
+from tests.support.models.rounding import logits_within
 
 
 def left(folder):

@@ -10,7 +10,7 @@ from model.gpt.tap import compose, identity
 from model.gpt.transformer import Transformer
 from model.predictions.attribution import Components, attribute, by_source, components, promoted
 from model.tracing.trace import Trace, run
-from tests.support.helpers import (
+from tests.support.models.helpers import (
     FEW_VARIANTS,
     VARIANTS,
     D,
@@ -23,8 +23,8 @@ from tests.support.helpers import (
     tiny_model,
     tokens_of,
 )
-from tests.support.rounding import logits_within, sums, within
-from tests.support.two_runs import EDITS
+from tests.support.models.rounding import logits_within, sums, within
+from tests.support.models.two_runs import EDITS
 
 T = 13
 IDS = random_ids(1, T, seed=5)[0]

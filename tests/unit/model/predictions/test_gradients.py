@@ -10,7 +10,7 @@ from model.gpt.tap import compose
 from model.predictions import gradients as module
 from model.predictions.gradients import gradients
 from model.tracing.trace import Trace, run
-from tests.support.helpers import VARIANTS, D, L, V, assert_close, force, random_ids, tiny_model, tokens_of
+from tests.support.models.helpers import VARIANTS, D, L, V, assert_close, force, random_ids, tiny_model, tokens_of
 
 T = 9
 IDS = random_ids(1, T, seed=5)[0]

@@ -11,7 +11,7 @@ from model.gpt.edits import Edit
 from model.predictions import predictions
 from model.predictions.predictions import Followed, follow, follow_all, predict, summarise
 from model.tracing.trace import run
-from tests.support.helpers import VARIANTS, V, assert_close, random_ids, tiny_model, tokens_of
+from tests.support.models.helpers import VARIANTS, V, assert_close, random_ids, tiny_model, tokens_of
 
 T = 9
 ROUNDING = 2e-6  # of float32 logits that are made for few positions at a time or for all at once

@@ -12,7 +12,7 @@ from model.gpt.config import ModelConfig
 from model.predictions import fit_lens, tuned_lens
 from model.predictions.fit_lens import Settings, batches, divergence, fit, least_squares, main, step, streams
 from model.predictions.tuned_lens import TunedLens, load_lens, read_lens, save_lens
-from tests.support.helpers import VARIANTS, D, L, V, byte_model, tiny_model
+from tests.support.models.helpers import VARIANTS, D, L, V, byte_model, tiny_model
 
 SMALL = Settings(rank=8, steps=8, rows=3, length=24, first=6, rate=3e-3)
 

@@ -8,7 +8,7 @@ import torch
 from model.errors import InputError
 from model.prompting import choices as module
 from model.prompting.choices import Asked, batches, choice_log_probs, common_prefix
-from tests.support.helpers import VARIANTS, V, tiny_model
+from tests.support.models.helpers import VARIANTS, V, tiny_model
 
 
 def asked(n=12, shared=5, seed=0):

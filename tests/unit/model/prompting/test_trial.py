@@ -11,7 +11,7 @@ from model.prompting.prompts import Shots, chosen_examples
 from model.prompting.question_sets import Example, Group, Question, QuestionSet, question_set
 from model.prompting.tools import toolbox
 from model.prompting.trial import Variant, answered, chat_prompts, curve, trial
-from tests.support.talking import talking_model
+from tests.support.models.talking import talking_model
 
 EXAMPLES = tuple(Example(f"q{n}", f"a{n}", f"w{n}", f"t{n}", f"calculate[{n}]") for n in range(4))
 ASKED = QuestionSet(

@@ -31,8 +31,8 @@ from model.quantization.int8 import quantised
 from model.quantization.layer_sweep import parts_of, sweep
 from model.quantization.speed import RUNNERS, halved, tokens_per_second
 from model.tracing.trace import run
-from tests.support.helpers import FEW_VARIANTS, VARIANTS, H, L, assert_close, random_ids, tiny_model, tokens_of
-from tests.support.rounding import logits_within, within
+from tests.support.models.helpers import FEW_VARIANTS, VARIANTS, H, L, assert_close, random_ids, tiny_model, tokens_of
+from tests.support.models.rounding import logits_within, within
 
 T, FEW = 9, "int4-32"
 PROMPT, TEXT = random_ids(1, T)[0].tolist(), random_ids(1, 14, seed=7)[0].tolist()

@@ -24,7 +24,7 @@ from model.quantization.formats import (
     stored_bytes,
     weight_error,
 )
-from tests.support.helpers import assert_close
+from tests.support.models.helpers import assert_close
 
 SCHEMES = [
     Scheme(f"{bits}-{symmetric}-{per}-{group}", bits, symmetric, per, group)

@@ -10,8 +10,8 @@ from model.generation.strategies import STRATEGIES, Plan
 from model.gpt.cache import KVCache
 from model.quantization import int8
 from model.quantization.int8 import Int8Linear, effect, quantised, rounded
-from tests.support.helpers import VARIANTS, V, assert_close, random_ids, tiny_model
-from tests.support.rounding import logits_within, products, sums
+from tests.support.models.helpers import VARIANTS, V, assert_close, random_ids, tiny_model
+from tests.support.models.rounding import logits_within, products, sums
 
 T = 9
 

@@ -22,7 +22,7 @@ from model.sampling.pipeline import (
     usable,
 )
 from model.sampling.warps import WARPS, final, run_steps, shape, values_of
-from tests.support.helpers import assert_close
+from tests.support.models.helpers import assert_close
 from viz.words import words
 
 OUT = -math.inf

@@ -23,7 +23,7 @@ from model.source_code.parts import (
     wiring_of,
 )
 from model.source_code.steps import MINI_STEPS, STEPS, code_of_step
-from tests.support.helpers import VARIANTS, L, random_ids, tiny_config, tiny_model
+from tests.support.models.helpers import VARIANTS, L, random_ids, tiny_config, tiny_model
 
 T, MOST = 7, 14  # tokens; lines of a span
 CONFIGS = {f"variant {name}": tiny_config(changes) for name, changes in VARIANTS.items()} | {

@@ -12,7 +12,7 @@ from model.text import chat
 from model.text.chat import chat_ids, ending, render, typable
 from model.text.chat_render import MOST_TEXT, write
 from model.text.tokenizer import Tokenizer, from_tiktoken
-from tests.support.helpers import byte_model, byte_tokenizer
+from tests.support.models.helpers import byte_model, byte_tokenizer
 
 CHATML = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"

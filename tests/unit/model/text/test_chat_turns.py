@@ -8,7 +8,7 @@ import pytest
 from model.text.chat import chat_ids, chat_turns, default_system
 from model.text.chat_places import places, turn_of_characters, turn_of_tokens
 from model.text.tokenizer import Tokenizer, from_tiktoken
-from tests.support.helpers import byte_tokenizer
+from tests.support.models.helpers import byte_tokenizer
 
 START, END = 256, 257
 CHATML = (

@@ -6,7 +6,7 @@ from model.errors import UnsupportedModel
 from model.text.patterns import MOST_CHARACTERS, SAFE, check_pattern
 from model.text.tokenizer import from_tokenizer_json
 from model.text.vocabulary import GPT2_PATTERN, LLAMA3_PATTERN, QWEN_PATTERN, SMOLLM_PATTERN
-from tests.support.small_vocabulary import BYTE_LEVEL, small_json, write
+from tests.support.models.small_vocabulary import BYTE_LEVEL, small_json, write
 
 O200K = (
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"

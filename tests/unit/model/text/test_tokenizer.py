@@ -10,7 +10,7 @@ from model.errors import CheckpointError, InputError, UnsupportedModel
 from model.text import tokenizer as module
 from model.text.bpe_ranks import ALPHABET, bytes_of, merge_ranks
 from model.text.tokenizer import from_folder, from_gguf, from_tiktoken, from_tokenizer_json, from_vocab_merges
-from tests.support.small_vocabulary import BYTE_LEVEL, MERGES, small_gguf, small_json, small_vocab, write
+from tests.support.models.small_vocabulary import BYTE_LEVEL, MERGES, small_gguf, small_json, small_vocab, write
 
 
 @pytest.fixture

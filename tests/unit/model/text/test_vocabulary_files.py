@@ -6,7 +6,7 @@ import pytest
 
 from model.errors import CheckpointError, PlaygroundError, UnsupportedModel
 from model.text.tokenizer import from_gguf, from_tokenizer_json
-from tests.support.small_vocabulary import BYTE_LEVEL, small_gguf, small_json, write
+from tests.support.models.small_vocabulary import BYTE_LEVEL, small_gguf, small_json, write
 
 
 def break_vocab(**changes):

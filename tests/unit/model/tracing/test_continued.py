@@ -13,8 +13,8 @@ from model.tracing import continued, head_reducer
 from model.tracing import head_metrics as heads
 from model.tracing.head_metrics import RowStats, find_repeats, head_metrics, rows_from_pattern, thumbnails_from_pattern
 from model.tracing.trace import Trace, run
-from tests.support.helpers import VARIANTS, L, random_ids, tiny_model, tokens_of
-from tests.support.rounding import UNIT
+from tests.support.models.helpers import VARIANTS, L, random_ids, tiny_model, tokens_of
+from tests.support.models.rounding import UNIT
 
 ROOM = {"n_ctx": 256}
 

@@ -12,7 +12,7 @@ from model.tracing import head_metrics as heads
 from model.tracing import head_reducer
 from model.tracing.head_metrics import HEAD_METRICS, MASKED, RowStats, find_repeats, head_metrics, rows_from_pattern
 from model.tracing.head_reducer import HeadReducer
-from tests.support.helpers import assert_close
+from tests.support.models.helpers import assert_close
 
 NAMES = list(HEAD_METRICS)
 

@@ -12,7 +12,7 @@ from model.gpt.tap import SITES, compose, record
 from model.tracing.logit_lens import checkpoints, lens_gap, lens_logits, middle_at, read_layers, read_position
 from model.tracing.ranking import ranks_of, top_ids
 from model.tracing.trace import run
-from tests.support.helpers import (
+from tests.support.models.helpers import (
     VARIANTS,
     D,
     L,
@@ -25,7 +25,7 @@ from tests.support.helpers import (
     tiny_model,
     tokens_of,
 )
-from tests.support.rounding import shares_within, sums, within
+from tests.support.models.rounding import shares_within, sums, within
 
 T = 11
 IDS = random_ids(1, T, seed=5)[0]

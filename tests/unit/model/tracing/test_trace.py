@@ -15,7 +15,7 @@ from model.tracing.head_metrics import (
     thumbnails_from_pattern,
 )
 from model.tracing.trace import Trace, check_length, run
-from tests.support.helpers import (
+from tests.support.models.helpers import (
     N_CTX,
     VARIANTS,
     D,
@@ -31,7 +31,7 @@ from tests.support.helpers import (
     tiny_model,
     tokens_of,
 )
-from tests.support.rounding import logits_within, products, rounded, shares_within, sums, within
+from tests.support.models.rounding import logits_within, products, rounded, shares_within, sums, within
 
 T = 19
 IDS = random_ids(1, T, seed=3, vocab_size=9)  # nine ids among 19 tokens: there are repeats

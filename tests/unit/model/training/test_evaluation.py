@@ -10,7 +10,7 @@ from torch import nn
 from model.training import forward, loop
 from model.training.data import Batch
 from model.training.tasks import IGNORE
-from tests.support.helpers import V, tiny_model
+from tests.support.models.helpers import V, tiny_model
 
 
 class Table(nn.Module):

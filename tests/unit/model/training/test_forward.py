@@ -16,7 +16,7 @@ from model.training import data, forward, loop
 from model.training.data import Dataset
 from model.training.loop import Recipe
 from model.training.tasks import TASKS
-from tests.support.helpers import VARIANTS, assert_close, tiny_model
+from tests.support.models.helpers import VARIANTS, assert_close, tiny_model
 
 CPU = torch.device("cpu")
 

@@ -17,7 +17,7 @@ from model.training import loop
 from model.training.data import Batch
 from model.training.loop import Recipe, Run
 from model.training.tasks import IGNORE
-from tests.support.helpers import VARIANTS, V, assert_close, tiny_config, tiny_model
+from tests.support.models.helpers import VARIANTS, V, assert_close, tiny_config, tiny_model
 
 PLAIN = {"warmup": 0, "learning_rate": 1.0, "schedule": "trapezoid", "steps": 100, "clip": 1e9}  # one step: old - g
 

@@ -17,7 +17,7 @@ from model.training.jobs import job as training
 from model.training.jobs.form import job_of
 from model.training.jobs.job import PROBE_TOKENS, Job, Limits, begin, snapshot
 from model.training.tasks import TASKS
-from tests.support.helpers import assert_close, shake, tokens_of
+from tests.support.models.helpers import assert_close, shake, tokens_of
 
 LIMITS = Limits()
 SMALL = {"layers": 1, "heads": 2, "width": 16, "length": 16, "batch": 4, "steps": 2, "warmup": 1}

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 from model.api import load_model
 from model.training import cli
-from tests.support.small_models import save_tiny
+from tests.support.models.small_models import save_tiny
 
 SETTINGS = ["--length", 64, "--learning-rate", 0.01, "--warmup", 0, "--schedule", "inverse_sqrt"]
 

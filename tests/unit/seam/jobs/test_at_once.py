@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.support.views import drawn
+from tests.support.views.views import drawn
 from viz.seam.jobs.at_once import MOST_SECONDS, PER_LAYER, PER_SECOND, seconds, starts_itself
 from viz.seam.playground import Options
 from viz.seam.settings import Settings

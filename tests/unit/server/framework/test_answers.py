@@ -3,7 +3,7 @@
 import gradio as gr
 import pytest
 
-from tests.support.helpers import apart
+from tests.support.models.helpers import apart
 from viz.page.parts import part, update
 from viz.server.framework.answers import direct
 

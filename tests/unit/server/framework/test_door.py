@@ -5,7 +5,7 @@ import hashlib
 import pytest
 
 from tests.support.guard import Clock, ask, guarded, scope_of
-from tests.support.helpers import apart
+from tests.support.models.helpers import apart
 from tests.support.public import TIGHT
 from tests.support.wire import cookie, listening
 from viz.seam.playground import Options

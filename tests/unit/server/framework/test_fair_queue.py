@@ -7,7 +7,7 @@ import gradio as gr
 import pytest
 from gradio.queueing import Queue
 
-from tests.support.helpers import apart
+from tests.support.models.helpers import apart
 from viz.server.framework import fair_queue, visits
 from viz.server.framework.fair_queue import FairQueue, Mailbox, Room, weight
 from viz.server.presence import Presence

@@ -7,7 +7,7 @@ import pytest
 
 import app
 from model.errors import InputError
-from tests.support.helpers import apart
+from tests.support.models.helpers import apart
 from viz.server import serve
 from viz.server.guard import login
 from viz.server.limits import PUBLIC

@@ -16,9 +16,9 @@ from starlette.testclient import TestClient
 from model.api import load_resolved
 from model.loading.sources import Resolved
 from model.training.jobs.job import Limits
-from tests.support.helpers import assert_close
-from tests.support.rehearsal import LONG, TALE, finish, in_threads, quick
+from tests.support.models.helpers import assert_close
 from tests.support.scripts import STATIC
+from tests.support.training.rehearsal import LONG, TALE, finish, in_threads, quick
 from viz.seam.playground import Options, Playground
 from viz.server import serve
 from viz.server.processes.archive import archive

@@ -15,8 +15,8 @@ from model.loading.sources import Resolved
 from model.text.tokenizer import from_folder
 from model.training.jobs import kinds
 from model.training.jobs.job import Job, Limits
-from tests.support.helpers import assert_close
-from tests.support.rehearsal import LONG, TALE, ThreadContext, ThreadProcess, finish, in_threads, quick, until
+from tests.support.models.helpers import assert_close
+from tests.support.training.rehearsal import LONG, TALE, ThreadContext, ThreadProcess, finish, in_threads, quick, until
 from viz.server.processes import training_process
 from viz.server.processes.training_process import CUT_SHORT, KEPT, Failed, LiveRun, Workshop, label
 

@@ -10,7 +10,7 @@ from model.records import Snapshot
 from model.training.jobs.job import Job, Limits, Started
 from model.training.jobs.lesson import Finished
 from model.training.loop import Report
-from tests.support.rehearsal import LONG, quick, until
+from tests.support.training.rehearsal import LONG, quick, until
 from viz.server.processes import training_process
 from viz.server.processes.training_process import Failed, Kept, LiveRun, work
 

@@ -12,7 +12,7 @@ import torch
 
 from model.errors import InputError, PlaygroundError
 from model.training.jobs.job import Limits
-from tests.support.rehearsal import LONG, in_threads, quick
+from tests.support.training.rehearsal import LONG, in_threads, quick
 from viz.server.processes.training_process import CUT_SHORT, Failed, Workshop
 from viz.server.processes.trial_process import alone, side_by_side, work
 

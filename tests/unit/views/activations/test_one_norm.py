@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from tests.support.views.views.activations import PROMPT, figure, model_of
 
 from model.activations.norm_walk import (
     compare_batch,
@@ -15,10 +16,9 @@ from model.activations.norm_walk import (
     quantiles,
     walk,
 )
-from tests.support import activations
-from tests.support.activations import PROMPT, figure, model_of
 from tests.support.scripts import script
-from tests.support.views import run_lines
+from tests.support.views import activations
+from tests.support.views.views import run_lines
 from viz.numbers import number
 from viz.page.parts import packed
 from viz.page.pipeline import payloads, scene_of

@@ -10,7 +10,7 @@ from model.anatomy.component_times import Clocked, measure
 from model.anatomy.flops import by_group, crossing, intensity, next_token, operations, prompt, total
 from model.api import LanguageModel
 from model.gpt.transformer import Transformer
-from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
+from tests.support.models.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
 from viz.numbers import flops, number, signed_percent, whole

@@ -15,7 +15,7 @@ from model.api import LanguageModel
 from model.errors import InputError
 from model.gpt.config import PRESETS, ModelConfig
 from model.source_code.parts import PARTS as PARTS_OF_CODE
-from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_config, tiny_model
+from tests.support.models.helpers import VARIANTS, byte_tokenizer, serving, tiny_config, tiny_model
 from viz.api.reading import measured
 from viz.numbers import bits
 from viz.page.parts import packed

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from model.anatomy import anatomy
-from tests.support.helpers import byte_model, serving
+from tests.support.models.helpers import byte_model, serving
 from viz.page.pipeline import PageRequest, payloads
 from viz.seam.playground import Options
 from viz.views.tabs import TABS

@@ -11,7 +11,7 @@ from model.anatomy.measured_memory import MemoryUse
 from model.api import LanguageModel
 from model.errors import InputError
 from model.gpt.transformer import Transformer
-from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
+from tests.support.models.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
 from viz.numbers import percent, signed_percent, whole

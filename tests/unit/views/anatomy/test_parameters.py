@@ -8,7 +8,7 @@ import pytest
 from model.anatomy.anatomy import ARCHITECTURES, PARTS, config_of, n_params, weights
 from model.api import LanguageModel
 from model.gpt.config import PRESETS
-from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_config, tiny_model
+from tests.support.models.helpers import VARIANTS, byte_tokenizer, serving, tiny_config, tiny_model
 from viz.numbers import whole
 from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam.settings import Settings

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from model.anatomy.prices import MOST_ROWS, Price, bundled, cost, most_turns, read_prices, talk
 from model.api import LanguageModel
 from model.errors import InputError
-from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
+from tests.support.models.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
 from viz.numbers import money

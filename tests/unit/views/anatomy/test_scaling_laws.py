@@ -8,7 +8,7 @@ from model.anatomy.scaling import LAWS, optimum, planned
 from model.api import LanguageModel
 from model.training.jobs.job import Job, Started
 from model.training.loop import Report
-from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
+from tests.support.models.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
 from viz.numbers import count, interval, number, power

@@ -7,7 +7,7 @@ import pytest
 from model.anatomy.tokenizer_comparison import built_in
 from model.api import LanguageModel
 from model.text.bpe_steps import MOST_CHARACTERS
-from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
+from tests.support.models.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
 from viz.page.parts import packed

@@ -12,9 +12,9 @@ from model.alignment.lora import Lora
 from model.alignment.tuning import TuneJob, TuneSnapshot
 from model.errors import InputError
 from model.training.jobs.job import Job
-from tests.support.helpers import serving
+from tests.support.models.helpers import serving
 from tests.support.picking import opened
-from tests.support.rehearsal import in_threads, until
+from tests.support.training.rehearsal import in_threads, until
 from viz.seam.jobs import live_runs
 from viz.seam.jobs.live_runs import own_run
 from viz.seam.playground import Options, Playground

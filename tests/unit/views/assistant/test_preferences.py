@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from model.errors import InputError
-from tests.support.views import drawn
+from tests.support.views.views import drawn
 from viz.seam.prompt import Prompt
 from viz.seam.view import Visit
 from viz.views.assistant.preferences import view as preferences

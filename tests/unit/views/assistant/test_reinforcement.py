@@ -10,6 +10,7 @@ import torch
 from starlette.applications import Starlette
 from starlette.routing import Route
 from starlette.testclient import TestClient
+from tests.support.views.views.endpoints import ask
 
 from model.alignment.lora import Lora
 from model.alignment.reinforcement.course import DEFAULTS, METHODS
@@ -19,9 +20,8 @@ from model.alignment.reward_folder import fingerprint, save_reward
 from model.alignment.reward_model import RewardModel
 from model.errors import InputError
 from model.training.jobs.job import Limits
-from tests.support.endpoints import ask
-from tests.support.helpers import serving
-from tests.support.rehearsal import in_threads
+from tests.support.models.helpers import serving
+from tests.support.training.rehearsal import in_threads
 from viz.seam.jobs import live_runs
 from viz.seam.playground import Options, Playground
 from viz.seam.prompt import Prompt

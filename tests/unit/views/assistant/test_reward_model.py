@@ -20,10 +20,10 @@ from model.design.block_trials import one_thread
 from model.errors import CheckpointError, InputError
 from model.gpt import linear
 from model.progress import silent
-from tests.support.rehearsal import in_threads, until
-from tests.support.reward_lessons import HALF, endless, plainly
-from tests.support.small_models import save_tiny
-from tests.support.views import no_holes, question
+from tests.support.models.small_models import save_tiny
+from tests.support.training.rehearsal import in_threads, until
+from tests.support.training.reward_lessons import HALF, endless, plainly
+from tests.support.views.views import no_holes, question
 from viz.page.pipeline import payloads, scene_of
 from viz.seam import panels
 from viz.seam.jobs import background

@@ -13,7 +13,7 @@ from model.attention.cell import explain
 from model.errors import InputError
 from model.gpt.edits import Edit
 from model.tracing.trace import run
-from tests.support.helpers import VARIANTS, E, H, L, random_ids, tiny_model, tokens_of
+from tests.support.models.helpers import VARIANTS, E, H, L, random_ids, tiny_model, tokens_of
 from viz.numbers import number
 from viz.seam import panels
 from viz.seam.playground import Options, Playground

@@ -9,7 +9,7 @@ import pytest
 from model.attention.find_heads import rank_heads
 from model.errors import InputError
 from model.gpt.edits import Edit
-from tests.support.helpers import byte_model
+from tests.support.models.helpers import byte_model
 from viz.page.parts import packed
 from viz.seam import panels
 from viz.seam.playground import Options, Playground

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from model.attention.measures import measure
-from tests.support.helpers import tokens_of
+from tests.support.models.helpers import tokens_of
 from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels

@@ -9,9 +9,9 @@ from model import api
 from model.api import LanguageModel
 from model.attention.measures import MEASURES, measure, rows_undefined
 from model.gpt.edits import Edit
-from tests.support.helpers import H, byte_tokenizer, serving, tiny_model
+from tests.support.models.helpers import H, byte_tokenizer, serving, tiny_model
 from tests.support.picking import PROMPT, asked
-from tests.support.views import array, traces
+from tests.support.views.views import array, traces
 from viz.charts.heatmap import Window
 from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, payloads

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
+from tests.support.views.views.endpoints import ask
 
 from model import api
 from model.errors import InputError
 from model.predictions.attribution import attribute, components
 from model.predictions.gradients import affordable, gradients
-from tests.support.endpoints import ask
+from tests.support.models.talking import talking_model, talking_server
 from tests.support.picking import asked
-from tests.support.talking import talking_model, talking_server
 from viz.numbers import logit, signed
 from viz.page.pipeline import payloads, scene_of
 from viz.seam import panels

@@ -9,7 +9,7 @@ import pytest
 from model.by_hand.mistakes import MISTAKES
 from model.by_hand.sheets import SHEETS
 from model.errors import InputError
-from tests.support.views import drawn
+from tests.support.views.views import drawn
 from viz.numbers import typed
 from viz.page.pipeline import PageRequest, payloads
 from viz.views.by_hand.desk import answer, read

@@ -11,8 +11,18 @@ from model.attention.approximations.ways import Way
 from model.attention.approximations.whole_model import Experiment, Replaced
 from model.errors import InputError
 from model.quantization.experiments import Reading
-from tests.support.helpers import byte_tokenizer
-from tests.support.views import array, drawn, measured, no_holes, opened, perform, playground_of, run_lines, traces
+from tests.support.models.helpers import byte_tokenizer
+from tests.support.views.views import (
+    array,
+    drawn,
+    measured,
+    no_holes,
+    opened,
+    perform,
+    playground_of,
+    run_lines,
+    traces,
+)
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
 from viz.numbers import flops, nats, size

@@ -5,8 +5,8 @@ import pytest
 
 from model.forgetting.costs import LENGTHS, cost_of
 from model.forgetting.policies import CACHES, POLICIES, Policy
-from tests.support.helpers import assert_close, byte_tokenizer
-from tests.support.views import array, drawn, measured, no_holes, perform, playground_of, run_lines, traces
+from tests.support.models.helpers import assert_close, byte_tokenizer
+from tests.support.views.views import array, drawn, measured, no_holes, perform, playground_of, run_lines, traces
 from viz.api.registry import call
 from viz.numbers import flops, percent, size
 from viz.views.cheaper.budget.view import VIEW as BUDGET

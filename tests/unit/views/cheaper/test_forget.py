@@ -6,9 +6,9 @@ import torch
 
 from model.forgetting.policies import CACHES, POLICIES, Policy
 from model.forgetting.reading import read
-from tests.support.helpers import VARIANTS, assert_close, byte_tokenizer
-from tests.support.views import array, measured, no_holes, perform, playground_of, run_lines, traces
-from tests.support.views import drawn as drawn_in
+from tests.support.models.helpers import VARIANTS, assert_close, byte_tokenizer
+from tests.support.views.views import array, measured, no_holes, perform, playground_of, run_lines, traces
+from tests.support.views.views import drawn as drawn_in
 from viz.api.registry import call
 from viz.numbers import nats, percent
 from viz.views.cheaper.forget.view import VIEW

@@ -5,9 +5,9 @@ import pytest
 
 from model.attention.state_space import decay_tokens, state_space
 from model.errors import InputError
-from tests.support.helpers import assert_close, byte_tokenizer
-from tests.support.views import array, no_holes, playground_of, run_lines, traces
-from tests.support.views import drawn as drawn_in
+from tests.support.models.helpers import assert_close, byte_tokenizer
+from tests.support.views.views import array, no_holes, playground_of, run_lines, traces
+from tests.support.views.views import drawn as drawn_in
 from viz.api.registry import call
 from viz.numbers import percent
 from viz.views.cheaper.state.figures import ROWS, decay_figure, grouped, quartiles

@@ -10,7 +10,7 @@ import pytest
 from model.api import LanguageModel
 from model.checks.registry import CHECKS, GROUPS, quick, run_checks
 from model.checks.result import REASONS, RULES, UNITS, Finding, unable
-from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_model
+from tests.support.models.helpers import VARIANTS, byte_tokenizer, tiny_model
 from viz.numbers import percent
 from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from model.api import LanguageModel
-from tests.support.helpers import tiny_model
+from tests.support.models.helpers import tiny_model
 from viz.views.compare import run_b
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.support.helpers import tokens_of
+from tests.support.models.helpers import tokens_of
 from viz.views.compare.alignment import align, by_position, difference, gaps, merged, nearest
 from viz.views.compare.runs.parts import steps_of
 

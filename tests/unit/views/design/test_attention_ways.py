@@ -10,7 +10,7 @@ from model.api import LanguageModel
 from model.design import kernel_costs
 from model.design.kernels import WAYS
 from model.errors import PlaygroundError
-from tests.support.helpers import VARIANTS, assert_close, byte_tokenizer, serving, tiny_model
+from tests.support.models.helpers import VARIANTS, assert_close, byte_tokenizer, serving, tiny_model
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
 from viz.numbers import decimals, number

@@ -13,9 +13,9 @@ from model.attention.distance import (
     position_score,
     share_of_distance,
 )
-from tests.support.helpers import VARIANTS, assert_close, byte_tokenizer
-from tests.support.views import array, measured, no_holes, playground_of, run_lines, traces
-from tests.support.views import drawn as drawn_in
+from tests.support.models.helpers import VARIANTS, assert_close, byte_tokenizer
+from tests.support.views.views import array, measured, no_holes, playground_of, run_lines, traces
+from tests.support.views.views import drawn as drawn_in
 from viz.api.registry import call
 from viz.numbers import percent
 from viz.seam import panels

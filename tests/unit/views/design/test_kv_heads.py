@@ -7,8 +7,8 @@ import pytest
 
 from model.design.kv_sharing import MERGES, group_counts, pattern_at, pooled, stops, survey
 from model.tracing.trace import run
-from tests.support.helpers import VARIANTS, assert_close, byte_tokenizer
-from tests.support.views import (
+from tests.support.models.helpers import VARIANTS, assert_close, byte_tokenizer
+from tests.support.views.views import (
     PROMPT,
     array,
     measured,
@@ -19,7 +19,7 @@ from tests.support.views import (
     run_lines,
     traces,
 )
-from tests.support.views import drawn as drawn_in
+from tests.support.views.views import drawn as drawn_in
 from viz.api.registry import call
 from viz.numbers import count, nats, size
 from viz.seam import panels

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from model.design.mlp_trials import KINDS, Compared, MlpTrial, train_mlps
-from tests.support.helpers import byte_model, serving
+from tests.support.models.helpers import byte_model, serving
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
 from viz.page.pipeline import PageRequest, scene_of

@@ -10,7 +10,7 @@ import pytest
 
 from model.design.block_trials import VARIANTS, WIRINGS, Starts, Trained, Trial, chapter, exponent
 from model.design.past_length import bundled_text
-from tests.support.helpers import byte_model, serving
+from tests.support.models.helpers import byte_model, serving
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
 from viz.charts.lines import running_mean

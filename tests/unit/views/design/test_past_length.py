@@ -19,7 +19,7 @@ from model.design.past_length import (
 )
 from model.errors import InputError
 from model.gpt.transformer import Transformer
-from tests.support.helpers import VARIANTS, assert_close, byte_tokenizer, serving, tiny_model
+from tests.support.models.helpers import VARIANTS, assert_close, byte_tokenizer, serving, tiny_model
 from viz.api.reading import unprompted
 from viz.api.registry import Endpoint, call
 from viz.numbers import difference, nats

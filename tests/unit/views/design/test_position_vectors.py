@@ -16,9 +16,9 @@ from model.design.positions import (
     wavelengths,
 )
 from model.gpt.config import RopeScaling
-from tests.support.helpers import VARIANTS, assert_close, byte_tokenizer, tiny_model
-from tests.support.views import array, measured, no_holes, playground_of, run_lines, traces
-from tests.support.views import drawn as drawn_in
+from tests.support.models.helpers import VARIANTS, assert_close, byte_tokenizer, tiny_model
+from tests.support.views.views import array, measured, no_holes, playground_of, run_lines, traces
+from tests.support.views.views import drawn as drawn_in
 from viz.numbers import whole
 from viz.views.design.position_vectors.figures import Line, Waves, alternates, similarity_figure, waves_figure
 from viz.views.design.position_vectors.measure import (

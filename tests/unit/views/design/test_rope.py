@@ -7,9 +7,9 @@ import pytest
 
 from model.design.positions import contributions, head_qk, pair_of, shift_bound, shift_errors
 from model.gpt.transformer import Block, Transformer
-from tests.support.helpers import VARIANTS, assert_close, byte_tokenizer
-from tests.support.views import PROMPT, array, measured, no_holes, opened, playground_of, run_lines, traces
-from tests.support.views import drawn as drawn_in
+from tests.support.models.helpers import VARIANTS, assert_close, byte_tokenizer
+from tests.support.views.views import PROMPT, array, measured, no_holes, opened, playground_of, run_lines, traces
+from tests.support.views.views import drawn as drawn_in
 from viz.numbers import whole
 from viz.views.design.rope.figures import bars_figure
 from viz.views.design.rope.measure import MOST_SHIFT, SHOWN, shifts, slow_sum, strongest

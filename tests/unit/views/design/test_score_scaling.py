@@ -8,9 +8,9 @@ import torch
 
 from model.design.score_scaling import drawn as random_rows
 from model.gpt.transformer import Transformer
-from tests.support.helpers import VARIANTS, assert_close, byte_tokenizer
-from tests.support.views import PROMPT, no_holes, playground_of, run_lines, traces
-from tests.support.views import drawn as drawn_in
+from tests.support.models.helpers import VARIANTS, assert_close, byte_tokenizer
+from tests.support.views.views import PROMPT, no_holes, playground_of, run_lines, traces
+from tests.support.views.views import drawn as drawn_in
 from viz.api.registry import call
 from viz.numbers import bits
 from viz.views.design.score_scaling.view import VIEW

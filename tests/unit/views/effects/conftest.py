@@ -6,7 +6,7 @@ import pytest
 
 from model.api import LanguageModel
 from model.text.tokenizer import from_tiktoken
-from tests.support.helpers import tiny_model
+from tests.support.models.helpers import tiny_model
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from model.design.shuffled import new_order
-from tests.support.helpers import VARIANTS, assert_close, byte_tokenizer
-from tests.support.views import PROMPT, array, drawn, no_holes, playground_of, run_lines, traces
+from tests.support.models.helpers import VARIANTS, assert_close, byte_tokenizer
+from tests.support.views.views import PROMPT, array, drawn, no_holes, playground_of, run_lines, traces
 from viz.api.registry import call
 from viz.labels import visible
 from viz.views.effects.shuffled.view import VIEW

@@ -6,8 +6,8 @@ import pytest
 
 from model.attention.surveys import Survey
 from model.tracing.head_metrics import HEAD_METRICS
-from tests.support.helpers import H, L
-from tests.support.views import opened
+from tests.support.models.helpers import H, L
+from tests.support.views.views import opened
 from viz.seam import panels
 from viz.seam.jobs.background import Result
 from viz.views.heads.heads.figures import named

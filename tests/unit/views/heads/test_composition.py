@@ -7,8 +7,8 @@ import pytest
 
 from model.api import LanguageModel
 from model.attention.circuits import composition
-from tests.support.helpers import H, L, assert_close, serving, tiny_model
-from tests.support.views import array, drawn, traces
+from tests.support.models.helpers import H, L, assert_close, serving, tiny_model
+from tests.support.views.views import array, drawn, traces
 from viz.numbers import exact, number, signed
 from viz.views.heads.heads import measure
 

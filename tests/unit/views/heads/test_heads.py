@@ -10,9 +10,9 @@ import pytest
 from model.attention.circuits import copying
 from model.attention.surveys import MARGIN, SENTENCES, labels, random_survey, sentence_survey
 from model.tracing.head_metrics import HEAD_METRICS
-from tests.support.helpers import H, L
+from tests.support.models.helpers import H, L
 from tests.support.scripts import words_read
-from tests.support.views import array, drawn, perform, question, run_lines, traces
+from tests.support.views.views import array, drawn, perform, question, run_lines, traces
 from viz.page.pipeline import payloads, scene_of
 from viz.seam.jobs import background
 from viz.views.heads.heads.figures import named

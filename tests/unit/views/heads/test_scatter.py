@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 
 from model.attention.surveys import LABELS
-from tests.support.helpers import H, L, serving
-from tests.support.views import array, drawn, traces
+from tests.support.models.helpers import H, L, serving
+from tests.support.views.views import array, drawn, traces
 from viz.numbers import exact, number
 from viz.theme import HUES
 

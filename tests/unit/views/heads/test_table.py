@@ -7,9 +7,9 @@ import pytest
 
 from model.attention.surveys import LABELS
 from model.tracing.head_metrics import HEAD_METRICS
-from tests.support.helpers import H, L
-from tests.support.views import array as unpacked
-from tests.support.views import drawn
+from tests.support.models.helpers import H, L
+from tests.support.views.views import array as unpacked
+from tests.support.views.views import drawn
 from viz.charts.packed import packed
 
 PROMPT = "abcab"

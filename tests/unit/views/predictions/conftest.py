@@ -1,8 +1,7 @@
 """A model with longer tokens, and rows that no token uses."""
 
 import pytest
-
-from tests.support.predictions import model_of, serve
+from tests.support.views.views.predictions import model_of, serve
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from model.errors import InputError
 from model.gpt.edits import Edit
 from model.progress import silent
 from model.tracing.logit_lens import read_layers, read_position
-from tests.support.helpers import D, L, serving
+from tests.support.models.helpers import D, L, serving
 from tests.support.scripts import script
 from viz.labels import visible
 from viz.numbers import nats

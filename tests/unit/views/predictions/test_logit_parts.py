@@ -12,7 +12,7 @@ from model.api import LanguageModel
 from model.gpt.edits import Edit
 from model.predictions.attribution import attribute, by_source, components, promoted
 from model.predictions.gradients import MOST, affordable, gradients
-from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_model
+from tests.support.models.helpers import VARIANTS, byte_tokenizer, tiny_model
 from tests.support.scripts import script
 from viz.labels import visible
 from viz.numbers import exact, signed

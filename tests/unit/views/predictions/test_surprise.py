@@ -4,10 +4,7 @@ import math
 
 import numpy as np
 import pytest
-
-from model.gpt.edits import Edit
-from model.predictions.predictions import predict, summarise
-from tests.support.predictions import (
+from tests.support.views.views.predictions import (
     EDITS,
     PROMPT,
     UNUSED,
@@ -19,6 +16,9 @@ from tests.support.predictions import (
     scene,
     sure,
 )
+
+from model.gpt.edits import Edit
+from model.predictions.predictions import predict, summarise
 from viz.numbers import bits, logit, number, percent
 from viz.page.pipeline import payloads
 from viz.seam import panels

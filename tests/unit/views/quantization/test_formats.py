@@ -14,7 +14,7 @@ from model.quantization.experiments import errors, total_bytes, usable, with_for
 from model.quantization.formats import FORMATS, USUAL, stored, weight_error
 from model.quantization.texts import file_types, held_out_ids
 from model.tracing.trace import run
-from tests.support.helpers import VARIANTS, L, byte_tokenizer, serving, tiny_model
+from tests.support.models.helpers import VARIANTS, L, byte_tokenizer, serving, tiny_model
 from viz.api.reading import unprompted
 from viz.numbers import nats
 from viz.page.parts import packed

@@ -26,7 +26,7 @@ from model.quantization.rounding import (
     scales_of,
     with_weight,
 )
-from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
+from tests.support.models.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
 from viz.page.pipeline import PageRequest, payloads, scene_of

@@ -16,7 +16,7 @@ from model.gpt.transformer import Block, Transformer
 from model.sampling.pipeline import Context, Step, entropy, softmax
 from model.sampling.warps import WARPS, shape
 from model.tracing.trace import Trace
-from tests.support.helpers import byte_tokenizer, tiny_model
+from tests.support.models.helpers import byte_tokenizer, tiny_model
 from tests.support.scripts import script
 from viz.labels import visible
 from viz.numbers import bits, logit, percent

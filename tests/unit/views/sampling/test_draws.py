@@ -12,7 +12,7 @@ from model.gpt.transformer import Transformer
 from model.sampling.draw_statistics import bar_of, fit, uniforms
 from model.sampling.pipeline import Context, draw, softmax, uniform, usable
 from model.sampling.warps import final
-from tests.support.helpers import byte_tokenizer, tiny_model
+from tests.support.models.helpers import byte_tokenizer, tiny_model
 from tests.support.scripts import script
 from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, payloads, scene_of

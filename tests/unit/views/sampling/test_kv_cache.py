@@ -10,7 +10,7 @@ from model.api import LanguageModel
 from model.generation.cache_costs import Measured, Row, Times, cache_bytes
 from model.gpt.cache import KVCache
 from model.gpt.transformer import Transformer
-from tests.support.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
+from tests.support.models.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.numbers import factor, milliseconds, number, size
 from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, payloads, scene_of

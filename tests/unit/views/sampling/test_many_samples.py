@@ -10,9 +10,9 @@ import pytest
 from model.generation.samples import Many, take_samples
 from model.generation.strategies import STRATEGIES
 from model.generation.text_statistics import distinct
-from tests.support.helpers import serving
+from tests.support.models.helpers import serving
+from tests.support.models.talking import after_turn, talking_model, talking_server
 from tests.support.scripts import words_read
-from tests.support.talking import after_turn, talking_model, talking_server
 from tests.unit.views.test_seam import same, values_only
 from viz.numbers import plain
 from viz.page.parts import packed

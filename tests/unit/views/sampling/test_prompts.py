@@ -13,7 +13,7 @@ from model.prompting.question_sets import question_set
 from model.prompting.react import Episode, Step
 from model.prompting.trial import Answered, Row, Variant, curve, trial
 from model.shares import paired
-from tests.support.views import drawn, measured, opened, perform, traces
+from tests.support.views.views import drawn, measured, opened, perform, traces
 from viz.seam.jobs import background
 from viz.seam.panels import job_of, settings_of
 from viz.seam.settings import Settings

@@ -12,9 +12,9 @@ from model.generation.draft_costs import summary, swept
 from model.generation.requests import DRAFTS, Draft, Request
 from model.generation.speculative import speculate
 from model.sampling.pipeline import Step
-from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_model
+from tests.support.models.helpers import VARIANTS, byte_tokenizer, tiny_model
+from tests.support.models.talking import after_turn, talking_model, talking_server
 from tests.support.scripts import script
-from tests.support.talking import after_turn, talking_model, talking_server
 from tests.unit.views.test_seam import same, values_only
 from viz.numbers import factor, number, percent, plain
 from viz.page.pipeline import PageRequest, payloads, scene_of

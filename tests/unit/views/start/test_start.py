@@ -6,7 +6,7 @@ import torch
 from scipy.special import softmax
 
 from model.predictions.attribution import attribute, components
-from tests.support.rounding import logits_within
+from tests.support.models.rounding import logits_within
 from viz.page.pipeline import PageRequest, payloads
 from viz.views.start.start.measure import TEMPERATURES, text_before
 

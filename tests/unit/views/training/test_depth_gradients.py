@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
+from tests.support.views.views.endpoints import ask
 
 from model.design.depth_gradients import Stack, by_layer
-from tests.support.endpoints import ask
-from tests.support.helpers import byte_model, serving
+from tests.support.models.helpers import byte_model, serving
 from viz.numbers import number
 from viz.page.pipeline import PageRequest, scene_of
 from viz.seam import panels

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from tests.support.views.views.endpoints import ask
 
 from model.progress import silent
 from model.training.jobs.expert_trial import LAYERS, ExpertTrial, Mixtures, train_mixtures
-from tests.support.endpoints import ask
-from tests.support.helpers import byte_model, serving
-from tests.support.views import array, drawn, no_holes, opened, run_lines, traces
+from tests.support.models.helpers import byte_model, serving
+from tests.support.views.views import array, drawn, no_holes, opened, run_lines, traces
 from viz.seam import panels
 from viz.seam.jobs import background
 from viz.views.training.experts import view as experts

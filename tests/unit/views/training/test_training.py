@@ -14,8 +14,8 @@ from model.records import Snapshot
 from model.training.jobs.form import PRESETS, job_of
 from model.training.jobs.job import Limits, check
 from model.training.tasks import TASKS
-from tests.support.rehearsal import TALE, finish, in_threads
 from tests.support.scripts import script, words_read
+from tests.support.training.rehearsal import TALE, finish, in_threads
 from viz.charts.packed import unpacked_figure
 from viz.labels import visible
 from viz.page.parts import packed

@@ -15,7 +15,7 @@ from model.alignment.reinforcement.advantages import (
     token_rewards,
     whiten,
 )
-from tests.support.helpers import assert_close
+from tests.support.models.helpers import assert_close
 
 FEW = settings(max_examples=40, deadline=None)
 

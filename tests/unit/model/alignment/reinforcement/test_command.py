@@ -11,7 +11,7 @@ from model.api import load_model
 from model.gpt.transformer import Transformer
 from model.loading.checkpoint import save_folder
 from model.training.data import train_vocabulary
-from tests.support.helpers import tiny_config
+from tests.support.models.helpers import tiny_config
 
 SMALL = ["--steps", "2", "--texts", "8", "--group", "4", "--new-tokens", "6", "--rules", "length: 3"]
 

@@ -19,7 +19,7 @@ from model.alignment.reinforcement.losses import (
     token_mean,
     value_loss,
 )
-from tests.support.helpers import assert_close
+from tests.support.models.helpers import assert_close
 
 RAGGED = torch.tensor([[True, True, True, False], [False, True, False, False], [True, True, True, True]])
 

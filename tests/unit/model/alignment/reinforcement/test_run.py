@@ -21,7 +21,7 @@ from model.alignment.reinforcement.texts import Batch, task, write
 from model.alignment.reinforcement.updates import PAIRS, dpo, minibatches, ppo
 from model.errors import Astray, InputError
 from model.gpt.transformer import Transformer
-from tests.support.helpers import assert_close, byte_tokenizer, tiny_config
+from tests.support.models.helpers import assert_close, byte_tokenizer, tiny_config
 
 SMALL = {"texts": 32, "group": 8, "new_tokens": 10, "learning_rate": 1e-3, "steps": 6, "pairs": 16, "seed": 5}
 VOWELS = set("aeiou")

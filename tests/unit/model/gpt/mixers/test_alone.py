@@ -7,7 +7,7 @@ from model.predictions.attribution import attribute, components
 from model.tracing.logit_lens import middle_at
 from model.tracing.one_token import alone
 from model.tracing.trace import run
-from tests.support.helpers import L, assert_close, random_ids, tiny_model, tokens_of
+from tests.support.models.helpers import L, assert_close, random_ids, tiny_model, tokens_of
 
 T = 15
 MIXED = [("sliding_window", "retention", "mamba"), ("delta", "softmax", "linear")]

@@ -8,7 +8,7 @@ import torch
 
 from model.gpt.mixers.names import LINEAR
 from model.tracing.trace import run
-from tests.support.helpers import D, E, G, H, assert_close, random_ids, tiny_model, tokens_of
+from tests.support.models.helpers import D, E, G, H, assert_close, random_ids, tiny_model, tokens_of
 
 T = 9
 

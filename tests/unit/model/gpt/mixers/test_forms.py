@@ -8,7 +8,7 @@ from model.gpt.mixers import decay, delta, selective
 from model.gpt.mixers.hidden import row_weights
 from model.gpt.mixers.selective import Selection
 from model.gpt.mixers.window import outside, window_attention
-from tests.support.helpers import assert_close
+from tests.support.models.helpers import assert_close
 
 B, H, T, E = 2, 3, 150, 5  # more than two chunks
 NEAR = 1e-11  # of float64

@@ -22,7 +22,7 @@ from model.gpt.transformer import Transformer
 from model.loading.checkpoint import build, load_folder, save_folder
 from model.tracing.patterns import patterns_and_logits
 from model.tracing.trace import run
-from tests.support.helpers import H, L, V, assert_close, random_ids, tiny_config, tiny_model, tokens_of, written
+from tests.support.models.helpers import H, L, V, assert_close, random_ids, tiny_config, tiny_model, tokens_of, written
 
 T, WINDOW = 17, 5
 HYBRID = ("softmax", "mamba", "delta")

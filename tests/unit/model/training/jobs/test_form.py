@@ -16,7 +16,7 @@ from model.training.jobs import job as training
 from model.training.jobs.form import BIASES, PRESETS, job_of, presets_within
 from model.training.jobs.job import Job, Limits, check
 from model.training.loop import Recipe
-from tests.support.training_jobs import LIMITS, TALE, job, own
+from tests.support.training.training_jobs import LIMITS, TALE, job, own
 
 
 def test_nothing_said_is_the_default_job():

@@ -9,7 +9,7 @@ from model.errors import InputError
 from model.training.jobs import job as training
 from model.training.jobs.form import job_of
 from model.training.jobs.job import RUN_MIXERS, Job, Limits, check
-from tests.support.training_jobs import LIMITS, OWN, TALE, job, own
+from tests.support.training.training_jobs import LIMITS, OWN, TALE, job, own
 
 
 def recipe(base: Job, **changes) -> Job:

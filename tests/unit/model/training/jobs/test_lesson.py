@@ -8,7 +8,7 @@ from model.training import loop
 from model.training.jobs import job as training
 from model.training.jobs.job import Job, Limits, begin, snapshot_steps
 from model.training.loop import Report
-from tests.support.rehearsal import quick as job
+from tests.support.training.rehearsal import quick as job
 
 
 def test_what_is_known_at_the_start():

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from model.api import LanguageModel
-from tests.support.helpers import VARIANTS, byte_tokenizer, tiny_model
-from tests.support.views import array
+from tests.support.models.helpers import VARIANTS, byte_tokenizer, tiny_model
+from tests.support.views.views import array
 from viz.page.pipeline import PageRequest, payloads
 
 PROMPT = "abcab"

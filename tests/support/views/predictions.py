@@ -5,7 +5,7 @@ import base64
 from model.api import LanguageModel
 from model.predictions.predictions import predict
 from model.text.tokenizer import from_tiktoken
-from tests.support.helpers import serving, tiny_model
+from tests.support.models.helpers import serving, tiny_model
 from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam.playground import Options
 from viz.views.predictions import expected

@@ -7,7 +7,7 @@ from model.checks.registry import CHECKS
 from model.checks.result import Subject, subject_of
 from model.gpt.edits import Edit
 from model.gpt.transformer import Transformer
-from tests.support.helpers import VARIANTS, tiny_model
+from tests.support.models.helpers import VARIANTS, tiny_model
 
 PROMPT = "abcabd ab"
 OURS = [key for key in CHECKS if not key.startswith("parity")]

@@ -6,7 +6,7 @@ from hypothesis import settings
 from model.gpt.edits import Edit, Means, direction_tokens, tap_of
 from model.gpt.tap import Tap, record
 from model.tracing.trace import Trace, run
-from tests.support.helpers import (
+from tests.support.models.helpers import (
     VARIANTS,
     H,
     L,

@@ -1,7 +1,7 @@
 """Side by side, for tests: what a page asks to be written, and what it is sent."""
 
 from model.api import LanguageModel
-from tests.support.helpers import byte_tokenizer, tiny_model
+from tests.support.models.helpers import byte_tokenizer, tiny_model
 from viz.page.streams import answers
 from viz.seam.prompt import Prompt
 from viz.seam.view import Visit

@@ -5,8 +5,8 @@ import torch
 from model.attention.effects import Target
 from model.gpt.edits import Edit
 from model.tracing.trace import Trace, run
-from tests.support.helpers import VARIANTS, random_ids, tiny_model, tokens_of
-from tests.support.rounding import logits_within
+from tests.support.models.helpers import VARIANTS, random_ids, tiny_model, tokens_of
+from tests.support.models.rounding import logits_within
 
 T = 11
 IDS = random_ids(2, T, seed=3, vocab_size=9)

@@ -16,7 +16,7 @@ from model.loading import downloads
 from model.predictions import tuned_lens
 from model.text.tokenizer import from_tiktoken
 from model.training import cli, data, folders, loop
-from tests.support.valid_files import (
+from tests.support.files.valid_files import (
     PROMPT,
     RECIPE,
     SMALL,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from model.api import LanguageModel
-from tests.support.helpers import VARIANTS, serving, tiny_model
+from tests.support.models.helpers import VARIANTS, serving, tiny_model
 from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels

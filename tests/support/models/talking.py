@@ -4,7 +4,7 @@ import dataclasses
 
 from model.api import LanguageModel
 from model.text.tokenizer import from_tiktoken
-from tests.support.helpers import byte_tokenizer, serving, tiny_model
+from tests.support.models.helpers import byte_tokenizer, serving, tiny_model
 from viz.seam.playground import Options, Playground
 
 START, END = 256, 257

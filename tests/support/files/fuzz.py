@@ -1,4 +1,4 @@
-"""Open damaged files for a while and count what comes of it: `python -m tests.support.fuzz --minutes 5`.
+"""Open damaged files for a while and count what comes of it: `python -m tests.support.files.fuzz --minutes 5`.
 
 Each file is opened in a second process with little memory, so that a file that hangs, crashes or takes gigabytes is
 told apart from one that is refused. What is allowed: the file is read, or a PlaygroundError with a sentence and advice.
@@ -18,8 +18,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
 
-from tests.support import valid_kinds
-from tests.support.corruption import damage
+from tests.support.files import valid_kinds
+from tests.support.files.corruption import damage
 
 PATIENCE = 60.0  # seconds for one file, on a busy machine; a hundred times what any takes
 MEMORY = 1 << 30  # bytes beyond what the process has when it begins

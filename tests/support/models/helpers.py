@@ -117,7 +117,7 @@ def force(site: str, layer: int, x: Tensor) -> Tensor:
 def assert_close(actual, expected, atol, what: str = "values") -> None:
     """Fail with the largest error unless shapes agree and no element is further apart than `atol`.
 
-    `atol` is a number, or one for every element or row, made by tests.support.rounding.
+    `atol` is a number, or one for every element or row, made by tests.support.models.rounding.
     """
     actual, expected, atol = (_double(x) for x in (actual, expected, atol))
     assert actual.shape == expected.shape, f"{what}: {tuple(actual.shape)}, expected {tuple(expected.shape)}"

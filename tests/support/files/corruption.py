@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from tests.support.valid_files import Gguf, text, whole_gguf
+from tests.support.files.valid_files import Gguf, text, whole_gguf
 
 NUMBERS = (
     0,
