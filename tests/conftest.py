@@ -73,7 +73,7 @@ def _turn(nodeid: str) -> int:
         return 1 if "walks" in place or place.endswith(FIRST) else 2
     if "/property/" in nodeid:
         return 3
-    return 5 if "/unit/views/" in place or "/unit/server/" in place else 4
+    return 5 if any(folder in place for folder in ("/unit/views/", "/unit/server/", "/unit/app/")) else 4
 
 
 # Files that train, start processes or try everything one by one: two fifths of the time of what has no browser (188 of
@@ -103,7 +103,7 @@ LONG = {
     "unit/server/processes/test_trained_files.py",
     "unit/server/processes/test_training_process.py",
     "unit/server/processes/test_trial_process.py",
-    "unit/server/test_space.py",
+    "unit/app/test_space.py",
     "unit/server/workers/test_haproxy.py",
     "unit/server/workers/test_pool.py",
     "unit/views/activations/test_norm_swap.py",

@@ -6,9 +6,8 @@ from model.text.chat import default_system
 from viz.labels import visible
 from viz.seam.jobs.background import computed_once
 from viz.seam.playground import Playground
-from viz.seam.prompt import MOST_TURNS, ROLES, Prompt
+from viz.seam.prompt import MOST_TURNS, ROLES, Prompt, turn_names
 from viz.seam.scene import Scene
-from viz.seam.turns import turn_names
 from viz.words import Catalogue, Words, section
 
 MOST_FOUND = 4  # special tokens that are named

@@ -1,6 +1,7 @@
 """What the model is asked: a text, or a conversation that its chat template writes."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -142,3 +143,13 @@ def python_of(prompt: Prompt, lm: str = "lm") -> str:
         lines = "".join(f"    {message!r},\n" for message in prompt.messages)
         return f"{lm}.chat([\n{lines}]{'' if prompt.answer else ', answer=False'}).ids"
     return f"{lm}.encode({prompt.text!r}, special=True).ids" if prompt.special else repr(prompt.text)
+
+
+def turn_names(roles: Sequence[str], words: Mapping[str, str]) -> list[str]:
+    """A name for each turn: its role, numbered where the role speaks more than once. `words`: the whole catalogue."""
+    often, seen, names = Counter(roles), Counter[str](), []
+    for role in roles:
+        seen[role] += 1
+        name = words[f"chat.{role}"]
+        names.append(words["chat.turn"].format(role=name, n=seen[role]) if often[role] > 1 else name)
+    return names

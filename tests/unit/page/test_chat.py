@@ -10,9 +10,8 @@ from viz.page.address import answer, link_of
 from viz.page.chat import found_in
 from viz.page.notebook import page_of
 from viz.page.pipeline import FIRST, payloads, scene_of
-from viz.seam.prompt import Prompt
+from viz.seam.prompt import Prompt, turn_names
 from viz.seam.scene import prompt_id
-from viz.seam.turns import turn_names
 from viz.views.tabs import TABS
 from viz.words import LANGUAGES, words
 

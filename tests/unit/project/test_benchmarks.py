@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-FILES = sorted((ROOT / "benchmarks").glob("*.py"))
+FILES = sorted((ROOT / "benchmarks").rglob("*.py"))
 OURS = ("model", "viz", "benchmarks", "tests", "app")
 
 

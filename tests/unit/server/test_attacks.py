@@ -10,7 +10,7 @@ import pytest
 import safehttpx
 
 from app import ROOT
-from benchmarks.load_page import LIMITS, TIMEOUT, Page
+from benchmarks.load.page import LIMITS, TIMEOUT, Page
 from tests.support.guard import ask, scope_of
 from tests.support.models.helpers import apart
 from tests.support.public import TIGHT

@@ -10,11 +10,12 @@ import httpx
 import pytest
 
 from app import ROOT
-from benchmarks import load, load_model
-from benchmarks.load_ledger import ANYBODY, Ledger
-from benchmarks.load_page import LIMITS, TIMEOUT, skipped
-from benchmarks.load_report import Tally, quantile, summary, table
-from benchmarks.load_users import User
+from benchmarks.load import __main__ as load
+from benchmarks.load import model as load_model
+from benchmarks.load.ledger import ANYBODY, Ledger
+from benchmarks.load.page import LIMITS, TIMEOUT, skipped
+from benchmarks.load.report import Tally, quantile, summary, table
+from benchmarks.load.users import User
 from tests.support.models.helpers import apart
 from viz.page.build import build
 from viz.seam.jobs.job_queue import Bounds
@@ -58,7 +59,7 @@ def until_free(playground):
 
 @pytest.mark.long
 def test_a_crowd_gets_its_own_answers_and_no_error(served, lm, monkeypatch):
-    monkeypatch.setattr("benchmarks.load_users.KEY", 0.002)
+    monkeypatch.setattr("benchmarks.load.users.KEY", 0.002)
 
     async def live(user):
         await user.arrive()

@@ -8,9 +8,9 @@ from viz.api.endpoint import Endpoint
 from viz.api.reading import at, measured, named, on, place
 from viz.labels import axis_name, quoted
 from viz.numbers import logit, percent, signed, whole
+from viz.seam.prompt import turn_names
 from viz.seam.python_lines import script
 from viz.seam.scene import Scene
-from viz.seam.turns import turn_names
 from viz.seam.view import Depends, Facts, Figure, Job, Measure, Payload, Seen, View
 from viz.views.attention.turns.figures import turn_figure
 from viz.views.attention.turns.measure import (

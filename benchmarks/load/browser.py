@@ -5,8 +5,8 @@ import random
 import shutil
 import time
 
-from benchmarks.load_ledger import OBJECTS, SUBJECTS, VERBS, Ledger
-from benchmarks.load_report import Tally
+from benchmarks.load.ledger import OBJECTS, SUBJECTS, VERBS, Ledger
+from benchmarks.load.report import Tally
 from benchmarks.workbench import FLAGS, TIMED
 from viz.charts.heatmap import token_chips
 

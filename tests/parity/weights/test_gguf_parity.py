@@ -8,7 +8,7 @@ from model.errors import UnsupportedModel
 from model.loading.checkpoint import build, load_gguf
 from tests.parity.common import compare, greedy, hf_greedy, ids
 from tests.parity.families import LLAMA3, build_hf
-from tests.parity.gguf_files import write_gguf
+from tests.parity.weights.gguf_files import write_gguf
 
 CASES = [
     "gpt2",

@@ -1,4 +1,4 @@
-"""Load runs as a table, and what more machines give by them: `python -m benchmarks.load_model RUN.json ...`
+"""Load runs as a table, and what more machines give by them: `python -m benchmarks.load.model RUN.json ...`
 
 A run of benchmarks.load says how many cores each kind of process used for a lively visitor. From that follows how many
 such visitors some machines serve:

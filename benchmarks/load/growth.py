@@ -1,4 +1,4 @@
-"""Replicas come and go with the work: `python -m benchmarks.growth [--cpus 3] [--asking 12] [--seconds 40]`
+"""Replicas come and go with the work: `python -m benchmarks.load.growth [--cpus 3] [--asking 12] [--seconds 40]`
 
 On a Ray cluster of this machine (its processors are a number that Ray is told), so many threads ask about prompts of
 their own for a while, then one, then nobody. Every second it says how many replicas there are and how many questions

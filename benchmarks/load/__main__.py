@@ -8,10 +8,10 @@ its process are left out unless --pid is given). Every answer is checked against
 end it looks how soon the server is idle once a race is stopped, a job is cancelled, a page with a job is closed, and
 has one visitor alone write some of the races again: the same texts must come out. Fails where anybody got somebody
 else's answer or an error, where a visitor had no answers, or where the server's memory grew beyond its bounds. With
---attack one of the attacks of benchmarks/hostile.py goes on meanwhile, from another address. Thirty visitors share an
-address of the loopback, as a class does. With --kill processes of these kinds are killed one after the other: a visitor
-whose drawing is cut short opens the page anew and asks again, as the page does (retried), or is told (said); nothing
-may be lost. Linux only.
+--attack one of the attacks of benchmarks/load/hostile.py goes on meanwhile, from another address. Thirty visitors
+share an address of the loopback, as a class does. With --kill processes of these kinds are killed one after the other:
+a visitor whose drawing is cut short opens the page anew and asks again, as the page does (retried), or is told (said);
+nothing may be lost. Linux only.
 """
 
 import argparse
@@ -27,17 +27,17 @@ from pathlib import Path
 
 import httpx
 
-from benchmarks.hostile import ATTACKS
-from benchmarks.load_browser import browsers
-from benchmarks.load_ledger import Ledger
-from benchmarks.load_page import LIMITS, TIMEOUT, Page, payload
-from benchmarks.load_processes import Watch, kill, wait_for_all
-from benchmarks.load_report import Sample, Tally, look, summary, table, until_idle, watch
-from benchmarks.load_users import User
+from benchmarks.load.browser import browsers
+from benchmarks.load.hostile import ATTACKS
+from benchmarks.load.ledger import Ledger
+from benchmarks.load.page import LIMITS, TIMEOUT, Page, payload
+from benchmarks.load.processes import Watch, kill, wait_for_all
+from benchmarks.load.report import Sample, Tally, look, summary, table, until_idle, watch
+from benchmarks.load.users import User
 from model.api import load_model
 from viz.server.workers.pool import free_ports
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 ROOM = 400  # MB beyond --memory that the sessions of a class, threads and work under way may take
 SESSION = 0.25  # MB for each visitor more than a class
 CLASS = 30  # visitors behind one address, of this machine's loopback

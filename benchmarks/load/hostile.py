@@ -1,6 +1,6 @@
 """A polite visitor on a shared server while somebody attacks it, one attack after the other. Loopback only.
 
-    python -m benchmarks.hostile [--seconds 15] [--memory 256] [--only NAME ...] [FOLDER ...]
+    python -m benchmarks.load.hostile [--seconds 15] [--memory 256] [--only NAME ...] [FOLDER ...]
 
 Starts `python app.py --offline --public` of each checkout (this one without a FOLDER) anew for every attack. The
 attacker is a process of its own, bounded in number, rate and size. Meanwhile a page clicks a head every 0.4 s and a
@@ -28,10 +28,10 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from benchmarks.load_page import LIMITS, TIMEOUT, Busy, Failed, Page
-from benchmarks.load_report import quantile
+from benchmarks.load.page import LIMITS, TIMEOUT, Busy, Failed, Page
+from benchmarks.load.report import quantile
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 LONG = "The quick brown fox jumps over the lazy dog and runs away. " * 30  # about 400 tokens
 CLICK, SIGN = 0.4, 0.1  # seconds between two clicks, and between two signs of life
 

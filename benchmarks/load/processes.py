@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.load_report import Sample, look
+from benchmarks.load.report import Sample, look
 from viz.server.workers.pool import PORT, health_of
 
 KINDS = {"page": "app.py", "proxy": "haproxy", "ray": "ray"}  # the first whose text the command has

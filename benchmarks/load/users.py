@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from benchmarks.load_ledger import ANYBODY, OBJECTS, SUBJECTS, VERBS, Ledger
-from benchmarks.load_page import Answer, Busy, Failed, Page, payload, pieces
-from benchmarks.load_report import Tally
+from benchmarks.load.ledger import ANYBODY, OBJECTS, SUBJECTS, VERBS, Ledger
+from benchmarks.load.page import Answer, Busy, Failed, Page, payload, pieces
+from benchmarks.load.report import Tally
 from viz.charts.heatmap import token_chips
 
 KEY = 0.13  # seconds between two keys, about 90 words a minute
