@@ -1,6 +1,6 @@
 """What a training step costs: this project's beside transformers', the same GPT-2 shape, batch and optimizer.
 
-    python benchmarks/training.py [--rows 8] [--length 512] [--rounds 5] [--compile]
+    python benchmarks/training/steps.py [--rows 8] [--length 512] [--rounds 5] [--compile]
 
 Every engine lives in a process of its own and they are called in turn, so that a slow minute hits all of them. Times
 are medians of one step: forward, loss, backward, clipping, AdamW. Needs benchmarks/requirements.txt.
@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 SHAPE = {"vocab_size": 8192, "n_ctx": 512, "n_layer": 8, "d_model": 256, "n_head": 8}
 LABELS = {

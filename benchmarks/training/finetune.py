@@ -1,6 +1,6 @@
 """Fine-tuning TinyGPT with the default run of the view: seconds, losses, and what is forgotten, over seeds.
 
-    python benchmarks/finetune.py [--seeds 3] [--sets questions stories opposites] [--threads 1]
+    python benchmarks/training/finetune.py [--seeds 3] [--sets questions stories opposites] [--threads 1]
 
 A run as the page makes it, its snapshots and answers included, in one process of so many threads. Seconds are those of
 the processor, so that others on the machine count little. Losses in nats a token of the answers, bits per byte of the
@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 
 def row(name: str, adapted: bool, seed: int) -> list[str]:

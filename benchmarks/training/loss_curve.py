@@ -1,4 +1,4 @@
-"""The loss curve of a training run as a picture, from its log: python benchmarks/loss_curve.py LOG OUT.svg"""
+"""The loss curve of a training run as a picture, from its log: python benchmarks/training/loss_curve.py LOG OUT.svg"""
 
 import csv
 import math

@@ -1,6 +1,6 @@
 """What a story model can do, each behaviour over made-up cases with Wilson's 95 % interval.
 
-    python benchmarks/behaviours.py [MODEL ...] [--cases 200] [--seed 0]
+    python benchmarks/training/behaviours.py [MODEL ...] [--cases 200] [--seed 0]
 
 MODEL is a bundled model's name or a folder; several stand side by side on the same cases. A case counts where the
 likeliest next token is the expected one, or, for "he or she", where the fitting pronoun is likelier than the other.
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import torch
 

@@ -1,6 +1,6 @@
 """What reinforcement comes to on the bundled model: reward before and after, KL and seconds, by method, three seeds.
 
-    python benchmarks/alignment.py [--methods ppo,grpo] [--seeds 3] [--threads 1] [--lora 8]
+    python benchmarks/training/alignment.py [--methods ppo,grpo] [--seeds 3] [--threads 1] [--lora 8]
 
 The reward is the preset "happy": 1 for a text with one of ten happy words. Before and after are measured on the same
 256 prompts and random numbers, which no step of a run has used. Seconds are those of the processor, on all threads.
@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 METHODS = ("reinforce", "ppo", "grpo", "dpo", "best_of_n", "no_leash")
 ASIDE = 1 << 22  # the step of the random numbers for before and after

@@ -1,4 +1,6 @@
-"""The default reward model of the page, with several seeds: python -m benchmarks.alignment_reward [--seeds N ...]
+"""The default reward model of the page, with several seeds.
+
+    python -m benchmarks.training.alignment_reward [--seeds N ...]
 
 For each rule and seed: TinyGPT writes the pairs, the rule chooses, the head alone or the whole model learns. Prints a
 row of RESULTS.md each: pairs, ties, accuracy on pairs of held-out prompts, seconds (by the clock and of the processor).
