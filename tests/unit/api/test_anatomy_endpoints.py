@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
-from tests.support.views.views.endpoints import ask
 
 from model.anatomy.anatomy import n_params
 from model.anatomy.blueprint import blueprint
 from model.api import LanguageModel
 from model.errors import InputError, PlaygroundError
 from tests.support.models.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
+from tests.support.views.endpoints import ask
 from viz.seam.prompt import Prompt
 
 PUBLISHED = Path(__file__).parents[2] / "data" / "configs"

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from tests.support.views.views.endpoints import TEXT, array, ask
 
 from model.activations.neurons import layer_activations
 from model.activations.norm_swap import places_of, swapped
@@ -25,6 +24,7 @@ from model.sampling.temperatures import heat
 from model.sampling.warps import final, shape
 from model.tracing.logit_lens import read_layers
 from tests.support.models.helpers import assert_close
+from tests.support.views.endpoints import TEXT, array, ask
 from viz.views.sampling.pipelines import DEFAULT
 
 ZERO = Edit("zero", 1, 2)

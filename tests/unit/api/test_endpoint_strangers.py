@@ -3,9 +3,9 @@
 import math
 
 import pytest
-from tests.support.views.views.endpoints import NAMED, ask
 
 from model.errors import InputError, PlaygroundError
+from tests.support.views.endpoints import NAMED, ask
 from viz.api.arguments import MOST_ITEMS, MOST_TEXT
 from viz.api.registry import MOST_NUMBERS, call, offered
 from viz.seam.playground import Playground

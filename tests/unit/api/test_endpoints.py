@@ -5,12 +5,12 @@ import json
 import typing
 
 import pytest
-from tests.support.views.views.endpoints import NAMED, TEXT, ask
 
 from model.attention.surveys import random_survey
 from model.checks.registry import CHECKS
 from model.errors import InputError
 from tests.support.models.helpers import assert_close
+from tests.support.views.endpoints import NAMED, TEXT, ask
 from viz.api.endpoints import ENDPOINTS, WITHOUT, unique
 from viz.api.registry import arguments, document, parse_docstring
 from viz.views.tabs import TABS

@@ -4,10 +4,10 @@ import threading
 import types
 
 import pytest
-from tests.support.views.views.streams import Component
 
 from model.errors import InputError
 from tests.support.models.talking import END, talking_model, talking_server
+from tests.support.views.streams import Component
 from viz.page import answer
 from viz.page.answer import Stops
 from viz.page.loading import opened

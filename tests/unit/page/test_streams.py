@@ -4,9 +4,9 @@ import types
 
 import gradio as gr
 import pytest
-from tests.support.views.views.streams import ask, wired
 
 from model.errors import InputError
+from tests.support.views.streams import ask, wired
 from viz.page.loading import opened
 from viz.page.parts import unpacked
 from viz.seam.prompt import Prompt

@@ -1,11 +1,11 @@
 """Every view and quick endpoint on a mixture of experts: it draws, or says in plain words why it cannot."""
 
 import pytest
-from tests.support.views.views.endpoints import TEXT
 
 from model.api import LanguageModel
 from model.errors import PlaygroundError
 from tests.support.models.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
+from tests.support.views.endpoints import TEXT
 from tests.unit.views.test_views import VIEWS, drawn
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import arguments, call

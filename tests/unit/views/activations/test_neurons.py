@@ -5,13 +5,13 @@ from functools import partial
 
 import numpy as np
 import pytest
-from tests.support.views.views.activations import PROMPT, figure, model_of
 
 from model.activations.neurons import EDGES, layer_activations, promoted, ranked, survey, write_lengths
 from model.gpt.edits import Edit
 from tests.support.models.helpers import serving
 from tests.support.scripts import script
 from tests.support.views import activations
+from tests.support.views.activations import PROMPT, figure, model_of
 from tests.support.views.views import array, perform, run_lines
 from viz.labels import quoted
 from viz.numbers import number, percent

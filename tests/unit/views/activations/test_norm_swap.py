@@ -6,7 +6,6 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from tests.support.views.views.activations import PROMPT, figure, model_of
 
 from model.activations.norm_swap import SWAPS, WHERE, divergence_at, places_of, swapped, swaps_of
 from model.api import LanguageModel
@@ -14,6 +13,7 @@ from model.attention.effects import next_tokens
 from tests.support.models.helpers import VARIANTS, byte_tokenizer, tiny_model
 from tests.support.scripts import words_read
 from tests.support.views import activations
+from tests.support.views.activations import PROMPT, figure, model_of
 from tests.support.views.views import array, perform, run_lines
 from viz.charts.distribution import entropy, prediction_rows
 from viz.numbers import nats, number

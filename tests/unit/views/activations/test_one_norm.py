@@ -5,7 +5,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from tests.support.views.views.activations import PROMPT, figure, model_of
 
 from model.activations.norm_walk import (
     compare_batch,
@@ -18,6 +17,7 @@ from model.activations.norm_walk import (
 )
 from tests.support.scripts import script
 from tests.support.views import activations
+from tests.support.views.activations import PROMPT, figure, model_of
 from tests.support.views.views import run_lines
 from viz.numbers import number
 from viz.page.parts import packed

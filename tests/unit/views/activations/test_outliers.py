@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from tests.support.views.views.activations import PROMPT, heat, traces
 
 from model.activations import residual_statistics as module
 from model.activations.norm_walk import norm_input
 from model.activations.residual_statistics import RULES, Rule, carriers, outliers, survey
 from model.tracing.trace import run
 from tests.support.models.helpers import D, V, tiny_model, tokens_of
+from tests.support.views.activations import PROMPT, heat, traces
 from tests.support.views.views import array, run_lines
 from viz.numbers import number, percent
 from viz.page.pipeline import PageRequest, payloads

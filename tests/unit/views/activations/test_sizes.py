@@ -4,11 +4,11 @@ import json
 
 import numpy as np
 import pytest
-from tests.support.views.views.activations import PROMPT, heat, traces
 
 from model.activations.residual_statistics import STATISTICS, nearest_row, statistic, survey
 from model.gpt.edits import Edit
 from tests.support.models.helpers import byte_model, tiny_model
+from tests.support.views.activations import PROMPT, heat, traces
 from tests.support.views.views import array, run_lines
 from viz.numbers import number
 from viz.page.parts import packed

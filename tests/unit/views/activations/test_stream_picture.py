@@ -4,12 +4,12 @@ from functools import partial
 
 import numpy as np
 import pytest
-from tests.support.views.views.activations import PROMPT, figure, model_of
 
 from model.activations.principal_components import principal
 from model.gpt.edits import Edit
 from tests.support.models.helpers import serving
 from tests.support.views import activations
+from tests.support.views.activations import PROMPT, figure, model_of
 from tests.support.views.views import array, perform, run_lines
 from viz.numbers import percent
 from viz.page.parts import packed

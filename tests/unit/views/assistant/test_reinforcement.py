@@ -10,7 +10,6 @@ import torch
 from starlette.applications import Starlette
 from starlette.routing import Route
 from starlette.testclient import TestClient
-from tests.support.views.views.endpoints import ask
 
 from model.alignment.lora import Lora
 from model.alignment.reinforcement.course import DEFAULTS, METHODS
@@ -22,6 +21,7 @@ from model.errors import InputError
 from model.training.jobs.job import Limits
 from tests.support.models.helpers import serving
 from tests.support.training.rehearsal import in_threads
+from tests.support.views.endpoints import ask
 from viz.seam.jobs import live_runs
 from viz.seam.playground import Options, Playground
 from viz.seam.prompt import Prompt

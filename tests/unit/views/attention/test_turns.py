@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from tests.support.views.views.endpoints import ask
 
 from model import api
 from model.errors import InputError
@@ -10,6 +9,7 @@ from model.predictions.attribution import attribute, components
 from model.predictions.gradients import affordable, gradients
 from tests.support.models.talking import talking_model, talking_server
 from tests.support.picking import asked
+from tests.support.views.endpoints import ask
 from viz.numbers import logit, signed
 from viz.page.pipeline import payloads, scene_of
 from viz.seam import panels

@@ -4,13 +4,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from tests.support.views.views.compare import asked, cells, drawn, made_by
 
 from model.attention import effects
 from model.attention.effects import Target, metric, recovered
 from model.errors import InputError
 from model.sampling.pipeline import softmax
 from tests.support.models.helpers import tokens_of
+from tests.support.views.compare import asked, cells, drawn, made_by
 from viz.charts.layer_head_map import HeadWords
 from viz.charts.packed import unpacked_figure
 from viz.labels import quoted

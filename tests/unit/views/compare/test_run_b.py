@@ -4,11 +4,11 @@ import dataclasses
 
 import numpy as np
 import pytest
-from tests.support.views.views.compare import asked, cells, drawn
 
 from model.gpt.edits import Edit
 from model.tracing.head_metrics import HEAD_METRICS
 from tests.support.models.talking import talking_model, talking_server
+from tests.support.views.compare import asked, cells, drawn
 from viz.page.examples import EXAMPLES
 from viz.page.pipeline import scene_of
 from viz.seam import panels

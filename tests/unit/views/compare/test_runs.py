@@ -4,12 +4,12 @@ import json
 
 import numpy as np
 import pytest
-from tests.support.views.views.compare import cells, drawn, made_by
 
 from model.attention import measures
 from model.sampling.pipeline import softmax
 from model.tracing.head_metrics import HEAD_METRICS
 from tests.support.models.helpers import tokens_of
+from tests.support.views.compare import cells, drawn, made_by
 from viz.charts.distribution import likeliest
 from viz.charts.heatmap import PatternWords
 from viz.charts.layer_head_map import HeadWords
@@ -96,8 +96,7 @@ def test_hostile_prompts_are_drawn_as_text(playground):
 
 
 def test_picking_a_head_draws_its_maps_only(playground):
-    from tests.support.views.views.compare import asked
-
+    from tests.support.views.compare import asked
     from viz.page.pipeline import payloads
 
     _, shown = payloads(playground, asked())

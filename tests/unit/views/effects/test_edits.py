@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from tests.support.views.views.effects import PROMPT, asked, drawn, scene
 
 from model.attention.effects import next_tokens
 from model.gpt.edits import EDITS, Edit
 from tests.support.scripts import script, words_in, words_read
+from tests.support.views.effects import PROMPT, asked, drawn, scene
 from viz.charts.distribution import entropy, prediction_rows
 from viz.numbers import difference, logit, nats, percent
 from viz.page.pipeline import payloads

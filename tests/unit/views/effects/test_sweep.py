@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from tests.support.views.views.effects import PROMPT, asked, drawn, scene
 
 from model.attention.effects import TARGETS, Target, metric, sweep
+from tests.support.views.effects import PROMPT, asked, drawn, scene
 from viz.charts.layer_head_map import EffectWords, effect_figure
 from viz.numbers import logit, nats, number, signed
 from viz.page.pipeline import payloads

@@ -1,7 +1,8 @@
 """A model with longer tokens, and rows that no token uses."""
 
 import pytest
-from tests.support.views.views.predictions import model_of, serve
+
+from tests.support.views.predictions import model_of, serve
 
 
 @pytest.fixture(scope="module")

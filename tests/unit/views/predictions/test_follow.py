@@ -1,10 +1,10 @@
 """A token after every position, without a browser: its line, and what was typed."""
 
 import pytest
-from tests.support.views.views.predictions import EDITS, PROMPT, asked, drawn, ran, scene, token
 
 from model.gpt.edits import Edit
 from model.predictions.predictions import follow, predict
+from tests.support.views.predictions import EDITS, PROMPT, asked, drawn, ran, scene, token
 from viz.page.pipeline import payloads
 from viz.seam import panels
 from viz.views.predictions.follow import view as following

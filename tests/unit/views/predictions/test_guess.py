@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from tests.support.views.views.predictions import EDITS, PROMPT, drawn, scene, token
 
 from model.gpt.edits import Edit
 from model.predictions.predictions import follow, predict
+from tests.support.views.predictions import EDITS, PROMPT, drawn, scene, token
 from viz.seam.scene import run_id
 from viz.views.predictions.guess import view as guess
 from viz.views.predictions.guess.view import Chances, Guess, Turn, turn_of

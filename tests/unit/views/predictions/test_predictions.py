@@ -5,9 +5,9 @@ import re
 
 import numpy as np
 import pytest
-from tests.support.views.views.predictions import EDITS, HOSTILE, drawn, scene, text_of, token
 
 from tests.support.scripts import script, words_read
+from tests.support.views.predictions import EDITS, HOSTILE, drawn, scene, text_of, token
 from viz.api.reading import measured
 from viz.charts.ramp import ramp_ticks
 from viz.numbers import bits

@@ -4,7 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from tests.support.views.views.predictions import (
+
+from model.gpt.edits import Edit
+from model.predictions.predictions import predict, summarise
+from tests.support.views.predictions import (
     EDITS,
     PROMPT,
     UNUSED,
@@ -16,9 +19,6 @@ from tests.support.views.views.predictions import (
     scene,
     sure,
 )
-
-from model.gpt.edits import Edit
-from model.predictions.predictions import predict, summarise
 from viz.numbers import bits, logit, number, percent
 from viz.page.pipeline import payloads
 from viz.seam import panels

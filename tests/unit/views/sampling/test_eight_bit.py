@@ -1,11 +1,11 @@
 """8-bit weights on the page: they write where they are asked for, say what they change, and come with their lines."""
 
 import pytest
-from tests.support.views.views.side_by_side import model_of
 
 from model.generation.strategies import STRATEGIES
 from model.generation.text_statistics import written
 from model.quantization.int8 import effect, int8
+from tests.support.views.side_by_side import model_of
 from viz.numbers import nats, percent, size
 from viz.page.streams import answers
 from viz.seam.prompt import Prompt

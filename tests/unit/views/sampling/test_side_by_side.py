@@ -7,13 +7,13 @@ import types
 from itertools import chain
 
 import pytest
-from tests.support.views.views.side_by_side import CARDS, PROMPT, SETTINGS, TOKENS, event, model_of, pieces, rows_of
 
 from model.generation import together
 from model.generation.strategies import STRATEGIES
 from model.generation.text_statistics import measure_text, written
 from model.gpt.transformer import Transformer
 from tests.support.scripts import words_read
+from tests.support.views.side_by_side import CARDS, PROMPT, SETTINGS, TOKENS, event, model_of, pieces, rows_of
 from viz.page.streams import answers
 from viz.seam.prompt import Prompt
 from viz.seam.view import Visit

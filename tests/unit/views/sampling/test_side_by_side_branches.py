@@ -5,7 +5,15 @@ import json
 import types
 
 import pytest
-from tests.support.views.views.side_by_side import (
+
+from model.api import LanguageModel
+from model.errors import InputError
+from model.generation.strategies import STRATEGIES
+from model.records import RunKey
+from model.text.chat import ending
+from tests.support.models.helpers import serving
+from tests.support.models.talking import after_turn, talking_model, talking_server
+from tests.support.views.side_by_side import (
     CARDS,
     PROMPT,
     SETTINGS,
@@ -15,14 +23,6 @@ from tests.support.views.views.side_by_side import (
     pieces,
     rows_of,
 )
-
-from model.api import LanguageModel
-from model.errors import InputError
-from model.generation.strategies import STRATEGIES
-from model.records import RunKey
-from model.text.chat import ending
-from tests.support.models.helpers import serving
-from tests.support.models.talking import after_turn, talking_model, talking_server
 from viz.seam.prompt import Prompt, prompt_of, read
 from viz.seam.scene import run_id
 from viz.views.sampling.side_by_side import run as race_run

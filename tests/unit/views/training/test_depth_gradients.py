@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
-from tests.support.views.views.endpoints import ask
 
 from model.design.depth_gradients import Stack, by_layer
 from tests.support.models.helpers import byte_model, serving
+from tests.support.views.endpoints import ask
 from viz.numbers import number
 from viz.page.pipeline import PageRequest, scene_of
 from viz.seam import panels

@@ -5,12 +5,12 @@ from types import SimpleNamespace
 import gradio as gr
 import numpy as np
 import pytest
-from tests.support.views.views.endpoints import ask as endpoint
-from tests.support.views.views.streams import ask, trigger, wired
 
 from model.errors import InputError
 from model.training.jobs.job import Job
 from tests.support.training.rehearsal import LONG, SMALL, TALE, finish, in_threads, quick, until
+from tests.support.views.endpoints import ask as endpoint
+from tests.support.views.streams import ask, trigger, wired
 from viz.page.address import there
 from viz.page.parts import unpacked
 from viz.page.pipeline import PageRequest, payloads

@@ -4,11 +4,11 @@ import dataclasses
 
 import numpy as np
 import pytest
-from tests.support.views.views.endpoints import ask
 
 from model.progress import silent
 from model.training.jobs.mixers import DECODED, MIXERS, WINDOW, Comparison, MixerTrial, compare
 from tests.support.models.helpers import byte_model, serving
+from tests.support.views.endpoints import ask
 from tests.support.views.views import array, drawn, no_holes, opened, run_lines, traces
 from viz.seam import panels
 from viz.seam.jobs import background
