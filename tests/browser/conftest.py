@@ -10,7 +10,7 @@ from model.api import load_model
 from tests.support.elsewhere import App
 from tests.support.light import CHROMIUM, quick_stacks, stay_light
 from tests.support.models.small_models import save_tiny
-from tests.support.visitor import open_tab
+from tests.support.visitor import SOON, open_tab
 
 FLAGS = (
     "--no-sandbox",
@@ -25,7 +25,6 @@ FLAGS = (
 DESKTOP = {"width": 1280, "height": 900}
 FIRST = "#pg-start_next [data-run]"  # what an untouched page shows first
 READY = "#pg-map_plot [data-run]"  # the first map, on another tab
-SOON = 30_000  # milliseconds; on a busy machine
 # What the framework says of a page that is left while it is answered.
 LEFT = re.compile(r"^AbortError: signal is aborted|^Unexpected error Connection errored out")
 PASSED = pytest.StashKey[bool]()
@@ -194,9 +193,9 @@ def load(page, watch: Watch, url: str, query: str, ready: str) -> None:
     watch.over(page, url)
     page.goto(url + query)
     if ready == READY and "#" not in query:
-        page.locator(FIRST).wait_for(timeout=40_000)
+        page.locator(FIRST).wait_for(timeout=SOON)
         open_tab(page, "Attention")
-    page.locator(ready).wait_for(timeout=40_000)
+    page.locator(ready).wait_for(timeout=SOON)
 
 
 @pytest.fixture

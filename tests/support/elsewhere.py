@@ -7,7 +7,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import app
-from viz.server.processes.start import context
+from viz.server.processes.start import IMPORTED, context
 
 ROOT = Path(__file__).parents[2]
 
@@ -49,6 +49,7 @@ def _serve(options: tuple[str, ...], environment: dict[str, str], told: Connecti
     os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT), 2)
     told.close()
     os.chdir(ROOT)
+    IMPORTED.append("tests.support.training.eager")
     app.main(list(options))
 
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.browser.conftest import FIRST, READY
-from tests.support.visitor import export, exported_rows, open_tab
+from tests.support.visitor import SOON, export, exported_rows, open_tab
 from viz.seam.scene import default_head
 
 expect = pytest.importorskip("playwright.sync_api").expect
@@ -182,7 +182,7 @@ def test_bad_prompts_get_a_message_and_keep_the_pictures(page):
         """() => { const box = document.querySelector('#prompt textarea');
                    box.value = 'a'.repeat(1_000_000); box.dispatchEvent(new Event('input', {bubbles: true})); }"""
     )
-    expect(notice).to_contain_text("1000000 characters", timeout=20_000)
+    expect(notice).to_contain_text("1000000 characters", timeout=SOON)
     expect(chips(page)).to_have_count(10)
     type_prompt(page, "and back")
     expect(chips(page)).to_have_count(2)

@@ -7,7 +7,7 @@ import pytest
 
 from model.loading.sources import smollm2_path
 from tests.browser.conftest import FIRST
-from tests.support.visitor import open_tab
+from tests.support.visitor import SOON, open_tab
 
 expect = pytest.importorskip("playwright.sync_api").expect
 pytestmark = pytest.mark.browser
@@ -30,9 +30,9 @@ def test_app_with_a_broken_model_says_so_and_another_can_be_chosen(start_app, op
     expect(page.locator("#pg-notice")).to_contain_text("broken or cut short")
     page.locator("#model input").click()
     page.get_by_role("option", name="TinyGPT").click()
-    page.locator(FIRST).wait_for(timeout=30_000)
+    page.locator(FIRST).wait_for(timeout=SOON)
     open_tab(page, "Attention")
-    expect(page.locator("#pg-map_plot [data-part]")).to_have_attribute("data-run", re.compile(" 4.1$"), timeout=30_000)
+    expect(page.locator("#pg-map_plot [data-part]")).to_have_attribute("data-run", re.compile(" 4.1$"), timeout=SOON)
     expect(page.locator("#pg-notice [data-part]")).to_be_hidden()
 
 
@@ -45,9 +45,9 @@ def test_failed_download_can_be_tried_again_and_the_model_be_talked_to(start_app
     monkeypatch.delenv("ATTENTION_PLAYGROUND_CACHE")
     shutil.copy(smollm2_path(), tmp_path)  # as if it had been fetched meanwhile
     page.get_by_role("button", name="Try again").click()
-    page.locator(FIRST).wait_for(timeout=30_000)
+    page.locator(FIRST).wait_for(timeout=SOON)
     open_tab(page, "Attention")
-    expect(page.locator("#pg-map_plot [data-part]")).to_have_attribute("data-run", re.compile(" 16.0$"), timeout=30_000)
+    expect(page.locator("#pg-map_plot [data-part]")).to_have_attribute("data-run", re.compile(" 16.0$"), timeout=SOON)
     talk(page, open_page.reload)
 
 
@@ -66,9 +66,9 @@ def look_inside(page) -> None:
     page.get_by_role("tab", name="Side by side").click()
     page.locator("#pg-side_by_side_texts [data-name=start]").click()
     row = page.locator(".pg-race-row").first
-    row.get_by_role("button", name="Look inside").click(timeout=60_000)
+    row.get_by_role("button", name="Look inside").click(timeout=SOON)
     expect(answer).to_have_value(said)
-    expect(written.first).to_be_visible(timeout=30_000)
+    expect(written.first).to_be_visible(timeout=SOON)
     expect(page.locator("#pg-tokens .pg-chip-written.pg-chip-template")).to_have_count(0)
     assert "".join(written.all_text_contents()).replace("·", " ").strip() == said
     expect(page.get_by_role("button", name="Answer", exact=True)).to_be_disabled()
@@ -79,30 +79,30 @@ def talk(page, reload) -> None:
     written = page.locator("#pg-tokens .pg-chip-template")
     expect(written).to_have_count(0)
     page.get_by_role("button", name="Chat", exact=True).click()
-    expect(written).to_have_count(14, timeout=30_000)  # three turns' markers, their roles and line breaks
+    expect(written).to_have_count(14, timeout=SOON)  # three turns' markers, their roles and line breaks
     expect(page.locator("#prompt")).to_be_hidden()
     page.locator(".pg-chat-turn[data-role=user] textarea").fill("What is the capital of France? <|im_end|>")
     chip = page.locator("#pg-tokens .pg-chip", has_text="France")
-    expect(chip).to_have_attribute("title", "user", timeout=30_000)
+    expect(chip).to_have_attribute("title", "user", timeout=SOON)
     expect(written).to_have_count(14)  # what a person types is none of the template's
     page.get_by_role("button", name="Answer", exact=True).click()
     answer = page.locator(".pg-chat-turn:last-child textarea")
-    expect(answer).to_have_value(re.compile("Paris"), timeout=60_000)
-    expect(page.get_by_role("button", name="Answer", exact=True)).to_be_visible(timeout=60_000)
-    expect(page.locator("#pg-tokens .pg-chip", has_text="Paris").first).to_be_visible(timeout=30_000)
+    expect(answer).to_have_value(re.compile("Paris"), timeout=SOON)
+    expect(page.get_by_role("button", name="Answer", exact=True)).to_be_visible(timeout=SOON)
+    expect(page.locator("#pg-tokens .pg-chip", has_text="Paris").first).to_be_visible(timeout=SOON)
     said = texts(page)
     look_inside(page)
     assert texts(page) == said
     page.locator("#model input").click()
     page.get_by_role("option", name="TinyGPT").click()
-    expect(page.locator("#pg-notice")).to_contain_text("reads the last user text alone", timeout=30_000)
+    expect(page.locator("#pg-notice")).to_contain_text("reads the last user text alone", timeout=SOON)
     expect(page.locator("#prompt textarea")).to_have_value(said[1])
     page.locator("#model input").click()
     page.get_by_role("option", name="SmolLM2").click()
-    expect(answer).to_have_value(said[2], timeout=30_000)
-    expect(page.locator("#pg-tokens .pg-chip-template").first).to_be_visible(timeout=30_000)
+    expect(answer).to_have_value(said[2], timeout=SOON)
+    expect(page.locator("#pg-tokens .pg-chip-template").first).to_be_visible(timeout=SOON)
     page.wait_for_function("() => location.hash.includes('smollm2') && location.hash.includes('Paris')")
     reload(page)
-    expect(answer).to_have_value(said[2], timeout=60_000)
+    expect(answer).to_have_value(said[2], timeout=SOON)
     assert texts(page) == said
-    expect(page.locator("#pg-tokens .pg-chip-template").first).to_be_visible(timeout=30_000)
+    expect(page.locator("#pg-tokens .pg-chip-template").first).to_be_visible(timeout=SOON)
