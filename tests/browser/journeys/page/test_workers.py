@@ -77,10 +77,11 @@ class Several:
         return next(each for each, command in children(self.process.pid).items() if "haproxy" in command[0])
 
     def wait_for_two(self) -> dict[str, tuple[int, int]]:
+        """The pages, once both answer; one that is busy may answer late the next time."""
         until = time.monotonic() + 120
-        while len(self.pages()) < 2 and time.monotonic() < until:
+        while len(found := self.pages()) < 2 and time.monotonic() < until:
             time.sleep(0.2)
-        return self.pages()
+        return found
 
 
 @pytest.fixture(scope="module")

@@ -36,8 +36,9 @@ def test_row_classes(rows: int, index: int):
 
 def test_what_is_tried_for_a_number_of_rows():
     assert set(candidates(1)) == set(PRODUCTS)
-    assert set(candidates(2)) == set(candidates(PADDED - 1)) == {"F.linear", "onednn", "padded"}
-    assert set(candidates(PADDED)) == {"F.linear", "onednn"}
+    assert set(candidates(2)) == set(candidates(PADDED - 1)) == {"F.linear", "onednn", "padded", "parts"}
+    assert set(candidates(PADDED)) == set(candidates(47)) == {"F.linear", "onednn", "parts"}
+    assert set(candidates(48)) == {"F.linear", "onednn"}
 
 
 @pytest.mark.parametrize(
@@ -51,6 +52,7 @@ def test_what_is_tried_for_a_number_of_rows():
         (1, {"F.linear": 1.0, "mv": 0.8}, "mv"),
         (1, {"F.linear": 1.0, "mv": 0.8, "numpy": 0.7}, "numpy"),
         (2, {"F.linear": 1.0, "padded": 0.5}, "padded"),
+        (8, {"F.linear": 1.0, "parts": 0.5}, "parts"),
         (8, {"F.linear": 1.0, "padded": 0.5, "mv": 0.1}, "onednn"),
     ],
 )
@@ -82,3 +84,12 @@ def test_packing_that_a_torch_has_not_does_not_pay(fresh, monkeypatch):
 
     monkeypatch.setattr(torch.ops.mkldnn, "_reorder_linear_weight", absent)
     assert kernels.packing_pays(64, 48, 1) is False
+
+
+def test_a_product_that_took_twice_as_long_is_not_timed_again(monkeypatch):
+    seconds, timed = {F.linear: 1.0, torch.mv: 1.9, torch.mm: 2.1}, []
+    monkeypatch.setattr(kernels, "_runs", lambda *_: True)
+    monkeypatch.setattr(kernels, "_time", lambda product, *_: timed.append(product) or seconds[product])
+    products = {"quick": F.linear, "near": torch.mv, "slow": torch.mm}
+    assert kernels.times(products, randn(1, 4), [randn(4, 4)], None) == {"quick": 1.0, "near": 1.9, "slow": 2.1}
+    assert timed == [F.linear, torch.mv, torch.mm, F.linear, torch.mv, F.linear, torch.mv]
