@@ -82,7 +82,7 @@ def _turn(nodeid: str) -> int:
 LONG = {
     "browser/smoke/test_hostile.py",
     "parity/test_experts_parity.py",
-    "parity/test_lora_parity.py",
+    "parity/weights/test_lora_parity.py",
     "parity/test_mutants.py",
     "property/test_fuzz_values.py",
     "property/test_warps_property.py",

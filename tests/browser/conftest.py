@@ -28,14 +28,6 @@ READY = "#pg-map_plot [data-run]"  # the first map, on another tab
 # What the framework says of a page that is left while it is answered.
 LEFT = re.compile(r"^AbortError: signal is aborted|^Unexpected error Connection errored out")
 PASSED = pytest.StashKey[bool]()
-# Nobody looks at these pages, so they are not painted, which is a fifth of what they take: so clear an element is laid
-# out and hit, and counts as visible, but no browser draws it. What looks at the picture itself says paint(true).
-CLEAR = """(() => {
-  const clear = new CSSStyleSheet();
-  clear.replaceSync("html { opacity: 0.0003 }");
-  document.adoptedStyleSheets.push(clear);
-  window.paint = (whether) => { clear.disabled = whether; };
-})()"""
 
 
 @pytest.fixture(scope="session")
@@ -90,7 +82,6 @@ def profile(playwright_driver, tmp_path_factory):
         chromium = driver.chromium.launch_persistent_context(
             folder, executable_path=CHROMIUM, args=list(FLAGS), viewport=DESKTOP
         )
-        chromium.add_init_script(CLEAR)
     except playwright.Error as error:
         pytest.skip(f"no Chromium to drive; install it with `playwright install chromium`: {error}")
     yield chromium

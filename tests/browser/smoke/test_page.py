@@ -275,7 +275,6 @@ def test_nothing_overflows_and_pictures_are_kept(open_page, scheme, tmp_path):
         assert page.evaluate("document.documentElement.scrollWidth") <= width, width
         colour = page.evaluate("document.querySelector('.pg-chart')._fullLayout.coloraxis.colorscale[0][1]")
         assert colour == ("rgb(255,255,217)" if scheme == "light" else "rgb(8,29,88)"), width
-        page.evaluate("window.paint(true)")
         shot = page.screenshot(path=tmp_path / f"{width}-{scheme}.png", full_page=True)
         assert len(shot) > 20_000, width
 
