@@ -34,6 +34,8 @@ def page(same_page, lm):
     page = same_page()
     if page.locator("#prompt textarea").input_value() != COREFERENCE:
         page.locator("#prompt textarea").fill(COREFERENCE)
+    # A long prompt's row of tokens goes: what is below it moves, and is not to be clicked before.
+    expect(page.locator("#pg-tokens .pg-chip")).to_have_count(len(lm.encode(COREFERENCE)), timeout=SOON)
     page.evaluate("playground.select({tokens: [], edits: [], target: null, distractor: null})")
     open_effects(page)
     expect(page.locator("#pg-edits_next h2")).to_contain_text("(position 9)", timeout=SOON)
