@@ -172,7 +172,8 @@ def test_texts_are_the_same_and_a_stop_ends_them(cluster, here, there):
     assert len(list(steps)) < len(ours)
 
 
-def test_a_replica_that_is_killed_is_started_again_and_nothing_is_lost(cluster, here, there):
+def test_a_replica_that_is_killed_is_started_again_and_nothing_is_lost(cluster, here, there, monkeypatch):
+    monkeypatch.setattr(cluster, "FULL", 120.0)  # it starts beside other tests, where cores are few
     before = status(cluster, there)["process"]
     own = "a text that nothing here begins like"  # so both run all of it: a run that goes on is equal to rounding only
     work = job(there, text=own)
