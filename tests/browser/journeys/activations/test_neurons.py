@@ -7,13 +7,12 @@ import pytest
 from model.activations.neurons import layer_activations, ranked
 from model.activations.principal_components import principal
 from model.api import load_model
-from tests.support.visitor import expect, exported_rows, open_tab, still
+from tests.support.visitor import SOON, expect, exported_rows, open_tab, still
 
 pytestmark = pytest.mark.browser
 
 COREFERENCE = "The cat sat on the mat because it was tired"
 ROUNDING = 2e-4  # the app and the test may have chosen different float32 products
-SOON = 60_000  # milliseconds; on a busy machine
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,11 @@ import pytest
 from model.activations.norm_swap import places_of, swapped
 from model.activations.norm_walk import norms_of, walk
 from model.attention.effects import next_tokens
-from tests.support.visitor import expect, export, open_tab
+from tests.support.visitor import SOON, expect, export, open_tab
 
 pytestmark = pytest.mark.browser
 
 PROMPT = "The cat sat on the mat because it was tired"
-SOON = 60_000  # milliseconds; on a busy machine
 
 
 def open_view(open_page, tab, view, ready, query="", **context):

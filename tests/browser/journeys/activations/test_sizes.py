@@ -5,12 +5,11 @@ import pytest
 
 from model.activations.residual_statistics import outliers, statistic, survey
 from model.api import load_model
-from tests.support.visitor import expect, exported_rows, open_tab, still
+from tests.support.visitor import SOON, expect, exported_rows, open_tab, still
 
 pytestmark = pytest.mark.browser
 
 PROMPT = "The cat sat on the mat because it was tired"
-SOON = 60_000  # milliseconds; on a busy machine
 # The app and the test may have chosen different float32 products.
 ROUNDING = 1e-3  # relative
 

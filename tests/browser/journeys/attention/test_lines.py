@@ -8,7 +8,7 @@ import pytest
 
 from tests.browser.conftest import READY
 from tests.support.models.helpers import tokens_of
-from tests.support.visitor import export, exported_rows
+from tests.support.visitor import SOON, export, exported_rows
 from viz.views.attention.links import links_payload
 from viz.words import section, words
 
@@ -21,7 +21,6 @@ SHOWN = 6e-4  # three digits, rounded, and ROUNDING
 PROMPT = "The cat sat on the mat because it was tired"
 HOSTILE = "<img src=x onerror=alert(1)> <b>bold</b> {{v}} \u202e &lt;\nnew line"
 LAYER, HEAD = 4, 1
-SOON = 60_000  # milliseconds; on a busy machine
 PHONE = {"viewport": {"width": 390, "height": 844}}
 AS_AT_FIRST = """() => {
   const [slider, box] = document.querySelectorAll("#pg-lines_links input");

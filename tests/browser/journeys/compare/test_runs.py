@@ -10,7 +10,7 @@ from model.gpt.edits import Edit
 from model.loading.sources import available
 from model.sampling.pipeline import softmax
 from model.tracing.head_metrics import HEAD_METRICS
-from tests.support.visitor import expect, exported_rows, open_tab, watch_token
+from tests.support.visitor import SOON, expect, exported_rows, open_tab, watch_token
 from viz.numbers import difference as signed
 from viz.views.compare.alignment import difference
 
@@ -22,7 +22,6 @@ LONGER = "The old dog sat on the mat because it was tired"
 HOSTILE = "<img src=x onerror=alert(1)> ${alert(2)} {{value}} <b>bold</b> \u202e <script>alert(3)</script> &lt;"
 # The app and the test may have chosen different float32 products: what 8 layers make of them differs by rounding.
 ROUNDING = 2e-5
-SOON = 60_000  # milliseconds; on a busy machine
 METRICS = list(HEAD_METRICS)
 
 

@@ -7,14 +7,13 @@ import pytest
 
 from model.attention.effects import Target, next_tokens, sweep
 from model.gpt.edits import Edit
-from tests.support.visitor import expect, exported_rows, open_tab, still, watch_token
+from tests.support.visitor import SOON, expect, exported_rows, open_tab, still, watch_token
 
 pytestmark = pytest.mark.browser
 
 COREFERENCE = "The cat sat on the mat because it was tired"
 # The app and the test may have chosen different float32 products: what 8 layers make of them differs by rounding.
 ROUNDING = 2e-5
-SOON = 60_000  # milliseconds; on a busy machine
 
 
 def open_effects(page, name="Effects"):

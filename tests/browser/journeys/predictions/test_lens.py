@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from model.tracing.logit_lens import read_layers, read_position
-from tests.support.visitor import exported_rows, open_tab, still
+from tests.support.visitor import SOON, exported_rows, open_tab, still
 
 expect = pytest.importorskip("playwright.sync_api").expect
 pytestmark = pytest.mark.browser
@@ -12,7 +12,6 @@ pytestmark = pytest.mark.browser
 ROUNDING = 2e-5  # the app and the test may have chosen different float32 products
 CAT = "The cat sat on the mat because it was tired"
 HOSTILE = "a_b <img src=x onerror=alert(1)> ${alert(2)} {token} {{x}} \u202e </script> &lt; 👩‍🚀 \n\n end"
-SOON = 60_000  # milliseconds; on a busy machine
 
 
 def part(page, name):

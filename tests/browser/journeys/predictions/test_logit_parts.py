@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from model.predictions.attribution import attribute, components, promoted
-from tests.support.visitor import expect, open_tab, still, watch_token
+from tests.support.visitor import SOON, expect, open_tab, still, watch_token
 
 pytestmark = pytest.mark.browser
 
 COREFERENCE = "The cat sat on the mat because it was tired"
-SOON = 60_000  # milliseconds; on a busy machine
 
 
 def open_view(open_page, query="", name="Predictions", **context):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from model.predictions.predictions import follow, predict, summarise
-from tests.support.visitor import exported_rows, open_tab, still, watch_token
+from tests.support.visitor import SOON, exported_rows, open_tab, still, watch_token
 from viz.numbers import bits, number
 
 expect = pytest.importorskip("playwright.sync_api").expect
@@ -15,7 +15,6 @@ pytestmark = pytest.mark.browser
 CAT = "The cat sat on the mat because it was tired"
 HOSTILE = "a <img src=x onerror=alert(1)> ${alert(2)} {token} \u202e </script> &lt; 👩‍🚀 \n\n end"
 ROUNDING = 2e-5  # the app and the test may have chosen different float32 products
-SOON = 60_000  # milliseconds; on a busy machine
 CONTRAST = """() => { const light = (c) => c.match(/[\\d.]+/g).slice(0, 3).map((v) => v / 255)
     .map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
     .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
