@@ -4,7 +4,7 @@
 
 Every engine lives in a process of its own and they are called in turn, so that a slow minute hits all of
 them. Times are medians; memory is the rise of the resident set during one call (peak) and what is still
-held while its result is alive (kept). Needs benchmarks/requirements.txt; engines that cannot be loaded are left out.
+held while its result is alive (kept). On a machine with a CUDA device the same is measured on it, too. Needs benchmarks/requirements.txt; engines that cannot be loaded are left out.
 """
 
 import argparse
@@ -27,6 +27,10 @@ LABELS = {
     "sdpa": "transformers, SDPA, nothing captured",
     "eager": "transformers, eager, output_attentions",
     "lens": "transformer-lens, run_with_cache",
+    "plain-cuda": "this project, forward only, products on the GPU",
+    "ours-cuda": "this project, full trace, products on the GPU",
+    "ours-cuda-bf16": "this project, full trace, bfloat16 products on the GPU",
+    "eager-cuda": "transformers on the GPU, eager, output_attentions brought back",
 }
 
 

@@ -7,32 +7,36 @@ SMOLLM2 = {"vocab": 49152, "layers": 30, "heads": 9, "kv": 3, "width": 576, "mlp
 SHAPES = {"gpt2": GPT2, "smollm2-135m": SMOLLM2}
 
 
-def _our_model(shape: str):
+def _our_model(shape: str, device: str = "cpu", dtype: str = "float32"):
     from model.api import load_model
     from model.gpt.config import preset
     from model.gpt.linear import tune
     from model.gpt.transformer import Transformer
+    from model.loading.devices import placed
+    from model.loading.halves import DTYPES
 
     if shape == "smollm2-135m":
-        return load_model(shape).model
+        return load_model(shape, device=device, dtype=dtype).model
     model = Transformer(preset("gpt2")).eval()
+    if (device, dtype) != ("cpu", "float32"):
+        return placed(model, device, DTYPES[dtype])[0]
     model.join()
     tune(model)
     return model
 
 
-def plain(shape: str):
+def plain(shape: str, device: str = "cpu", dtype: str = "float32"):
     """This project's forward with nothing kept: the logits of the last position."""
-    model = _our_model(shape)
+    model = _our_model(shape, device, dtype)
     return lambda ids: model.logits(model.trunk(ids)[:, -1:])
 
 
-def ours(shape: str):
+def ours(shape: str, device: str = "cpu", dtype: str = "float32"):
     """This project's trace: residual stream, all metrics and a thumbnail of every head, logits of the last position."""
     from model.records import Tokens
     from model.tracing.trace import run
 
-    model = _our_model(shape)
+    model = _our_model(shape, device, dtype)
 
     def capture(ids):
         T = ids.shape[1]
@@ -64,10 +68,15 @@ def sdpa(shape: str):
     return lambda ids: model(ids, use_cache=False)
 
 
-def eager(shape: str):
-    """transformers, eager attention, output_attentions=True (all logits, its default)."""
-    model = _transformers_model(shape, "eager")
-    return lambda ids: model(ids, output_attentions=True, use_cache=False)
+def eager(shape: str, device: str = "cpu"):
+    """transformers, eager attention, output_attentions=True (all logits, its default), brought to the CPU."""
+    model = _transformers_model(shape, "eager").to(device)
+
+    def capture(ids):
+        out = model(ids.to(device), output_attentions=True, use_cache=False)
+        return out.logits.cpu(), [pattern.cpu() for pattern in out.attentions]
+
+    return capture
 
 
 def lens(shape: str):
@@ -102,4 +111,14 @@ def lens(shape: str):
     return lambda ids: model.run_with_cache(ids)
 
 
-ENGINES = {"plain": plain, "ours": ours, "sdpa": sdpa, "eager": eager, "lens": lens}
+ENGINES = {
+    "plain": plain,
+    "ours": ours,
+    "sdpa": sdpa,
+    "eager": eager,
+    "lens": lens,
+    "plain-cuda": lambda shape: plain(shape, "cuda"),
+    "ours-cuda": lambda shape: ours(shape, "cuda"),
+    "ours-cuda-bf16": lambda shape: ours(shape, "cuda", "bfloat16"),
+    "eager-cuda": lambda shape: eager(shape, "cuda"),
+}

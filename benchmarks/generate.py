@@ -2,8 +2,9 @@
 
     python benchmarks/generate.py [--shapes gpt2 smollm2-135m] [--batches 1 6] [--rounds 3] [--policy passive|spin]
 
-A prompt of 32 tokens and 128 new ones, greedy. Every engine lives in a process of its own and they are called in turn,
-so that a slow minute hits all of them; a figure is the median of the rounds. The waiting policy of OpenMP's threads is
+A prompt of 32 tokens and 128 new ones, greedy. Where there is a CUDA device, it is measured, too. Every engine lives in
+a process of its own and they are called in turn, so that a slow minute hits all of them; a figure is the median of the
+rounds. The waiting policy of OpenMP's threads is
 one for all engines of a run and decides more than any kernel, so it stands with every figure. "limit" is what reading
 the float32 weights once a token would take at this machine's measured bandwidth. This project's figures are those of
 `model.generation.generate`: with probabilities, ranks, entropy and eight alternatives of every token worked out on the
@@ -30,6 +31,9 @@ LABELS = {
     "ours-int8": "this project, 8-bit weights",
     "llama-f32": "llama.cpp F32",
     "llama-q8": "llama.cpp Q8_0",
+    "ours-cuda": "this project, float32 products on the GPU",
+    "ours-cuda-bf16": "this project, bfloat16 products on the GPU",
+    "transformers-cuda": "transformers on the GPU, float32",
 }
 # Read by every engine's threads before they start. ACTIVE would have an idle engine spin for minutes beside the others.
 POLICIES = {"passive": {"OMP_WAIT_POLICY": "PASSIVE"}, "spin": {"GOMP_SPINCOUNT": "10000"}}
@@ -41,14 +45,14 @@ def prompt(shape: str) -> list[int]:
     return [numbers.randrange(100, VOCABULARY[shape] - 100) for _ in range(PROMPT)]
 
 
-def ours(shape: str, *, eight: bool = False):
+def ours(shape: str, *, eight: bool = False, device: str = "cpu", dtype: str = "float32"):
     """This project's generation; no token ends a text early."""
     from benchmarks.engines import _our_model
     from model.generation.generate import generate
     from model.generation.strategies import STRATEGIES, Plan
     from model.quantization.int8 import quantised
 
-    model = _our_model(shape)
+    model = _our_model(shape, device, dtype)
     model = quantised(model) if eight else model
 
     def run(batch: int) -> list[int]:
@@ -59,16 +63,16 @@ def ours(shape: str, *, eight: bool = False):
     return run
 
 
-def theirs(shape: str):
+def theirs(shape: str, device: str = "cpu"):
     """transformers' generate with its defaults."""
     import torch
 
     from benchmarks.engines import _transformers_model
 
-    model = _transformers_model(shape, "sdpa")
+    model = _transformers_model(shape, "sdpa").to(device)
 
     def run(batch: int) -> list[int]:
-        ids = torch.tensor([prompt(shape)] * batch)
+        ids = torch.tensor([prompt(shape)] * batch, device=device)
         with torch.inference_mode():
             made = model.generate(
                 ids,
@@ -177,6 +181,9 @@ ENGINES = {
     "ours-int8": lambda shape: ours(shape, eight=True),
     "llama-f32": lambda shape: llama(shape, "f32"),
     "llama-q8": lambda shape: llama(shape, "q8"),
+    "ours-cuda": lambda shape: ours(shape, device="cuda"),
+    "ours-cuda-bf16": lambda shape: ours(shape, device="cuda", dtype="bfloat16"),
+    "transformers-cuda": lambda shape: theirs(shape, "cuda"),
 }
 
 

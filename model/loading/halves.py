@@ -35,6 +35,11 @@ class HalfLinear(StoredLinear):
         """The matrix in float32 on the CPU, made anew at each look. [out, in]"""
         return cast(Tensor, self._parameters["weight"]).to("cpu", torch.float32)
 
+    def _save_to_state_dict(self, destination: dict, prefix: str, keep_vars: bool) -> None:
+        """What others compute with is on the CPU: a matrix that lies elsewhere is copied."""
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        destination[f"{prefix}weight"] = destination[f"{prefix}weight"].to("cpu")
+
     def forward(self, x: Tensor) -> Tensor:
         weight = cast(Tensor, self._parameters["weight"])
         y = chosen(weight, x.numel() // x.shape[-1])(x, weight, None)

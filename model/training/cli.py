@@ -146,7 +146,7 @@ def parser() -> argparse.ArgumentParser:
     c.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out")
     c.add_argument("--save-every", type=int, default=250, help="steps between checkpoints and evaluations")
     c.add_argument("--held-out-batches", type=int, default=4, help="of 16 rows, at each evaluation but the last")
-    c.add_argument("--device", default="cpu")
+    c.add_argument("--device", default="cpu", help="cpu, cuda or mps")
     _add_recipe(c)
 
     c = command("follow", _follow, "train by a plan of phases; the same command goes on after an interruption")
@@ -154,6 +154,7 @@ def parser() -> argparse.ArgumentParser:
     c.add_argument("--data", type=Path, required=True, help="folder that prepare wrote")
     c.add_argument("--out", type=Path, required=True)
     c.add_argument("--save-every", type=int, default=250, help="steps between checkpoints and evaluations")
+    c.add_argument("--device", default="cpu", help="cpu, cuda or mps")
 
     c = command("tune", _tune, "fine-tune a model folder on instruction / input / output")
     c.add_argument("--model", type=Path, required=True)
@@ -202,8 +203,7 @@ def _train(options: argparse.Namespace) -> None:
         shares = options.mix or dict.fromkeys(names, 1.0)
         dataset = prepared(options.data, shares, options.final_mix or shares, options.final_from)
     run = _load_or_start(options, recipe, lambda: loop.start(_config(options, dataset, recipe), recipe))
-    if options.device != "cpu":
-        run = _moved(run, recipe, options.device)
+    run = loop.moved(run, recipe, options.device)
     every = options.save_every
     reports = train(
         run,
@@ -220,7 +220,9 @@ def _train(options: argparse.Namespace) -> None:
 def _follow(options: argparse.Namespace) -> None:
     plan = phases.read_plan(options.plan)
     print(phases.described(plan))
-    for phase, reports in phases.follow(plan, options.data, options.out, save_every=options.save_every):
+    for phase, reports in phases.follow(
+        plan, options.data, options.out, device=options.device, save_every=options.save_every
+    ):
         print(phase.name)
         show(reports, phase.recipe, 0)
 
@@ -236,14 +238,6 @@ def _load_or_start(options: argparse.Namespace, recipe: Recipe, begin: Callable[
 def _check_new(options: argparse.Namespace) -> None:
     if (options.out / CHECKPOINT).exists():
         raise InputError("The folder already holds a run.", options.out.name, "Add --resume, or choose another --out.")
-
-
-def _moved(run: Run, recipe: Recipe, device: str) -> Run:
-    """The run on another device, its optimizer's state with it."""
-    moved = loop.from_model(run.model.to(device), recipe)
-    moved.optimizer.load_state_dict(run.optimizer.state_dict())
-    moved.step, moved.tokens = run.step, run.tokens
-    return moved
 
 
 def _config(options: argparse.Namespace, dataset: Dataset, recipe: Recipe) -> ModelConfig:

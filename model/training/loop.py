@@ -25,6 +25,7 @@ from model.gpt.experts import balance_loss
 from model.gpt.tap import compose, identity, record
 from model.gpt.transformer import Transformer
 from model.loading.convert import skeleton
+from model.loading.devices import check
 from model.training.data import Batch, HeldOut, Source
 from model.training.forward import PLAIN, Reading, with_dropout
 from model.training.optimizers import OPTIMIZERS, optimizer_for
@@ -169,6 +170,21 @@ def from_model(model: Transformer, recipe: Recipe) -> Run:
         weight_decay=recipe.weight_decay,
     )
     return Run(model, optimizer)
+
+
+def moved(run: Run, recipe: Recipe, device: str) -> Run:
+    """The run on a device of `model.loading.devices`, its optimizer's state with it; itself where it is there already.
+
+    Raises InputError for a device that torch does not find here.
+    """
+    check(device)
+    if next(run.model.parameters()).device.type == device:
+        return run
+    state = run.optimizer.state_dict()
+    there = from_model(run.model.to(device), recipe)
+    there.optimizer.load_state_dict(state)
+    there.step, there.tokens = run.step, run.tokens
+    return there
 
 
 def steps(run: Run, recipe: Recipe, source: Source) -> Iterator[Report]:

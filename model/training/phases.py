@@ -158,18 +158,19 @@ def _next(plan: Plan, number: int, run: Run) -> Run:
 
 
 def follow(
-    plan: Plan, data: Path, out: Path, *, save_every: int = 250, held_out_batches: int = 4
+    plan: Plan, data: Path, out: Path, *, device: str = "cpu", save_every: int = 250, held_out_batches: int = 4
 ) -> Iterator[tuple[Phase, Iterator[Report]]]:
     """Each phase that is left, with the reports of its steps, which are to be read before the next one is asked for.
 
     `out` gets a folder a phase, with its log, its checkpoint and its model; an interrupted run goes on where its last
-    checkpoint stands, as if it had not been interrupted.
+    checkpoint stands, as if it had not been interrupted. The model and its optimizer are on `device`, a name of torch.
     """
     # All at once, so that a wrong name is said before hours of work.
     datasets = [prepared(data, phase.shares, phase.shares, 1.0) for phase in plan.phases]
     number, run = begin(plan, datasets[0].tokenizer.vocab_size, out)
     while number < len(plan.phases):
         phase = plan.phases[number]
+        run = loop.moved(run, phase.recipe, device)
         yield (
             phase,
             train(

@@ -1,6 +1,7 @@
 """A plan of phases: read, followed, interrupted and gone on with, and refused where it is wrong."""
 
 import csv
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 
 from model.api import load_model
 from model.errors import InputError
+from model.loading.devices import KINDS, available
 from model.loading.sources import WEIGHTS
 from model.training import cli, data, folders, loop, phases
 from model.training.folders import CHECKPOINT, LOG
@@ -56,10 +58,17 @@ def write(folder: Path, text: str) -> Path:
     return folder / "plan.toml"
 
 
-def followed(plan: phases.Plan, prepared: Path, out: Path, stop_after: int | None = None, save_every: int = 2) -> list:
+def followed(
+    plan: phases.Plan,
+    prepared: Path,
+    out: Path,
+    stop_after: int | None = None,
+    save_every: int = 2,
+    device: str = "cpu",
+) -> list:
     """All reports; with `stop_after` the process is taken to end after that many steps."""
     reports = []
-    for phase, each in phases.follow(plan, prepared, out, save_every=save_every):
+    for phase, each in phases.follow(plan, prepared, out, device=device, save_every=save_every):
         for report in each:
             reports.append((phase.name, report))
             if len(reports) == stop_after:
@@ -137,6 +146,26 @@ def test_the_command_says_what_it_does_and_does_it(tmp_path, prepared, capsys, m
     assert "first: 4 steps of 2 x 16, muon 0.01 trapezoid; % of the rows: tales 90, repeated 10" in said
     assert "176 tokens in all, 0 of them before" in said
     assert (tmp_path / "out" / "2-to-the-end" / "model.safetensors").exists()
+
+
+@pytest.mark.parametrize("kind", available())
+def test_a_plan_is_followed_on_every_device_of_this_machine(tmp_path, prepared, kind):
+    """A run that is moved between two steps goes on with its optimizer's state, to the rounding of a few steps."""
+    plan = phases.read_plan(write(tmp_path, PLAN))
+    first, there = followed(plan, prepared, tmp_path / "begun", 3), tmp_path / "there"
+    shutil.copytree(tmp_path / "begun", there)
+    rest = followed(plan, prepared, there, device=kind)
+    known = followed(plan, prepared, tmp_path / "whole")
+    assert [each.tokens for _, each in first[:2] + rest] == [each.tokens for _, each in known]
+    losses = [[each.loss for _, each in some] for some in (first[:2] + rest, known)]
+    assert losses[0] == pytest.approx(losses[1], rel=0 if kind == "cpu" else 1e-2)
+    assert load_model(str(there / "2-to-the-end"), offline=True).config.n_layer == 1
+
+
+def test_a_plan_on_a_device_that_is_not_there_is_refused(tmp_path, prepared):
+    missing = next(kind for kind in KINDS if kind not in available())
+    with pytest.raises(InputError, match="no such device"):
+        followed(phases.read_plan(write(tmp_path, PLAN)), prepared, tmp_path / "out", device=missing)
 
 
 @pytest.mark.parametrize(
