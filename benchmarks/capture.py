@@ -2,9 +2,10 @@
 
     python benchmarks/capture.py [--shapes gpt2 smollm2-135m] [--tokens 16 64 256 1024] [--rounds 7]
 
-Every engine lives in a process of its own and they are called in turn, so that a slow minute hits all of
-them. Times are medians; memory is the rise of the resident set during one call (peak) and what is still
-held while its result is alive (kept). On a machine with a CUDA device the same is measured on it, too. Needs benchmarks/requirements.txt; engines that cannot be loaded are left out.
+Every engine lives in a process of its own and they are called in turn, so that a slow minute hits all of them.
+Times are medians; memory is the rise of the resident set during one call (peak) and what is still held while its
+result is alive (kept). On a machine with a CUDA device the same is measured on it, too. Needs
+benchmarks/requirements.txt; engines that cannot be loaded are left out.
 """
 
 import argparse

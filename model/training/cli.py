@@ -225,6 +225,8 @@ def _follow(options: argparse.Namespace) -> None:
     ):
         print(phase.name)
         show(reports, phase.recipe, 0)
+    if folder := phases.averaged(plan, options.data, options.out):
+        print(f"the mean of the weights: {folder}")
 
 
 def _load_or_start(options: argparse.Namespace, recipe: Recipe, begin: Callable[[], Run]) -> Run:

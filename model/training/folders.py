@@ -5,6 +5,9 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from model.errors import InputError
 from model.gpt.transformer import Transformer
@@ -126,24 +129,29 @@ def train(
             row = {**dataclasses.asdict(report), "seconds": f"{report.seconds:.3f}"}
             log.writerow({key: row[key] for key in COLUMNS if key in row})
             if last or run.step % evaluate_every == 0:
-                for name, held_out in dataset.held_out.items():
-                    limit = None if last else held_out_batches
-                    evaluation = loop.evaluate(run.model, held_out, sizes, length=recipe.length, limit=limit)
-                    log.writerow(
-                        {
-                            "step": run.step,
-                            "tokens": run.tokens,
-                            "held_out": name,
-                            "held_out_loss": evaluation.loss,
-                            "bits_per_byte": evaluation.bits_per_byte,
-                            "accuracy": evaluation.accuracy,
-                        }
-                    )
+                limit = None if last else held_out_batches
+                log.writerows(evaluations(run, dataset, sizes, recipe.length, limit))
             if last or run.step % save_every == 0:
                 file.flush()
                 save(out / CHECKPOINT)
             yield report
     save_folder(out, whole(run.model))
+
+
+def evaluations(
+    run: Run, dataset: Dataset, sizes: np.ndarray, length: int, limit: int | None = None
+) -> Iterator[dict[str, Any]]:
+    """A row of the log for each held-out text, of which at most `limit` batches are read. sizes: bytes a token, [V]"""
+    for name, held_out in dataset.held_out.items():
+        found = loop.evaluate(run.model, held_out, sizes, length=length, limit=limit)
+        yield {
+            "step": run.step,
+            "tokens": run.tokens,
+            "held_out": name,
+            "held_out_loss": found.loss,
+            "bits_per_byte": found.bits_per_byte,
+            "accuracy": found.accuracy,
+        }
 
 
 def open_log(path: Path, step: int):

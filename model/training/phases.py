@@ -2,6 +2,8 @@
 
 A plan is a TOML file:
 
+    average = ["on", "to the end"]   # where wanted: the run ends with the mean of the weights after these phases
+
     [model]                     # where it begins: a folder with weights, or a new model
     weights = "../tinygpt"      # beside the plan; or: config = {n_layer = 8, d_model = 256, n_head = 8}
     seen = 16_179_200           # tokens that these weights have read
@@ -16,19 +18,33 @@ A plan is a TOML file:
     shares = {stories = 0.7, books = 0.3}   # of the rows; the names of prepared files, and "repeated"
 """
 
+import csv
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from model.errors import InputError
 from model.gpt.config import from_dict
-from model.loading.checkpoint import build, load_folder
+from model.loading.checkpoint import build, load_folder, save_folder
 from model.training import loop
-from model.training.folders import CHECKPOINT, prepared, read_text, train
+from model.training.folders import (
+    CHECKPOINT,
+    COLUMNS,
+    LOG,
+    TOKENIZER,
+    evaluations,
+    open_log,
+    prepared,
+    read_text,
+    train,
+)
 from model.training.loop import Recipe, Report, Run
 
+AVERAGE = "average"  # the folder of the mean
 _HINT = "Mend the file."
 
 
@@ -55,6 +71,7 @@ class Plan:
     weights: Path | None  # a model folder
     config: Mapping[str, Any]  # of a new model where there are no weights
     seen: int  # tokens that were read before
+    average: tuple[str, ...] = ()  # the phases after which weights are taken for their mean
 
     @property
     def tokens(self) -> int:
@@ -71,7 +88,7 @@ def read_plan(path: Path) -> Plan:
         values = tomllib.loads(read_text(path))
     except tomllib.TOMLDecodeError as error:
         raise _unreadable(path, str(error)) from error
-    if unknown := sorted(values.keys() - {"model", "recipe", "phases"}):
+    if unknown := sorted(values.keys() - {"model", "recipe", "phases", "average"}):
         raise _unreadable(path, f"unknown: {', '.join(unknown)}")
     model, common, phases = values.get("model", {}), values.get("recipe", {}), values.get("phases", [])
     if not isinstance(phases, list) or not phases:
@@ -89,7 +106,10 @@ def read_plan(path: Path) -> Plan:
     read = tuple(_phase(path, common, phase, number) for number, phase in enumerate(phases, 1))
     if len({phase.name for phase in read}) < len(read):
         raise _unreadable(path, "two phases have one name")
-    return Plan(read, weights, config, seen)
+    average, names = values.get("average", []), [phase.name for phase in read]
+    if not isinstance(average, list) or any(each not in names for each in average) or len(set(average)) == 1:
+        raise _unreadable(path, "average is a list of two phases or more")
+    return Plan(read, weights, config, seen, tuple(average))
 
 
 def _phase(path: Path, common: Mapping[str, Any], values: Any, number: int) -> Phase:
@@ -186,6 +206,30 @@ def follow(
         run, number = _next(plan, number, run), number + 1
 
 
+def averaged(plan: Plan, data: Path, out: Path) -> Path | None:
+    """The folder of the mean of the weights after the plan's `average` phases, judged on all held-out text, or None.
+
+    It holds what a phase's folder holds. Weights between which the loss does not rise on a straight line, as after a
+    short restart, predict better in their mean than each of them (Izmailov et al. 2018; Wortsman et al. 2022).
+    """
+    if not plan.average:
+        return None
+    taken = [folder_of(plan, n, out) / CHECKPOINT for n, phase in enumerate(plan.phases) if phase.name in plan.average]
+    last, recipe = loop.load_checkpoint(taken[-1])
+    states = [loop.load_checkpoint(path)[0].model.state_dict() for path in taken]
+    mean = {name: torch.stack([state[name] for state in states]).mean(0) for name in states[0]}
+    run = loop.from_model(build(last.model.config, mean), recipe)
+    run.step, run.tokens = last.step, last.tokens
+    dataset, folder = prepared(data, plan.phases[-1].shares, plan.phases[-1].shares, 1.0), out / AVERAGE
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / TOKENIZER).write_text(dataset.tokenizer_json, encoding="utf-8")
+    with open_log(folder / LOG, 0) as file:
+        csv.DictWriter(file, COLUMNS).writerows(evaluations(run, dataset, dataset.token_bytes, recipe.length))
+    loop.save_checkpoint(folder / CHECKPOINT, run, recipe)
+    save_folder(folder, run.model)
+    return folder
+
+
 def described(plan: Plan) -> str:
     """A line a phase: steps, rows x tokens, learning rate, shares in percent."""
     lines = []
@@ -195,4 +239,6 @@ def described(plan: Plan) -> str:
         rows = f"{recipe.batch * recipe.accumulate} x {recipe.length}"
         rate = f"{recipe.optimizer} {recipe.learning_rate:g} {recipe.schedule}"
         lines.append(f"{phase.name}: {recipe.steps:,} steps of {rows}, {rate}; % of the rows: {shares}")
+    if plan.average:
+        lines.append(f"in the end the mean of the weights after: {', '.join(plan.average)}")
     return "\n".join([*lines, f"{plan.tokens:,} tokens in all, {plan.seen:,} of them before"])

@@ -34,6 +34,7 @@ def cluster():
     from viz.engine import cluster
 
     cluster.STORE = 80 << 20
+    cluster.START = 400.0  # a replica imports what it needs beside everything else that the tests run
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     cluster.connect("ray", cpus=2)

@@ -66,6 +66,8 @@ def test_a_product_goes_to_its_matrix_and_comes_back():
         layer(torch.zeros(2, 4))
     with pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor"):
         _ = layer.weight
+    with pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor"):
+        layer.state_dict()  # from which others build models that compute on the CPU
 
 
 @pytest.mark.parametrize("variant", ["gpt2", "llama", "qwen3"])
