@@ -55,7 +55,9 @@ def draw(curves: dict[str, list[tuple[int, float]]]) -> str:
         "</text>"
     )
     taken: list[float] = []
-    for colour, (name, points) in zip((*COLOURS, "#444444"), curves.items(), strict=False):
+    coloured = zip((*COLOURS, "#444444"), curves.items(), strict=False)
+    # From the top down, so that names that make room for each other keep the order of their curves.
+    for colour, (name, points) in sorted(coloured, key=lambda each: -each[1][1][-1][1]):
         line = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*point) for point in points))
         x, y = place(*points[-1])
         while any(abs(y - other) < 14 for other in taken):

@@ -6,8 +6,8 @@ from typing import Any
 from viz.words import Catalogue
 
 FIRST = "The cat sat on the mat because it was tired"
-_BIRD = "Lily had a big bird. Lily took it to the park. Everybody liked the big"
-_NAME = "Lily had a bear named Fizz. Tom had a ball. Lily had a bear named"
+_DOG = "Lily had a red dog. Lily took it to the park. Everybody liked the red"
+_NAME = "Lily had a fox named Fizz. Tom had a ball. Lily had a fox named"
 _STORE = "When Mary and John went to the store, John gave a drink to"
 _GEESE = "Mrs Pemberton keeps seven grey geese behind the mill, and Mrs Pemberton keeps seven grey geese"
 _PAIRS = "hot -> cold\nbig -> small\nhappy -> sad\nfast ->"
@@ -15,7 +15,7 @@ _CODE = "def add(a, b):\n    return a + b\n\ndef subtract(a, b):\n    return a -
 _STORY = {
     "coreference": FIRST,
     "repeated": _GEESE,
-    "copied": _BIRD,
+    "copied": _DOG,
     "name": _NAME,
     "feeling": "Tom lost his favorite toy. He looked for it everywhere, but it was gone. Tom was very",
     "opening": "Once upon a time there was a little",

@@ -22,8 +22,8 @@ WEIGHTS = Path(__file__).parents[3] / "model" / "weights" / "tinygpt" / "model.s
 LAYERS, HEADS, SIZE, WIDTH = 8, 8, 32, 256
 GIRL = "Once upon a time, there was a little girl named"
 CAT = "The cat sat on the mat because it was tired"
-BIRD = "Lily had a big bird. Lily took it to the park. Everybody liked the big"
-FIZZ = "Lily had a bear named Fizz. Tom had a ball. Lily had a bear named"
+DOG = "Lily had a red dog. Lily took it to the park. Everybody liked the red"
+FIZZ = "Lily had a fox named Fizz. Tom had a ball. Lily had a fox named"
 W = {name.removeprefix("transformer."): each.astype(np.float64) for name, each in load_file(WEIGHTS).items()}
 
 
@@ -167,8 +167,8 @@ def many_heads() -> dict:
 
 def sinks() -> dict:
     there = run(library().lesson("sinks", "en").state["prompt"])
-    pattern = there["pattern"][6, 7]
-    lengths = np.linalg.norm(there["v"][6, 7] @ W["h.6.attn.c_proj.weight"].reshape(HEADS, SIZE, WIDTH)[7], axis=-1)
+    pattern = there["pattern"][6, 2]
+    lengths = np.linalg.norm(there["v"][6, 2] @ W["h.6.attn.c_proj.weight"].reshape(HEADS, SIZE, WIDTH)[2], axis=-1)
     passed = pattern[13] * lengths
     return {
         "weight": pattern[13, 0], "near": pattern[13, 12], "passed": passed[0], "all_passed": passed.sum(),
@@ -201,7 +201,7 @@ def chance(text: str, token: str, **changes) -> float:
 
 
 def switch_off() -> dict:
-    return {"after": chance(FIZZ, " F", off=((7, 1),)), "bird_four": chance(BIRD, " bird", off=INDUCTION)}
+    return {"after": chance(FIZZ, " F", off=((7, 1),)), "dog_four": chance(DOG, " dog", off=INDUCTION)}
 
 
 def circuit() -> dict:

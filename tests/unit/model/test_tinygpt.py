@@ -15,7 +15,7 @@ from model.training import data, loop
 WEIGHTS = sources.WEIGHTS / "tinygpt"
 STORY = Path(__file__).parents[2] / "data" / "story.txt"
 SHA256 = {
-    "model.safetensors": "87daf989019730eb36371000fb21aec4a12ff72e102e088de779cce914e4e5e0",
+    "model.safetensors": "be757f939f3f7057145ee5d78c0cd607a65421e7cfe4047cc9e3925f38f6839e",
     "tokenizer.json": "d7dfeade1bee9acbe286d613d54edb243492020be0e3ab3f6ff4276299597785",
 }
 

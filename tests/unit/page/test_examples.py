@@ -63,10 +63,10 @@ def has_induction_heads(lm, text):
 
 
 @shows("tinygpt", "copied")
-def expects_the_bird_the_second_time(lm, text):
+def expects_the_dog_the_second_time(lm, text):
     run = lm.trace(text)
-    before = [lm.tokenizer.piece(int(i)) for i in run.tokens.ids].index(" big")
-    assert share(run, lm, " bird", before) < 0.03 and share(run, lm, " bird") > 0.85 and first(run, lm) == " bird"
+    before = [lm.tokenizer.piece(int(i)) for i in run.tokens.ids].index(" red")
+    assert share(run, lm, " dog", before) < 0.03 and share(run, lm, " dog") > 0.85 and first(run, lm) == " dog"
 
 
 @shows("tinygpt", "name")
@@ -141,11 +141,11 @@ def the_head_that_comes_first_in_the_order(scene: Scene, view: View, settings: S
 
 
 @sees("tinygpt", "copied")
-def the_bird_becomes_likely_the_second_time(scene: Scene, view: View, settings: Settings):
+def the_dog_becomes_likely_the_second_time(scene: Scene, view: View, settings: Settings):
     found = measured(view, "main", scene, settings).value
-    assert [scene.model.tokenizer.piece(token) for token in found.tokens] == [" bird"]
-    big = [at for at, i in enumerate(scene.trace.tokens.ids) if scene.model.tokenizer.piece(int(i)) == " big"]
-    first, second = found.followed[0].probability[big]
+    assert [scene.model.tokenizer.piece(token) for token in found.tokens] == [" dog"]
+    red = [at for at, i in enumerate(scene.trace.tokens.ids) if scene.model.tokenizer.piece(int(i)) == " red"]
+    first, second = found.followed[0].probability[red]
     assert settings.measure == "probability" and first < 0.03 and second > 0.85
 
 

@@ -227,10 +227,10 @@ PROMISES: dict[str, tuple[str, str, Number, float, float]] = {
     "odd distances": ("position_vectors.howto.try", "even and odd positions", lambda b: far_apart(b, 1), -0.2, 0.2),
     "wave of 2": (
         "position_vectors.howto.try",
-        "at 2 positions: a quarter",
+        "at 2 positions: a third",
         lambda b: float(b.waves.share[-1]),
-        0.22,
-        0.28,
+        0.32,
+        0.37,
     ),
     "highest wave": (
         "position_vectors.howto.try",
@@ -245,7 +245,7 @@ PROMISES: dict[str, tuple[str, str, Number, float, float]] = {
     "sink's value": ("term_sink.about", "usually small", sink_value, 0.75, 1.0),
     "sink's score": ("cell.howto.try", "need not be large", sink_score, -50, 0),
     "cheaper": ("surprise.howto.try", "most of its tokens cost fewer bits", cheaper, 0.6, 1.0),
-    "copied": ("guess.howto.try", "TinyGPT most of it", copied, 0.75, 0.99),
+    "copied": ("guess.howto.try", "TinyGPT most of it", copied, 0.6, 0.9),
     "heat below": (
         "distribution.howto.try",
         "fewer tokens stay than above it",
@@ -262,15 +262,15 @@ PROMISES: dict[str, tuple[str, str, Number, float, float]] = {
     "no overflow": ("norm_swap.howto.body", "in deep models until the numbers overflow", overflows, 0, 0),
 }
 CARDS: dict[str, tuple[str, Number, float, float]] = {
-    "5.7": ("5.7 with 0.97", lambda b: float(b.probed["previous_token"][5, 7]), 0.965, 0.975),
-    "7.1": ("7.1 with 0.96", lambda b: float(b.probed["induction"][7, 1]), 0.955, 0.965),
-    "7.3": ("7.3 with 0.96", lambda b: float(b.probed["induction"][7, 3]), 0.955, 0.965),
+    "5.7": ("5.7 with 0.99", lambda b: float(b.probed["previous_token"][5, 7]), 0.985, 0.995),
+    "7.1": ("7.1 with 0.99", lambda b: float(b.probed["induction"][7, 1]), 0.985, 0.995),
+    "7.3": ("7.3 with 0.99", lambda b: float(b.probed["induction"][7, 3]), 0.985, 0.995),
     "shuffled": ("0.02 at most", lambda b: float(b.probed["induction_baseline"].max()), 0.0, 0.025),
     "probe set": (
-        "between 0.78 and 0.98",
+        "between 0.82 and 0.99",
         lambda b: [float(b.surveyed["previous_token"][each]) for each in ((4, 1), (5, 7), (3, 7))],
-        0.78,
-        0.985,
+        0.815,
+        0.995,
     ),
 }
 

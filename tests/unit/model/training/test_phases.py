@@ -148,6 +148,25 @@ def test_the_command_says_what_it_does_and_does_it(tmp_path, prepared, capsys, m
     assert (tmp_path / "out" / "2-to-the-end" / "model.safetensors").exists()
 
 
+def test_a_run_may_end_with_the_mean_of_the_weights_after_several_phases(tmp_path, prepared, capsys, monkeypatch):
+    monkeypatch.setattr(cli, "keep_freed_memory", lambda: None)
+    path, out = write(tmp_path, f'average = ["first", "to the end"]\n{PLAN}'), tmp_path / "out"
+    assert cli.main(["follow", str(path), "--data", str(prepared), "--out", str(out)]) == 0
+    assert "the mean of the weights after: first, to the end" in capsys.readouterr().out
+    first, second = (weights(out / name) for name in ("1-first", "2-to-the-end"))
+    mean = weights(out / phases.AVERAGE)
+    assert all(torch.equal(mean[name], (first[name] + second[name]) / 2) for name in first)
+    run, _ = loop.load_checkpoint(out / phases.AVERAGE / CHECKPOINT)
+    assert (run.step, run.tokens) == (3, 176)
+    with (out / phases.AVERAGE / LOG).open(newline="", encoding="utf-8") as file:
+        (row,) = csv.DictReader(file)
+    lm, held_out = load_model(str(out / phases.AVERAGE), offline=True), prepared / "tales.held_out.u16"
+    tokens = data.consecutive(data.read_tokens(held_out, lm.tokenizer.vocab_size))
+    known = loop.evaluate(lm.model, tokens, data.token_bytes(lm.tokenizer), length=8)
+    assert (row["held_out"], row["tokens"]) == ("tales", "176")
+    assert float(row["held_out_loss"]) == pytest.approx(known.loss, rel=1e-5)
+
+
 @pytest.mark.parametrize("kind", available())
 def test_a_plan_is_followed_on_every_device_of_this_machine(tmp_path, prepared, kind):
     """A run that is moved between two steps goes on with its optimizer's state, to the rounding of a few steps."""
@@ -173,6 +192,9 @@ def test_a_plan_on_a_device_that_is_not_there_is_refused(tmp_path, prepared):
     [
         ("[model]", "[model", "plan.toml"),
         ("[model]", "extra = 1\n[model]", "unknown: extra"),
+        ("[model]", 'average = "first"\n[model]', "average is a list of two phases"),
+        ("[model]", 'average = ["first"]\n[model]', "average is a list of two phases"),
+        ("[model]", 'average = ["first", "second"]\n[model]', "average is a list of two phases"),
         ("config =", 'weights = "x"\nconfig =', "either weights or config"),
         ("config = {", "seen = -1\nconfig = {", "seen is a number"),
         ("[model]\nconfig", "[model]\nfolder", "model: unknown: folder"),
@@ -205,16 +227,16 @@ def test_a_plan_without_phases_and_an_unknown_text_are_refused(tmp_path, prepare
     assert not (tmp_path / "out").exists()
 
 
-def test_the_plans_of_the_bundled_model_say_what_it_read_and_what_is_to_come():
-    folder = Path(__file__).parents[4] / "benchmarks" / "tinygpt"
-    recipe, rest = (phases.read_plan(folder / f"{name}.toml") for name in ("recipe", "rest"))
+def test_the_plan_of_the_bundled_model_is_the_run_of_its_log():
+    recipe = phases.read_plan(Path(__file__).parents[4] / "benchmarks" / "tinygpt" / "recipe.toml")
     rates = [loop.learning_rate(at, phase.recipe) for phase in recipe.phases for at in range(phase.recipe.steps)]
     falls = [1.5e-3 * min(1.0, 1 - 0.98 * (step - 2884) / 1066) for step in range(201, 3951)]
     assert rates[200:3950] == pytest.approx(falls, rel=0.02, abs=2e-6)
-    assert rates[4050:7950] == pytest.approx([1e-3] * 3900) and rates[-1] < 2e-6
-    assert max(rates[7950:]) == pytest.approx(1e-3, rel=0.05)
+    assert rates[4050:7950] == pytest.approx([1e-3] * 3900) and rates[9399] < 2e-6
+    assert max(rates[7950:9400]) == pytest.approx(1e-3, rel=0.05)
+    assert rates[9500:10700] == pytest.approx([2.5e-3] * 1200) and rates[-1] < 5e-6
     logged = (WEIGHTS / "tinygpt" / "log.csv").read_text().splitlines()[-1].split(",")
-    assert recipe.tokens == rest.seen == int(logged[1]) and recipe.weights is None
-    assert len(rates) == int(logged[0])
-    assert sum(phase.tokens for phase in recipe.phases[:-2]) == 16_179_200  # before the warm restart
-    assert rest.weights.samefile(WEIGHTS / "tinygpt") and rest.tokens > 100e6
+    assert recipe.tokens == int(logged[1]) > 100e6 and len(rates) == int(logged[0])
+    assert recipe.weights is None and recipe.average == ("down to zero", "down to zero again")
+    tokens = [phase.tokens for phase in recipe.phases]
+    assert (sum(tokens[:-4]), sum(tokens[:-2])) == (16_179_200, 38_502_400)  # before each warm restart
