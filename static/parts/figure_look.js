@@ -36,7 +36,23 @@ export function fitted(figure, root, tokens) {
     isDark: isDark(),
     narrow: root.clientWidth < 480,
   });
+  thinned(figure.layout, root.clientWidth);
   figure.layout.shapes = marks(figure, root, tokens);
+}
+
+const LINE = 13, // pixels of a label
+  AROUND = 90; // and of what stands around a map
+// A map of tokens has a label for each where there is room; in a narrow place every second, third ... of them stays.
+export function thinned(layout, width) {
+  const labelled = (name) => layout[name]?.type === "category" && layout[name].tickvals?.length > 1;
+  const axes = ["xaxis", "yaxis"].filter(labelled);
+  if (axes.length < 2 || layout.xaxis2) return;
+  layout.meta.ticks ??= Object.fromEntries(axes.map((name) => [name, [layout[name].tickvals, layout[name].ticktext]]));
+  for (const [name, [values, texts]] of Object.entries(layout.meta.ticks)) {
+    const every = Math.max(1, Math.ceil((LINE * values.length) / Math.max(width - AROUND, 1)));
+    const [tickvals, ticktext] = [values, texts].map((all) => all.filter((_, at) => at % every === 0));
+    Object.assign(layout[name], { tickvals, ticktext });
+  }
 }
 
 // The rows and columns of the selected tokens; in a map of layers x heads, the selected heads.
