@@ -178,8 +178,11 @@ def moved(run: Run, recipe: Recipe, device: str) -> Run:
     Raises InputError for a device that torch does not find here.
     """
     check(device)
-    if next(run.model.parameters()).device.type == device:
-        return run
+    return run if next(run.model.parameters()).device.type == device else _rebuilt(run, recipe, device)
+
+
+def _rebuilt(run: Run, recipe: Recipe, device: str) -> Run:
+    """The run with an optimizer of its model's parameters on a device, which goes on where the old one stood."""
     state = run.optimizer.state_dict()
     there = from_model(run.model.to(device), recipe)
     there.optimizer.load_state_dict(state)

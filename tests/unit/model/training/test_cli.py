@@ -249,14 +249,16 @@ def test_a_finished_run_that_is_resumed_stays_as_it_is(texts, trained):
     assert (trained / "log.csv").read_bytes() == log and same(weights(trained), before)
 
 
-def test_a_run_moves_with_its_optimizer(texts):
-    config, recipe = ModelConfig(vocab_size=40, n_ctx=16, n_layer=1, d_model=16, n_head=2), Recipe(steps=4, length=16)
-    source = data.repeated(40)
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_a_run_moves_with_its_optimizer(optimizer):
+    config = ModelConfig(vocab_size=40, n_ctx=16, n_layer=1, d_model=16, n_head=2)
+    recipe, source = Recipe(steps=4, length=16, optimizer=optimizer), data.repeated(40)
     whole, begun = loop.start(config, recipe), loop.start(config, recipe)
     expected = [report.loss for report in loop.steps(whole, recipe, source)]
     first = [report.loss for report in itertools.islice(loop.steps(begun, recipe, source), 2)]
-    moved = cli._moved(begun, recipe, "cpu")
-    assert (moved.step, moved.tokens) == (2, begun.tokens)
+    assert loop.moved(begun, recipe, "cpu") is begun  # it is there already
+    moved = loop._rebuilt(begun, recipe, "cpu")
+    assert moved is not begun and (moved.step, moved.tokens) == (2, begun.tokens)
     assert first + [report.loss for report in loop.steps(moved, recipe, source)] == expected
 
 
