@@ -27,13 +27,10 @@ def parse(arguments: list[str] | None = None, environ: Mapping[str, str] = os.en
         parser.error("--engine needs the package ray. Install it with: pip install -r requirements-cluster.txt")
     if options.workers > 1 and options.engine == "ray" and not environ.get("RAY_ADDRESS"):
         parser.error("--workers needs one cluster for all: name it by --engine ray://HOST:PORT or by RAY_ADDRESS")
-    if options.engine and options.weights == "stored":
-        parser.error("--weights stored does not work with --engine: its replicas get float32 weights")
-    if (options.dtype, options.device) != ("float32", "cpu"):
-        if options.engine:
-            parser.error("--dtype and --device do not work with --engine: its replicas compute in float32 on CPUs")
-        if options.weights == "stored":
-            parser.error("--dtype and --device do not work with --weights stored: float32 on the CPU")
+    if options.engine and options.device != "cpu":
+        parser.error("--device does not work with --engine: its replicas compute on CPUs")
+    if options.weights == "stored" and (options.dtype, options.device) != ("float32", "cpu"):
+        parser.error("--dtype and --device do not work with --weights stored: float32 on the CPU")
     if options.plan and options.device != "cpu":
         parser.error("--plan speaks of this machine's CPU and memory: leave --device out")
     options.models = [name.strip() for name in options.models.split(",") if name.strip()]

@@ -104,7 +104,7 @@ class Cluster:
     def load(self, model: LanguageModel) -> None:
         """Have a replica with the model, and wait until it is there."""
         with self._lock:
-            self._needs[model.id] = need_of(model.config, self.cpus, self.options.memory_mb)
+            self._needs[model.id] = need_of(model, self.cpus, self.options.memory_mb)
             ring = self._ring(model.id)
         try:
             _value(ray.get(ring[0].hello, timeout=START))

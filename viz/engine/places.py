@@ -4,8 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from model.anatomy.footprint import weights_bytes
-from model.gpt.config import ModelConfig
+from model.api import LanguageModel
 from model.records import RunKey
 from viz.engine.tasks import Answering, Measuring, Reading, Writing
 from viz.seam.scene import run_id
@@ -27,9 +26,9 @@ class Need:
         return free.get("CPU", 0.0) >= self.cpus and free.get("memory", 0.0) >= self.memory
 
 
-def need_of(config: ModelConfig, cpus: int, memory_mb: int) -> Need:
-    """A replica's processors and bytes: the weights by the anatomy's own count, traces and results, and the program."""
-    return Need(float(cpus), weights_bytes(config) + (memory_mb << 20) + PROGRAM)
+def need_of(model: LanguageModel, cpus: int, memory_mb: int) -> Need:
+    """A replica's processors and bytes: the weights that it holds in memory, traces and results, and the program."""
+    return Need(float(cpus), model.nbytes + (memory_mb << 20) + PROGRAM)
 
 
 def home(route: str, names: Sequence[str]) -> str:

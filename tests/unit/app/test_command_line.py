@@ -37,10 +37,12 @@ def test_a_cluster_is_asked_for_and_without_one_ray_is_not_even_imported():
     plain, given = [], ["--dtype", "bfloat16", "--device", "cuda"]
     found = [serve.options_of(app.parse(line, {})) for line in (plain, given)]
     assert [(each.dtype, each.device) for each in found] == [("float32", "cpu"), ("bfloat16", "cuda")]
-    for one in (given[:2], given[2:]):
-        for other in (["--weights", "stored"], ["--engine", "ray"]):
-            with pytest.raises(SystemExit):
-                app.parse([*one, *other], {})
+    stored, cluster = ["--weights", "stored"], ["--engine", "ray"]
+    for line in ([*given[:2], *stored], [*given[2:], *stored], [*given[2:], *cluster]):
+        with pytest.raises(SystemExit):
+            app.parse(line, {})
+    for line in ([*given[:2], *cluster], [*stored, *cluster]):  # replicas load as the page does
+        assert serve.options_of(app.parse(line, {})) == serve.options_of(app.parse(line[:2], {}))
     lines = "import sys, viz.server.serve, viz.views.tabs, viz.engine.replica; sys.exit('ray' in sys.modules)"
     subprocess.run([sys.executable, "-c", lines], check=True, timeout=120)
 
@@ -81,7 +83,7 @@ def test_a_space_needs_no_command_line():
         ["--embed", "https://a b"],
         ["--memory", "0"],
         ["--engine", "http://first:10001"],
-        ["--engine", "ray", "--weights", "stored"],  # replicas get float32
+        ["--engine", "ray", "--device", "cuda"],  # replicas compute on CPUs
         ["--engine", "ray", "--workers", "2"],  # each would start a cluster of its own
         ["--workers", "0"],
         ["--replicas", "0"],

@@ -1,10 +1,15 @@
 """Where a question goes, and how many replicas a model gets."""
 
 import collections
+import dataclasses
 
+import torch
+
+from model.anatomy.footprint import weights_bytes
 from model.gpt.edits import Edit
+from model.loading.halves import halved
 from model.records import RunKey
-from tests.support.models.helpers import byte_model, tiny_config
+from tests.support.models.helpers import byte_model
 from viz.engine.places import MANY, PROGRAM, Need, home, need_of, route_of, spare, wanted
 from viz.engine.tasks import Answering, Measuring, Reading, Writing
 from viz.seam.prompt import Prompt
@@ -47,10 +52,12 @@ def test_a_replica_goes_only_where_the_others_are_far_from_hot():
 
 def test_what_a_replica_reserves_is_what_it_will_hold(tmp_path):
     lm = byte_model(tmp_path)
-    need = need_of(lm.config, 2, 64)
-    assert need == Need(2.0, lm.nbytes + (64 << 20) + PROGRAM)
+    need = need_of(lm, 2, 64)
+    assert need == Need(2.0, weights_bytes(lm.config) + (64 << 20) + PROGRAM)
     assert need.fits({"CPU": 2.0, "memory": need.memory}) and not need.fits({"CPU": 1.0, "memory": need.memory})
-    assert not need.fits({"CPU": 8.0}) and need_of(tiny_config(), 1, 64).memory != need.memory
+    assert not need.fits({"CPU": 8.0}) and need_of(lm, 2, 65).memory == need.memory + (1 << 20)
+    half = dataclasses.replace(lm, model=halved(lm.model, torch.bfloat16), dtype="bfloat16")
+    assert need_of(half, 2, 64).memory < need.memory
 
 
 def test_a_prompt_has_one_place_whatever_is_asked_of_it():

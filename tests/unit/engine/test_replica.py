@@ -70,6 +70,21 @@ def test_it_runs_a_prompt_and_measures_as_the_page_would(replica, page):
     assert replica.status()["answered"] == 2 and replica.status()["traces"] == 1 and replica.unused() < 60
 
 
+@pytest.mark.parametrize("loaded", [{"stored": True}, {"dtype": "bfloat16"}], ids=["stored", "bfloat16"])
+def test_it_loads_its_model_as_the_page_does(options, loaded):
+    options, threads = dataclasses.replace(options, **loaded), torch.get_num_threads()
+    try:
+        replica, page = Replica(options, "tiny", 1), Playground(options)
+        model, own = page.load("tiny"), replica.playground.load("tiny")
+        assert (own.dtype, own.nbytes) == (model.dtype, model.nbytes)
+        key = scene(page).trace.key
+        assert same(pickle.loads(replica.run(key)).metrics, scene(page).trace.metrics)
+    finally:
+        torch.set_num_threads(threads)
+    plain = Playground(dataclasses.replace(options, stored=False, dtype="float32")).load("tiny")
+    assert own.dtype != plain.dtype and own.nbytes < plain.nbytes
+
+
 def test_a_trace_is_read_where_it_is(replica, page):
     trace = scene(page).trace
     read = pickle.loads(replica.read(Reading(trace.key, "pattern", (1, 0))))
