@@ -75,10 +75,10 @@ define("neurontop", (root, props, trigger) => {
     lane.append(bar);
     value.append(el("b", "", row.shown.value), lane);
     const head = el("th", "", "", { scope: "row" }),
-      peak = el("td");
+      peak = el("td", "", "", { title: `${row.token} ${row.at}` }); // a cell may be too narrow for a token
     head.append(button);
     peak.append(el("span", "pg-neuron-token", row.token), el("span", "pg-muted", ` ${row.at}`));
-    const toward = el("td");
+    const toward = el("td", "", "", { title: row.toward });
     toward.append(el("span", "pg-neuron-token", row.toward));
     tr.append(head, value, peak, toward);
     tr.onclick = () => choose(row.neuron);

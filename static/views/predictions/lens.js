@@ -13,6 +13,7 @@ import { mountPlot } from "../../parts/figure.js";
 import { decoded, ownFigure } from "../../parts/figure_numbers.js";
 import { tools } from "../../parts/tools.js";
 
+const SHORT = 8; // letters that fit into every cell
 const percent = (p) => (p < 5e-5 ? "< 0.01 %" : `${(100 * p).toFixed(p < 0.0995 ? 2 : 1)} %`);
 const looked = (last) => (selection.tokens.length ? Math.max(...selection.tokens) : last);
 // Where on the ramp a number lies, 0 to 1.
@@ -224,6 +225,7 @@ define("lenstable", (root) => {
           "data-index": buttons.length,
           "aria-label": same ? `${label}, ${words.mark}` : label,
         });
+        if (first.text.length > SHORT) button.title = first.text; // a cell may be too narrow for it
         button.tabIndex = -1;
         buttons.push(button);
         td.append(button);
