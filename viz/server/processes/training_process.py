@@ -182,6 +182,7 @@ class LiveRun:
     changed: threading.Condition = field(default_factory=threading.Condition)
     connection: Connection | None = None
     process: BaseProcess | None = None
+    gone: Path | None = None  # what nobody asks for any more: a process that ends late may have written it again
 
     @property
     def over(self) -> bool:
@@ -253,6 +254,8 @@ class LiveRun:
                 self.process.join(60)  # it has a low priority, and may wait long for its turn to end
                 if self.process.is_alive():
                     self.process.kill()
+            if self.gone is not None:
+                shutil.rmtree(self.gone, ignore_errors=True)
 
     def _take(self, message: object) -> None:
         now, kind = time.monotonic(), self.kind
@@ -359,8 +362,11 @@ class Workshop:
     def close(self) -> None:
         """Stop everything and remove the files."""
         with self._lock:
-            for owner in {run.owner for run in self._runs.values()}:
+            runs = list(self._runs.values())
+            for owner in {run.owner for run in runs}:
                 self._forget(owner, keep=0)
+            for run in runs:
+                run.gone = self._home
             if self._home is not None:
                 shutil.rmtree(self._home, ignore_errors=True)
                 self._home = None
@@ -369,6 +375,7 @@ class Workshop:
         """End and remove a visitor's oldest runs; the one that a new job starts from, in `spare`, stays."""
         runs = [run for run in self._runs.values() if run.owner == owner and run.folder != spare]
         for run in runs[: max(0, len(runs) - keep)]:
+            run.gone = run.folder
             run.end()
             shutil.rmtree(run.folder, ignore_errors=True)
             del self._runs[run.id]

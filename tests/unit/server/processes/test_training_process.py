@@ -133,8 +133,9 @@ def test_closing_removes_everything_and_the_workshop_can_be_used_again(shop):
     home = run.folder.parent
     assert home == going.folder.parent and home.is_dir()
     shop.close()
-    assert not home.exists() and shop.of("me") == shop.of("other") == [] and going.over
+    assert shop.of("me") == shop.of("other") == [] and going.over
     until(lambda: not going.process.is_alive())
+    until(lambda: not home.exists())
     assert finish(shop).folder.parent != home
 
 
@@ -171,6 +172,17 @@ def test_a_run_may_be_ended_before_its_process_begins(slow):
     Slow.may.set()
     until(lambda: run.process.pid is not None and not run.process.is_alive(), 30)  # not after the minute's patience
     assert not run.reports
+    until(lambda: not run.folder.exists())  # which it may have written after the visitor left
+
+
+def test_nothing_is_left_of_a_run_whose_process_begins_after_all_was_closed(slow):
+    run = slow.start("me", quick(**LONG))
+    slow.close()
+    home = run.folder.parent
+    assert not home.exists() and run.process.pid is None
+    Slow.may.set()
+    until(lambda: run.process.pid is not None and not run.process.is_alive(), 30)
+    until(lambda: not home.exists())
 
 
 def test_where_no_process_can_begin_the_run_has_failed(slow, monkeypatch):
