@@ -4,11 +4,10 @@
 
 A prompt of 32 tokens and 128 new ones, greedy. Where there is a CUDA device, it is measured, too. Every engine lives in
 a process of its own and they are called in turn, so that a slow minute hits all of them; a figure is the median of the
-rounds. The waiting policy of OpenMP's threads is
-one for all engines of a run and decides more than any kernel, so it stands with every figure. "limit" is what reading
-the float32 weights once a token would take at this machine's measured bandwidth. This project's figures are those of
-`model.generation.generate`: with probabilities, ranks, entropy and eight alternatives of every token worked out on the
-way.
+rounds. The waiting policy of OpenMP's threads is one for all engines of a run and decides more than any kernel, so it
+stands with every figure. "limit" is what reading the float32 weights once a token would take at the measured bandwidth
+of this machine's CPU. This project's figures are those of `model.generation.generate`: with probabilities, ranks,
+entropy and eight alternatives of every token worked out on the way.
 """
 
 import argparse

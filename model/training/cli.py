@@ -225,7 +225,7 @@ def _follow(options: argparse.Namespace) -> None:
     ):
         print(phase.name)
         show(reports, phase.recipe, 0)
-    if folder := phases.averaged(plan, options.data, options.out):
+    if folder := phases.averaged(plan, options.data, options.out, options.device):
         print(f"the mean of the weights: {folder}")
 
 

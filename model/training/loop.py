@@ -173,20 +173,20 @@ def from_model(model: Transformer, recipe: Recipe) -> Run:
 
 
 def moved(run: Run, recipe: Recipe, device: str) -> Run:
-    """The run on a device of `model.loading.devices`, its optimizer's state with it; itself where it is there already.
+    """The run on a device ("cuda", "cuda:1"), its optimizer's state with it; itself where it is there already.
 
-    Raises InputError for a device that torch does not find here.
+    Raises InputError for a kind of device that torch does not find here.
     """
-    check(device)
-    return run if next(run.model.parameters()).device.type == device else _rebuilt(run, recipe, device)
+    check(device.partition(":")[0])
+    here = next(run.model.parameters()).device
+    return run if device in (here.type, str(here)) else _rebuilt(run, recipe, device)
 
 
 def _rebuilt(run: Run, recipe: Recipe, device: str) -> Run:
     """The run with an optimizer of its model's parameters on a device, which goes on where the old one stood."""
-    state = run.optimizer.state_dict()
+    state = {"optimizer": run.optimizer.state_dict(), "step": run.step, "tokens": run.tokens}
     there = from_model(run.model.to(device), recipe)
-    there.optimizer.load_state_dict(state)
-    there.step, there.tokens = run.step, run.tokens
+    go_on(there, state)
     return there
 
 

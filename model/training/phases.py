@@ -206,7 +206,7 @@ def follow(
         run, number = _next(plan, number, run), number + 1
 
 
-def averaged(plan: Plan, data: Path, out: Path) -> Path | None:
+def averaged(plan: Plan, data: Path, out: Path, device: str = "cpu") -> Path | None:
     """The folder of the mean of the weights after the plan's `average` phases, judged on all held-out text, or None.
 
     It holds what a phase's folder holds. Weights between which the loss does not rise on a straight line, as after a
@@ -215,10 +215,10 @@ def averaged(plan: Plan, data: Path, out: Path) -> Path | None:
     if not plan.average:
         return None
     taken = [folder_of(plan, n, out) / CHECKPOINT for n, phase in enumerate(plan.phases) if phase.name in plan.average]
-    last, recipe = loop.load_checkpoint(taken[-1])
-    states = [loop.load_checkpoint(path)[0].model.state_dict() for path in taken]
+    runs, recipes = zip(*(loop.load_checkpoint(path) for path in taken), strict=True)
+    last, recipe, states = runs[-1], recipes[-1], [run.model.state_dict() for run in runs]
     mean = {name: torch.stack([state[name] for state in states]).mean(0) for name in states[0]}
-    run = loop.from_model(build(last.model.config, mean), recipe)
+    run = loop.from_model(build(last.model.config, mean).to(device), recipe)
     run.step, run.tokens = last.step, last.tokens
     dataset, folder = prepared(data, plan.phases[-1].shares, plan.phases[-1].shares, 1.0), out / AVERAGE
     folder.mkdir(parents=True, exist_ok=True)

@@ -182,7 +182,6 @@ class LiveRun:
     changed: threading.Condition = field(default_factory=threading.Condition)
     connection: Connection | None = None
     process: BaseProcess | None = None
-    gone: Path | None = None  # what nobody asks for any more: a process that ends late may have written it again
 
     @property
     def over(self) -> bool:
@@ -254,8 +253,6 @@ class LiveRun:
                 self.process.join(60)  # it has a low priority, and may wait long for its turn to end
                 if self.process.is_alive():
                     self.process.kill()
-            if self.gone is not None:
-                shutil.rmtree(self.gone, ignore_errors=True)
 
     def _take(self, message: object) -> None:
         now, kind = time.monotonic(), self.kind
@@ -311,8 +308,16 @@ class Workshop:
             arguments = (theirs, job, self.limits, run.folder, self.threads)
             run.process = context().Process(target=work, args=arguments, daemon=True)
             self._runs[number] = run
-        threading.Thread(target=run.live, args=(theirs,), daemon=True).start()
+        threading.Thread(target=self._live, args=(run, theirs), daemon=True).start()
         return run
+
+    def _live(self, run: LiveRun, theirs: Connection) -> None:
+        """Take in a run to its end; what was written for nobody meanwhile goes, its folder or that of all."""
+        run.live(theirs)
+        with self._lock:
+            if run.id not in self._runs:
+                home = run.folder.parent
+                shutil.rmtree(run.folder if home == self._home else home, ignore_errors=True)
 
     def check_open(self) -> None:
         """Raise InputError where this server trains nothing."""
@@ -362,11 +367,8 @@ class Workshop:
     def close(self) -> None:
         """Stop everything and remove the files."""
         with self._lock:
-            runs = list(self._runs.values())
-            for owner in {run.owner for run in runs}:
+            for owner in {run.owner for run in self._runs.values()}:
                 self._forget(owner, keep=0)
-            for run in runs:
-                run.gone = self._home
             if self._home is not None:
                 shutil.rmtree(self._home, ignore_errors=True)
                 self._home = None
@@ -375,7 +377,6 @@ class Workshop:
         """End and remove a visitor's oldest runs; the one that a new job starts from, in `spare`, stays."""
         runs = [run for run in self._runs.values() if run.owner == owner and run.folder != spare]
         for run in runs[: max(0, len(runs) - keep)]:
-            run.gone = run.folder
             run.end()
             shutil.rmtree(run.folder, ignore_errors=True)
             del self._runs[run.id]
