@@ -23,16 +23,24 @@ import numpy as np
 import pytest
 import torch
 
+from model.kernels import ready
 from viz.server.framework.stubs import leave_out
 from viz.server.processes import start
 
 leave_out()  # before a test imports Gradio
 start.IMPORTED.append("tests.support.imported")  # for the apps that the tests start
+SOON, ready.soon = ready.soon, ready.now  # so that what is computed in a test does not depend on who was there first
 torch.set_num_threads(min(2, torch.get_num_threads()))
 # pytest hangs a handler of its own on each that does not hand on, at every test.
 for logger in logging.root.manager.loggerDict.values():
     if isinstance(logger, logging.Logger):
         logger.propagate = True
+
+
+@pytest.fixture
+def own_soon():
+    """`model.kernels.ready.soon` as it is outside the tests."""
+    return SOON
 
 
 ALL = os.environ.get("REQUIRE_ALL") == "1"  # everything runs, and a skipped test is a failure

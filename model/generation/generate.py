@@ -30,7 +30,7 @@ from model.generation.strategies import (
 )
 from model.gpt.cache import KVCache
 from model.gpt.config import ModelConfig
-from model.gpt.linear import PACKED_ROWS, pack
+from model.gpt.decode_step import pack_where_needed
 from model.gpt.mixers.needs import need_attention
 from model.gpt.transformer import Transformer
 from model.sampling.pipeline import usable
@@ -183,15 +183,15 @@ def forward(model: Transformer, need: Need) -> Found:
         stream = model.trunk(need.ids, cache=need.cache, attend=need.memory)  # [n, T, D]
     else:
         stream = edited.trunk(model, need.ids, need.cache, need.edited, need.memory)
-    logits, hidden = model.logits(stream[:, -1:])[:, 0].float(), model.normed(stream)
+    logits = model.logits(stream[:, -1:], cached=need.edited is None)[:, 0].float()
+    hidden = model.normed(stream)
     return Found(logits, hidden, time.perf_counter() - began)
 
 
 @torch.inference_mode()
 def _alone(model: Transformer, course: Course) -> Iterator[Tick]:
     """The ticks of one course, each after a forward of its own."""
-    if course.rows >= PACKED_ROWS:
-        pack(model)
+    pack_where_needed(model, course.rows)
     for wanted in course.steps:
         yield course.steps.send(forward(model, wanted))
 

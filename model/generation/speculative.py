@@ -121,7 +121,7 @@ class Reader:
     def logits(self, text: Sequence[int], rows: int) -> Tensor:
         """Logits of the last `rows` places of a text; only uncached tokens are run. [rows, V]"""
         stream = self.model.trunk(torch.tensor([text[self.cache.length :]]), cache=self.cache)
-        logits = usable(self.model.logits(stream[:, -rows:])[0].float(), self.request.size)
+        logits = usable(self.model.logits(stream[:, -rows:], cached=True)[0].float(), self.request.size)
         check_finite(float(logits.amax(-1).sum()))  # NaN where any is
         return logits
 

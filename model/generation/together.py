@@ -21,8 +21,8 @@ from torch import Tensor
 from model.generation.edited import tap_of_rows, through
 from model.generation.generate import Course, Found, Need, Tick, course_of, forward
 from model.generation.strategies import Plan, Strategy
+from model.gpt.decode_step import Place, pack_where_needed, way
 from model.gpt.layers import rope_table
-from model.gpt.linear import PACKED_ROWS, pack
 from model.gpt.passes import Attend, Pass, attend_fused
 from model.gpt.transformer import Transformer
 
@@ -77,8 +77,7 @@ class SharedBatch:
         try:
             with self.lock:
                 self.seats.append(seat)
-                if sum(each.rows for each in self.seats) >= PACKED_ROWS:
-                    pack(model)
+                pack_where_needed(model, sum(each.rows for each in self.seats))
                 tick = course.steps.send(forward(model, next(course.steps)))  # the prompt, of any length
             while True:
                 # The next need is known before the tick is shown, so that others can take it along meanwhile.
@@ -123,14 +122,21 @@ def forward_all(model: Transformer, needs: Sequence[Need]) -> list[Found]:
         model.check(need.ids, need.cache.length)
         need.cache.reserve(*need.ids.shape)
     counts = [len(need.ids) for need in needs]
+    plain = all(need.memory is None and need.edited is None for need in needs)
+    compiled = way(model, sum(counts)) if plain else None
     run = Pass(_angles(model, needs, counts), _attend_each(needs, counts))
     x = torch.cat([model.embed_tokens(need.ids, need.cache.length, run) for need in needs])  # [N, 1, D]
-    several = [need.edited for need in needs]
-    edited = {layer for each in several if each for layer in range(len(model.blocks)) if each.reaches(layer)}
-    x = through(model, x, run, tap_of_rows(several, counts), edited.__contains__)
+    if compiled:
+        step, how = compiled
+        places = [Place.of(need.cache, 1, model.prepare(need.cache.length, 1).rope) for need in needs]
+        x = step.blocks(x[:, 0], places, how)[:, None]
+    else:
+        several = [need.edited for need in needs]
+        edited = {layer for each in several if each for layer in range(len(model.blocks)) if each.reaches(layer)}
+        x = through(model, x, run, tap_of_rows(several, counts), edited.__contains__)
     for need in needs:
         need.cache.advance(1)
-    logits, hidden = model.logits(x)[:, 0].float(), model.normed(x)
+    logits, hidden = model.logits(x, cached=plain)[:, 0].float(), model.normed(x)
     seconds = time.perf_counter() - began
     parts = zip(logits.split(counts), hidden.split(counts), strict=True)
     return [Found(each, normed, seconds) for each, normed in parts]

@@ -3,6 +3,7 @@
 import functools
 from pathlib import Path
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -40,6 +41,13 @@ class Linear(nn.Module):
         if not self.products or torch.is_grad_enabled() or x.dtype != torch.float32:
             return F.linear(x, self.weight, self.bias)
         return self.products[row_class(x.numel() // x.shape[-1])](x, self.weight, self.bias)
+
+    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Weight, no scale, and bias or none, for the compiled loops; None unless it is tuned, see `tune`."""
+        if not self.products or not _is_tuned(self.weight) or not self.weight.is_contiguous():
+            return None
+        none = np.empty(0, np.float32)
+        return self.weight.detach().numpy(), none, none if self.bias is None else self.bias.detach().numpy()
 
     def part(self, x: Tensor, rows: slice) -> Tensor:
         """Some of the outputs, by these rows of the weights. x [..., in] -> [..., rows]"""

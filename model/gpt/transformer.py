@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from model.gpt.cache import KVCache
 from model.gpt.config import ModelConfig
+from model.gpt.decode_step import Place, way
 from model.gpt.experts import Experts
 from model.gpt.layers import MLPS, rope_table, sinusoidal_positions
 from model.gpt.linear import Linear, join
@@ -125,7 +126,7 @@ class Transformer(nn.Module):
 
         Raises ValueError for ids that are not [B, T], ids outside the vocabulary, or more positions than are learned.
         """
-        return self.logits(self.trunk(ids, cache=cache, tap=tap), tap=tap)
+        return self.logits(self.trunk(ids, cache=cache, tap=tap), tap=tap, cached=cache is not None)
 
     def trunk(
         self,
@@ -139,7 +140,8 @@ class Transformer(nn.Module):
         """The residual stream after the last block, before the final norm. ids [B, T] -> [B, T, D]
 
         `attend` replaces the attention kernel: fused where there is no tap, step by step where there is one. Layers
-        with another mixer than softmax attention have none to replace; `see` is shown theirs.
+        with another mixer than softmax attention have none to replace; `see` is shown theirs. With a cache and none of
+        these, few tokens are computed in the way that is fastest for them, model.gpt.decode_step.
         """
         start = 0 if cache is None else cache.length
         self.check(ids, start)
@@ -147,8 +149,13 @@ class Transformer(nn.Module):
             cache.reserve(*ids.shape)
         run = self.prepare(start, ids.shape[1], tap=tap, attend=attend, cache=cache, see=see)
         x = self.embed_tokens(ids, start, run)
-        for layer, block in enumerate(self.blocks):
-            x = block(x, layer, run)
+        plain = cache is not None and tap is None and attend is None and see is None
+        if compiled := way(self, ids.numel()) if plain else None:
+            step, how = compiled
+            x = step.blocks(x.flatten(0, 1), [Place.of(cache, ids.shape[1], run.rope)], how).view_as(x)
+        else:
+            for layer, block in enumerate(self.blocks):
+                x = block(x, layer, run)
         if cache is not None:
             cache.advance(ids.shape[1])
         return x
@@ -183,8 +190,14 @@ class Transformer(nn.Module):
             return x + run.at("pos_embed", -1, sinusoidal_positions(start, T, self.config.d_model))
         return x
 
-    def logits(self, x: Tensor, *, tap: Tap | None = None) -> Tensor:
-        """Final norm and output head. x [B, T, D] -> logits [B, T, V]"""
+    def logits(self, x: Tensor, *, tap: Tap | None = None, cached: bool = False) -> Tensor:
+        """Final norm and output head. x [B, T, D] -> logits [B, T, V]; `cached`: of a forward with a cache.
+
+        What continues a text is computed in the way that is fastest for so few rows, model.gpt.decode_step.
+        """
+        if compiled := way(self, x.shape[:-1].numel()) if cached and tap is None else None:
+            step, how = compiled
+            return step.logits(x, how)
         run = Pass(None, attend_fused, None, tap)
         return run.at("logits", self.config.n_layer, self.unembed(self.normed(x, run)))
 

@@ -1,25 +1,24 @@
 """A model with 8-bit weights: a quarter of the bytes to read per token, with nearly the same predictions.
 
-Weight-only: every row of a matrix is integers from -127 to 127 times one float32 scale; activations are rounded to
-bfloat16 as inputs of a product and everything between the products stays float32. `effect` measures the resulting
-change on the prompt.
+Weight-only: every row of a matrix is integers from -127 to 127 times one float32 scale; everything else stays float32.
+`effect` measures the resulting change on the prompt.
 """
 
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.api import LanguageModel
 from model.gpt.cache import KVCache
+from model.gpt.decode_step import MOST_ROWS
 from model.gpt.mixers.needs import need_attention
 from model.gpt.transformer import Transformer
-
-_BLOCK = 32  # the product reads this many inputs at once, past the end of other lengths
-_FEW = 16  # most rows for the 8-bit product; a longer prompt multiplies with float32 copies of the weights
+from model.kernels import ready
 
 
 @dataclass(frozen=True)
@@ -39,33 +38,34 @@ class Int8Linear(nn.Module):
 
     def __init__(self, whole: Tensor, scale: Tensor, bias: Tensor | None) -> None:
         super().__init__()
-        self.width = whole.shape[1]
-        padded = F.pad(whole, (0, -self.width % _BLOCK)) if self.width % _BLOCK else whole
-        self.whole = nn.Parameter(padded, requires_grad=False)  # int8 [out, in padded with zeros]
+        self.whole = nn.Parameter(whole, requires_grad=False)  # int8 [out, in]
         self.bias = bias
         self.register_buffer("scale", scale)  # [out]
-        self.register_buffer("ones", torch.ones(len(scale), dtype=torch.bfloat16))  # a bfloat16 scale is 0.4 % off
+
+    @property
+    def width(self) -> int:
+        """Number of inputs."""
+        return self.whole.shape[1]
 
     @property
     def weight(self) -> Tensor:
         """The restored matrix in float32. [out, in]"""
-        return self.whole[:, : self.width].float() * self.scale[:, None]
+        return self.whole.float() * self.scale[:, None]
+
+    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Integers, scale, and bias or none, for the compiled loops."""
+        bias = np.empty(0, np.float32) if self.bias is None else self.bias.detach().numpy()
+        return self.whole.numpy(), self.scale.numpy(), bias
 
     def forward(self, x: Tensor) -> Tensor:
         rows = x.reshape(-1, x.shape[-1])
-        if len(rows) > _FEW or not _runs():
+        loops = ready.now() if len(rows) <= MOST_ROWS else None
+        if loops is None:
             return F.linear(x, self.weight, self.bias)
-        rows, whole = rows.bfloat16(), self.whole
-        if self.width < whole.shape[1]:
-            rows = F.pad(rows, (0, whole.shape[1] - self.width))
-        y = torch._weight_int8pack_mm(rows, whole, self.ones).float().mul_(self.scale)
-        y = y if self.bias is None else y.add_(self.bias)
-        return y.view(*x.shape[:-1], len(whole))
-
-
-def _runs() -> bool:
-    """Whether this torch has the 8-bit product."""
-    return hasattr(torch, "_weight_int8pack_mm")
+        y = np.empty((len(rows), len(self.whole)), np.float32)
+        with ready.threads() as threads:
+            loops.product(np.ascontiguousarray(rows.detach().numpy()), *self.arrays(), y, threads)
+        return torch.from_numpy(y).view(*x.shape[:-1], -1)
 
 
 def rounded(weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -136,8 +136,8 @@ def effect(model: Transformer, small: Transformer, ids: Sequence[int]) -> Effect
     tokens = torch.tensor([ids])
     stream, cache = model.trunk(tokens), KVCache.empty(small.config, 1, len(ids))
     kl, agree, largest = 0.0, 0, 0.0
-    for start in range(0, len(ids), _FEW):  # [T, V] is never in memory at once
-        part = slice(start, start + _FEW)
+    for start in range(0, len(ids), MOST_ROWS):  # [T, V] is never in memory at once
+        part = slice(start, start + MOST_ROWS)
         full = model.logits(stream[:, part])[0].float().log_softmax(-1)  # [few, V]
         less = small(tokens[:, part], cache=cache)[0].float().log_softmax(-1)
         top = full.topk(min(10, full.shape[-1])).indices

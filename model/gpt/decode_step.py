@@ -1,0 +1,249 @@
+"""A few tokens through a model by the compiled loops of `model.kernels.compiled`, as generation needs them.
+
+The same numbers as those of `Transformer.trunk` and `logits`, to rounding: for models of full attention with dense MLPs
+whose matrices are float32 on the CPU, or of 8 bits.
+"""
+
+import contextlib
+import math
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from model.gpt.cache import KVCache
+from model.gpt.config import ModelConfig
+from model.gpt.linear import PACKED_ROWS, pack
+from model.gpt.norm import Norm
+from model.gpt.passes import attend_fused
+from model.kernels import ready
+
+MOST_ROWS = 16  # more are a matter for torch's products
+WAYS = ("torch", "alone", "threads")  # how a step can be computed: by torch, compiled on one thread, on all
+_NONE = np.empty(0, np.float32)
+_ROUNDS = 3  # of a trial: by turns, so that a slow moment hits all
+_HOPELESS = 1.5  # times as long as the fastest so far
+
+Matrix = tuple[np.ndarray, np.ndarray, np.ndarray]  # weight [out, in] in float32 or int8, scale and bias [out] or empty
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where some of a step's rows stand: so many tokens of each of a cache's texts, after those that it holds."""
+
+    cache: KVCache
+    tokens: int
+    cos: np.ndarray  # of their positions, [T, d_rotary / 2]; [T, 0] where nothing is turned
+    sin: np.ndarray
+
+    @staticmethod
+    def of(cache: KVCache, tokens: int, rope: tuple[Tensor, Tensor] | None) -> "Place":
+        """The place of the next tokens, with the angles of their positions, `rope_table`."""
+        none = np.empty((tokens, 0), np.float32)
+        return Place(cache, tokens, *((none, none) if rope is None else (part.numpy() for part in rope)))
+
+
+@dataclass(frozen=True)
+class _Gain:
+    """A norm's numbers: gain [D], bias [D] or empty."""
+
+    gain: np.ndarray
+    bias: np.ndarray
+    eps: float
+    centred: bool
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """A block's numbers. `up` holds gate and up side by side where there is a gate."""
+
+    norm1: _Gain
+    qkv: Matrix
+    q_gain: np.ndarray  # [E] or empty
+    k_gain: np.ndarray
+    o: Matrix
+    norm2: _Gain
+    up: Matrix
+    gated: bool
+    act: Callable[[Tensor], Tensor]
+    down: Matrix
+
+
+@dataclass(frozen=True, eq=False)
+class DecodeStep:
+    """A model's numbers where they lie, none of them copied, and what was the fastest way for so many rows."""
+
+    config: ModelConfig
+    layers: tuple[_Layer, ...]
+    final: _Gain | None
+    head: Matrix
+    fastest: dict[int, str] = field(default_factory=dict)  # rows: one of WAYS
+
+    def blocks(self, x: Tensor, places: Sequence[Place], way: str) -> Tensor:
+        """All blocks; keys and values are put after those in the caches. The places' tokens x [N, D] -> [N, D]"""
+        stream = np.ascontiguousarray(x.numpy())
+        post, parallel = self.config.norm_placement == "post", self.config.parallel_residual
+        with _Loops.of(way) as loops:
+            for number, layer in enumerate(self.layers):
+                if post:
+                    mid = loops.norm(layer.norm1, stream + loops.attend(layer, number, stream, places))
+                    stream = loops.norm(layer.norm2, mid + loops.mlp(layer, mid))
+                else:
+                    mid = stream + loops.attend(layer, number, loops.norm(layer.norm1, stream), places)
+                    stream = mid + loops.mlp(layer, loops.norm(layer.norm2, stream if parallel else mid))
+        return torch.from_numpy(stream)
+
+    def logits(self, x: Tensor, way: str) -> Tensor:
+        """Final norm and output head. x [..., D] -> [..., V]"""
+        rows = np.ascontiguousarray(x.reshape(-1, x.shape[-1]).numpy())
+        with _Loops.of(way) as loops:
+            rows = rows if self.final is None else loops.norm(self.final, rows)
+            return torch.from_numpy(loops.product(self.head, rows)).view(*x.shape[:-1], -1)
+
+
+@dataclass(frozen=True)
+class _Loops:
+    """The compiled loops on one thread, or on all."""
+
+    multiply: Callable
+    mix: Callable
+    normalise: Callable
+    threads: int
+
+    @staticmethod
+    @contextlib.contextmanager
+    def of(way: str) -> "Iterator[_Loops]":
+        """Those of a way, until the end of the block."""
+        loops = ready.now()
+        if way == "alone":
+            yield _Loops(loops.product_alone, loops.attention_alone, loops.norm, 1)
+            return
+        with ready.threads() as threads:
+            yield _Loops(loops.product, loops.attention, loops.norm, threads)
+
+    def product(self, matrix: Matrix, x: np.ndarray) -> np.ndarray:
+        """[n, in] -> [n, out]"""
+        y = np.empty((len(x), len(matrix[0])), np.float32)
+        self.multiply(x, *matrix, y, self.threads)
+        return y
+
+    def norm(self, of: _Gain, x: np.ndarray) -> np.ndarray:
+        """[n, D] -> [n, D]"""
+        y = np.empty_like(x)
+        self.normalise(x, of.gain, of.bias, of.eps, of.centred, y)
+        return y
+
+    def attend(self, layer: _Layer, number: int, x: np.ndarray, places: Sequence[Place]) -> np.ndarray:
+        """The attention of a block. [N, D] -> [N, D]"""
+        qkv, start = self.product(layer.qkv, x), 0
+        z = np.empty((len(x), layer.o[0].shape[1]), np.float32)
+        for place in places:
+            keys, values = place.cache.k[number].numpy(), place.cache.v[number].numpy()
+            shape, end = (len(keys), place.tokens, -1), start + len(keys) * place.tokens
+            own, out = qkv[start:end].reshape(shape), z[start:end].reshape(shape)  # both where they lie
+            kept = keys, values, place.cache.length, place.cos, place.sin
+            self.mix(own, *kept, layer.q_gain, layer.k_gain, layer.norm1.eps, out)
+            start = end
+        return self.product(layer.o, z)
+
+    def mlp(self, layer: _Layer, x: np.ndarray) -> np.ndarray:
+        """[n, D] -> [n, D]"""
+        up = torch.from_numpy(self.product(layer.up, x))
+        if layer.gated:
+            gate, up = up.chunk(2, -1)
+            up = layer.act(gate).mul_(up)
+        else:
+            up = layer.act(up)
+        return self.product(layer.down, up.numpy())
+
+
+_STEPS: "weakref.WeakKeyDictionary[nn.Module, DecodeStep]" = weakref.WeakKeyDictionary()
+
+
+def step_of(model: nn.Module) -> DecodeStep | None:
+    """A model's compiled step; None for one that has none, or as long as nothing is compiled.
+
+    Its weights must be in place: it has one from the time it was joined and tuned.
+    """
+    step = _STEPS.get(model) or _built(model)
+    if step is None or ready.soon() is None:
+        return None
+    return _STEPS.setdefault(model, step)
+
+
+def pack_where_needed(model: nn.Module, rows: int) -> None:
+    """Reorder weights for torch's products of so many rows, unless the compiled loops will read them as they are."""
+    if rows >= PACKED_ROWS and (ready.never() or (model not in _STEPS and _built(model) is None)):
+        pack(model)
+
+
+def _built(model: nn.Module) -> DecodeStep | None:
+    config, head = model.config, _matrix(model.unembed)
+    if config.n_expert > 1 or {*config.mixers} != {"softmax"} or head is None:
+        return None
+    layers = []
+    for block in model.blocks:
+        attn, mlp = block.attn, block.mlp
+        ups = mlp.joint if mlp.gate is not None else (mlp.up,)
+        matrices = [_matrix(each) for each in (*attn.joint, attn.o, *ups, mlp.down)]
+        if None in matrices or len(matrices) != 4:  # a model that was not joined
+            return None
+        qkv, o, up, down = matrices
+        gains = [_NONE if each is None else each.weight.detach().numpy() for each in (attn.q_norm, attn.k_norm)]
+        gated = mlp.gate is not None
+        layers.append(_Layer(_gain(block.norm1), qkv, *gains, o, _gain(block.norm2), up, gated, mlp.act, down))
+    return DecodeStep(config, tuple(layers), None if model.final_norm is None else _gain(model.final_norm), head)
+
+
+def _matrix(layer: nn.Module) -> Matrix | None:
+    """A layer's numbers; None for one whose product is not a matter for the compiled loops."""
+    arrays = getattr(layer, "arrays", None)
+    return None if arrays is None else arrays()
+
+
+def _gain(norm: Norm) -> _Gain:
+    bias = _NONE if norm.bias is None else norm.bias.detach().numpy()
+    return _Gain(norm.weight.detach().numpy(), bias, norm.eps, norm.kind == "layernorm")
+
+
+def way(model: nn.Module, rows: int) -> tuple[DecodeStep, str] | None:
+    """The compiled step and how it is fastest for so many rows; None where torch is, or where there is no such step.
+
+    It is tried at the first use of a number of rows, by all of WAYS in turn.
+    """
+    step = step_of(model) if rows <= MOST_ROWS and not torch.is_grad_enabled() else None
+    if step is None:
+        return None
+    tried = 1 << (rows.bit_length() - 1)  # 1, 2, 4, 8 or 16
+    if tried not in step.fastest:
+        times = trial(model, step, tried)
+        step.fastest[tried] = min(times, key=times.__getitem__)
+    return None if step.fastest[tried] == "torch" else (step, step.fastest[tried])
+
+
+def trial(model: nn.Module, step: DecodeStep, rows: int) -> Mapping[str, float]:
+    """Least seconds of a step of so many texts, from their tokens to the logits, by each of WAYS."""
+    ids, cache = torch.zeros(rows, 1, dtype=torch.long), KVCache.empty(model.config, rows, 1)
+
+    def take(how: str) -> None:
+        if how == "torch":
+            model.unembed(model.normed(model.trunk(ids, cache=cache, attend=attend_fused)))
+            cache.truncate(0)
+            return
+        run = model.prepare(0, 1)
+        x = model.embed_tokens(ids, 0, run)[:, 0]
+        step.logits(step.blocks(x, [Place.of(cache, 1, run.rope)], how), how)
+
+    best = dict.fromkeys(WAYS, math.inf)
+    with torch.inference_mode():
+        for _ in range(_ROUNDS):
+            hopeful = [how for how in WAYS if best[how] < _HOPELESS * min(best.values()) or best[how] == math.inf]
+            for how in hopeful:
+                began = time.perf_counter()
+                take(how)
+                best[how] = min(best[how], time.perf_counter() - began)
+    return best

@@ -1,0 +1,194 @@
+"""A compiled step says what the model says, wherever it is taken, and it is taken where it is fastest."""
+
+import gc
+
+import numpy as np
+import pytest
+import torch
+
+from model.generation.generate import generate
+from model.generation.strategies import STRATEGIES, Plan
+from model.generation.together import SharedBatch
+from model.gpt import decode_step
+from model.gpt.cache import KVCache
+from model.gpt.decode_step import WAYS, step_of, trial, way
+from model.gpt.linear import tune
+from model.gpt.tap import identity
+from model.kernels import ready
+from model.loading.halves import halved
+from model.quantization.int8 import quantised
+from tests.support.models.helpers import VARIANTS, V, assert_close, random_ids, tiny_model, written
+from tests.support.models.rounding import logits_within
+
+T = 21
+COMPILED = ("alone", "threads")
+PIECES = ([1] * T, [3, 1, 1, 8, 1, 7], [16, 5])
+
+
+def prepared(name: str = "llama", how: str | None = "alone", more=None):
+    """A model as it is loaded, and the way in which its steps are taken; None: by trial."""
+    model = tiny_model({**VARIANTS[name], **(more or {})})
+    model.join()
+    tune(model)
+    if how is not None:
+        step_of(model).fastest.update(dict.fromkeys((1, 2, 4, 8, 16), how))
+    return model
+
+
+def decoded(model, ids, pieces) -> torch.Tensor:
+    cache = KVCache.empty(model.config, len(ids), ids.shape[1])
+    with torch.inference_mode():
+        out = torch.cat([model(part, cache=cache) for part in ids.split(pieces, 1)], 1)
+    assert cache.length == ids.shape[1]
+    return out
+
+
+@pytest.fixture
+def taken(monkeypatch):
+    """How many rows went through compiled blocks, and in which way."""
+    rows, real = [], decode_step.DecodeStep.blocks
+
+    def blocks(self, x, places, how):
+        rows.append((len(x), how))
+        return real(self, x, places, how)
+
+    monkeypatch.setattr(decode_step.DecodeStep, "blocks", blocks)
+    return rows
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("how", COMPILED)
+@pytest.mark.parametrize("pieces", PIECES, ids=str)
+def test_steps_of_any_size_are_one_forward(name, how, pieces, taken):
+    model, ids = prepared(name, how), random_ids(2, T)
+    with torch.inference_mode():
+        full = model(ids)
+    assert_close(decoded(model, ids, pieces), full, logits_within(model, ids))
+    assert taken == [(2 * n, how) for n in pieces if 2 * n <= 16]
+
+
+@pytest.mark.parametrize("name", ["gpt2", "qwen3", "neox"])
+@pytest.mark.parametrize("how", COMPILED)
+def test_steps_with_8_bits(name, how, taken):
+    """Beside float32 copies of the same rounded weights, by which many rows are multiplied."""
+    model, ids = quantised(prepared(name, None)), random_ids(1, T)
+    step_of(model).fastest.update(dict.fromkeys((1, 2, 4, 8, 16), how))
+    with torch.inference_mode():
+        full = model(ids)
+    assert_close(decoded(model, ids, [1] * T), full, logits_within(model, ids))
+    assert taken == [(1, how)] * T
+
+
+@pytest.mark.parametrize("how", COMPILED)
+def test_texts_of_several_visitors_share_a_step(how, taken):
+    model, prompts = prepared("qwen3", how), [random_ids(1, n, seed=n)[0].tolist() for n in (3, 20, 9)]
+    plan, greedy, room = Plan(6), [STRATEGIES["greedy"]], SharedBatch.of(model)
+    known = [written(generate(tiny_model(VARIANTS["qwen3"]), ids, greedy, plan, V))[0] for ids in prompts]
+    texts = [room.generate(ids, greedy, plan, V) for ids in prompts]
+    ticks = [[next(text)] for text in texts]
+    taken.clear()
+    for _ in range(5):
+        for at, text in enumerate(texts):
+            ticks[at].append(next(text))
+    assert [written(of)[0] for of in ticks] == known
+    assert max(rows for rows, _ in taken) == 3
+
+
+def test_nothing_is_copied_and_the_model_may_go():
+    model = prepared()
+    step = step_of(model)
+    assert step_of(model) is step
+    block = model.blocks[0]
+    for matrix, layer in ((step.layers[0].qkv, block.attn.q), (step.layers[0].down, block.mlp.down)):
+        assert np.shares_memory(matrix[0], layer.weight.detach().numpy())
+    assert np.shares_memory(step.head[0], model.embed.weight.detach().numpy())
+    held = len(decode_step._STEPS)
+    del model, block, step, layer
+    gc.collect()
+    assert len(decode_step._STEPS) == held - 1
+
+
+def test_who_is_not_ready_or_another_kind_is_torch_s():
+    assert step_of(tiny_model()) is None, "neither joined nor tuned"
+    joined = tiny_model()
+    joined.join()
+    assert step_of(joined) is None, "not tuned"
+    tuned = tiny_model()
+    tune(tuned)
+    assert step_of(tuned) is None, "not joined"
+    assert step_of(halved(tiny_model(VARIANTS["llama"]), torch.bfloat16)) is None, "16 bits"
+    for more in (
+        {"n_expert": 2},
+        {"mixer": "sliding_window", "window": 4},
+        {"mixer": ("softmax", "retention", "softmax")},
+    ):
+        other = tiny_model(more)
+        other.join()
+        tune(other)
+        assert step_of(other) is None, more
+
+
+def test_taps_gradients_prompts_and_other_attention_are_torch_s(taken):
+    model, ids = prepared(), random_ids(1, T)
+
+    def run(ids, **options):
+        return model.trunk(ids, cache=KVCache.empty(model.config, 1, T), **options)
+
+    run(ids[:, :4])
+    run(ids)
+    with torch.no_grad():
+        run(ids)
+        run(ids[:, :4], tap=identity)
+        run(ids[:, :4], attend=lambda layer, q, k, v: q)
+        model.trunk(ids[:, :4])
+        assert taken == []
+        run(ids[:, :4])
+    assert taken == [(4, "alone")]
+
+
+def test_as_long_as_nothing_is_compiled_torch_computes(taken, monkeypatch):
+    model, ids = prepared(how=None), random_ids(1, T)
+    monkeypatch.setattr(ready, "soon", lambda: None)
+    with torch.inference_mode():
+        assert_close(decoded(model, ids, [1] * T), model(ids), logits_within(model, ids))
+    assert taken == []
+
+
+@pytest.mark.parametrize("fastest", WAYS)
+def test_the_fastest_way_is_taken_and_tried_once_for_a_number_of_rows(fastest, monkeypatch, taken):
+    tried = []
+
+    def clock(model, step, rows):
+        tried.append(rows)
+        return {how: 1.0 if how == fastest else 2.0 for how in WAYS}
+
+    monkeypatch.setattr(decode_step, "trial", clock)
+    model = prepared(how=None)
+    with torch.inference_mode():
+        found = [way(model, rows) for rows in (1, 1, 2, 3, 2, 7, 16, 17)]
+    assert tried == [1, 2, 4, 16]
+    assert [each and each[1] for each in found[:-1]] == [None if fastest == "torch" else fastest] * 7
+    assert found[-1] is None, "more rows are not tried"
+
+
+@pytest.mark.parametrize("rows", [1, 8])
+def test_a_trial_times_whole_steps_and_leaves_nothing_behind(rows, taken):
+    model = prepared()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    times = trial(model, step_of(model), rows)
+    assert set(times) == set(WAYS) and all(0 < seconds < 60 for seconds in times.values())
+    assert {how for _, how in taken} == set(COMPILED) and {n for n, _ in taken} == {rows}
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def test_weights_are_reordered_only_where_torch_will_read_them(monkeypatch):
+    packed = []
+    monkeypatch.setattr(decode_step, "pack", packed.append)
+    compiled, other = prepared(), tiny_model({"n_expert": 2})
+    for model in (compiled, other):
+        decode_step.pack_where_needed(model, 3)
+        decode_step.pack_where_needed(model, 6)
+    assert packed == [other]
+    monkeypatch.setattr(ready, "never", lambda: True)
+    decode_step.pack_where_needed(compiled, 6)
+    assert packed == [other, compiled]

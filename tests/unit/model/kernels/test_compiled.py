@@ -1,0 +1,119 @@
+"""Each compiled loop is the formula, on one thread and on all."""
+
+import numpy as np
+import pytest
+import torch
+
+from model.gpt.layers import NORMS, attention_pattern, attention_scores, mix, rotate
+from model.kernels import ready
+from tests.support.models.helpers import assert_close, randn
+from tests.support.models.rounding import of_linear, sums
+
+NONE = np.empty(0, np.float32)
+loops = ready.now()
+
+
+@pytest.fixture
+def threads():
+    with ready.threads() as count:
+        yield count
+
+
+@pytest.mark.parametrize("name", ["product_alone", "product"])
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 8, 16])
+@pytest.mark.parametrize("with_bias", [True, False])
+def test_a_product_is_the_linear_map(name, rows, with_bias, threads):
+    x, weight, bias = randn(rows, 45), randn(101, 45, seed=1), randn(101, seed=2) if with_bias else None
+    y = np.full((rows, 101), np.nan, np.float32)
+    getattr(loops, name)(x.numpy(), weight.numpy(), NONE, bias.numpy() if with_bias else NONE, y, threads)
+    expected = x.double() @ weight.double().T + (bias.double() if with_bias else 0)
+    assert_close(torch.from_numpy(y), expected, of_linear(x, weight, bias))
+
+
+@pytest.mark.parametrize("name", ["product_alone", "product"])
+@pytest.mark.parametrize("rows", [1, 6])
+def test_whole_numbers_are_multiplied_as_they_are(name, rows, threads):
+    x, scale, bias = randn(rows, 70), randn(33, seed=3).abs() + 0.1, randn(33, seed=2)
+    whole = torch.randint(-127, 128, (33, 70), generator=torch.Generator().manual_seed(0), dtype=torch.int8)
+    y = np.full((rows, 33), np.nan, np.float32)
+    getattr(loops, name)(x.numpy(), whole.numpy(), scale.numpy(), bias.numpy(), y, threads)
+    weight = whole.double() * scale.double()[:, None]
+    bound = of_linear(x, weight, bias) + sums(2, x.double().abs() @ weight.abs().T)  # the scale comes after the sum
+    assert_close(torch.from_numpy(y), x.double() @ weight.T + bias.double(), bound)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 7, 40])
+def test_every_output_has_one_part(parts):
+    x, weight = randn(2, 8), randn(10, 8, seed=1)
+    y = np.full((2, 10), np.nan, np.float32)
+    loops.product(x.numpy(), weight.numpy(), NONE, NONE, y, parts)
+    assert_close(torch.from_numpy(y), x.double() @ weight.double().T, of_linear(x, weight, None))
+
+
+@pytest.mark.parametrize("kind", NORMS)
+@pytest.mark.parametrize("with_bias", [True, False])
+def test_a_norm_is_its_formula(kind, with_bias):
+    x, gain, bias = 3 * randn(5, 37) + 2, randn(37, seed=1), randn(37, seed=2) if with_bias else None
+    y = np.full((5, 37), np.nan, np.float32)
+    given = bias.numpy() if with_bias else NONE
+    loops.norm(x.numpy(), gain.numpy(), given, np.float32(0.1), kind == "layernorm", y)
+    numerator, scale = NORMS[kind](x.double(), float(np.float32(0.1)))
+    expected = numerator / scale * gain.double() + (bias.double() if with_bias else 0)
+    sizes = (x.abs().amax(-1, keepdim=True) / scale).double() * gain.abs().double() + 3  # of what is added up
+    assert_close(torch.from_numpy(y), expected, sums(37 + 4, sizes))
+
+
+@pytest.mark.parametrize("name", ["attention_alone", "attention"])
+@pytest.mark.parametrize(("H", "G", "T", "start"), [(4, 4, 1, 0), (4, 2, 1, 9), (6, 1, 5, 3), (6, 2, 3, 0)])
+@pytest.mark.parametrize("turned", [0, 3, 4])
+@pytest.mark.parametrize("normed", [True, False])
+def test_attention_is_its_steps_one_by_one(name, H, G, T, start, turned, normed, threads):
+    B, E, S, eps = 2, 8, start + T + 2, np.float32(0.02)
+    qkv, angle = randn(B, T, (H + 2 * G) * E), randn(T, turned, seed=7)
+    gains = [randn(E, seed=seed) if normed else None for seed in (5, 6)]
+    keys, values = randn(B, G, S, E, seed=1), randn(B, G, S, E, seed=2)
+    before = keys.clone(), values.clone()
+    z = np.full((B, T, H * E), np.nan, np.float32)
+    given = [NONE if gain is None else gain.numpy() for gain in gains]
+    cos, sin = angle.cos(), angle.sin()
+    held = keys.numpy(), values.numpy(), start, cos.numpy(), sin.numpy()
+    getattr(loops, name)(qkv.numpy(), *held, *given, eps, z)
+
+    heads = qkv.double().view(B, T, H + 2 * G, E).transpose(1, 2)
+    q, k, v = heads.split([H, G, G], 1)
+    if normed:
+        q, k = (
+            x / (x.square().mean(-1, keepdim=True) + float(eps)).sqrt() * gain
+            for x, gain in zip((q, k), gains, strict=True)
+        )
+    if turned:
+        q, k = (rotate(x, cos.double(), sin.double()) for x in (q, k))
+    k = torch.cat((before[0][:, :, :start].double(), k), 2)
+    v = torch.cat((before[1][:, :, :start].double(), v), 2)
+    scores = attention_scores(q, k)
+    expected = mix(attention_pattern(scores), v).transpose(1, 2).flatten(2)
+    # Each number on the way is rounded some E + S times, a score's error is the exponential's.
+    off = sums(2 * (E + S), float(v.abs().max()) * (1 + float(q.norm(dim=-1).max() * k.norm(dim=-1).max())))
+    assert_close(torch.from_numpy(z), expected, off)
+    assert_close(keys[:, :, : start + T], k, sums(2 * E, float(k.abs().max())))
+    assert torch.equal(values[:, :, start : start + T].double(), v[:, :, start:])
+    for part, old in zip((keys, values), before, strict=True):  # what was there, and what is free
+        assert torch.equal(part[:, :, :start], old[:, :, :start])
+        assert torch.equal(part[:, :, start + T :], old[:, :, start + T :])
+
+
+def test_large_scores_do_not_overflow_and_what_is_no_number_stays_so():
+    E, NAN = 4, float("nan")
+    keys, values = np.zeros((1, 1, 2, E), np.float32), np.zeros((1, 1, 2, E), np.float32)
+    values[0, 0, 0] = 7
+    keys[0, 0, 0] = -200
+    none, z = np.empty((1, 0), np.float32), np.empty((1, 1, E), np.float32)
+    new = np.concatenate([np.full(E, 200), np.full(E, 200), np.full(E, 3)]).astype(np.float32)[None, None]
+    loops.attention_alone(new, keys, values, 1, none, none, NONE, NONE, np.float32(0), z)
+    assert z.tolist() == [[[3.0] * E]]
+    new[0, 0, 0] = NAN
+    loops.attention_alone(new, keys, values, 1, none, none, NONE, NONE, np.float32(0), z)
+    assert np.isnan(z).all()
+    x, y = np.array([[1, NAN, 2]], np.float32), np.empty((1, 3), np.float32)
+    loops.norm(x, np.ones(3, np.float32), NONE, np.float32(0), True, y)
+    assert np.isnan(y).all()

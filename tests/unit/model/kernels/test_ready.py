@@ -1,0 +1,52 @@
+"""The compiled loops are waited for by those who ask for it, and where there are none, torch computes."""
+
+import importlib
+import threading
+
+import pytest
+
+from model.kernels import ready
+
+
+@pytest.fixture
+def fresh(monkeypatch):
+    """A process that has not asked for them yet; `soon` is its own, which does not wait."""
+    for kept in (ready._thread, ready._load):
+        kept.cache_clear()
+    yield
+    for kept in (ready._thread, ready._load):
+        kept.cache_clear()
+
+
+def test_who_does_not_wait_has_nothing_until_all_is_compiled(fresh, monkeypatch, own_soon):
+    may, real = threading.Event(), importlib.import_module
+
+    def slowly(name):
+        may.wait(60)
+        return real(name)
+
+    monkeypatch.setattr(ready.importlib, "import_module", slowly)
+    assert own_soon() is None and own_soon() is None and not ready.never()
+    may.set()
+    assert ready.now().product is not None
+    assert own_soon() is ready.now() and not ready.never()
+
+
+def test_a_machine_without_a_compiler_is_told_once(fresh, monkeypatch, caplog, own_soon):
+    def fails(name):
+        raise ImportError("no numba here")
+
+    monkeypatch.setattr(ready.importlib, "import_module", fails)
+    assert ready.now() is None and own_soon() is None and ready.never()
+    assert [record.getMessage() for record in caplog.records] == ["Steps of generation are not compiled: no numba here"]
+
+
+def test_threads_are_torch_s(monkeypatch):
+    import numba
+
+    monkeypatch.setattr(ready.torch, "get_num_threads", lambda: 1)
+    with ready.threads() as count:
+        assert count == 1 == numba.get_num_threads()
+    monkeypatch.setattr(ready.torch, "get_num_threads", lambda: 10_000)
+    with ready.threads() as count:
+        assert count == numba.config.NUMBA_NUM_THREADS == numba.get_num_threads()
