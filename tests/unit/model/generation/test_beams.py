@@ -116,7 +116,7 @@ class Table:
         cache.advance(ids.shape[1])
         return torch.nn.functional.one_hot(ids, len(self.table)).float()
 
-    def logits(self, stream):
+    def logits(self, stream, cached=False):
         return stream @ self.table
 
     def normed(self, stream):
