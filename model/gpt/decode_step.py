@@ -8,15 +8,16 @@ import contextlib
 import math
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import ModuleType
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from model.gpt.cache import KVCache
-from model.gpt.config import ModelConfig
+from model.gpt.layers import MLPS
 from model.gpt.linear import PACKED_ROWS, pack
 from model.gpt.norm import Norm
 from model.gpt.passes import attend_fused
@@ -48,117 +49,59 @@ class Place:
 
 
 @dataclass(frozen=True)
-class _Gain:
-    """A norm's numbers: gain [D], bias [D] or empty."""
-
-    gain: np.ndarray
-    bias: np.ndarray
-    eps: float
-    centred: bool
-
-
-@dataclass(frozen=True)
 class _Layer:
-    """A block's numbers. `up` holds gate and up side by side where there is a gate."""
+    """A block's numbers, as the compiled loops take them."""
 
-    norm1: _Gain
-    qkv: Matrix
-    q_gain: np.ndarray  # [E] or empty
-    k_gain: np.ndarray
-    o: Matrix
-    norm2: _Gain
-    up: Matrix
-    gated: bool
-    act: Callable[[Tensor], Tensor]
-    down: Matrix
+    read: tuple  # of compiled.read: norm1 and the product of queries, keys and values
+    attend: tuple  # of compiled.attention: gains of queries and keys, and eps
+    write: tuple  # of compiled.write: o, both norms, and the MLP
+    sizes: tuple[int, int]  # numbers of a row of queries, keys and values, and of the heads' outputs
 
 
 @dataclass(frozen=True, eq=False)
 class DecodeStep:
     """A model's numbers where they lie, none of them copied, and what was the fastest way for so many rows."""
 
-    config: ModelConfig
     layers: tuple[_Layer, ...]
-    final: _Gain | None
-    head: Matrix
+    head: tuple  # of compiled.read: final norm and output head
+    vocab: int
     fastest: dict[int, str] = field(default_factory=dict)  # rows: one of WAYS
 
     def blocks(self, x: Tensor, places: Sequence[Place], way: str) -> Tensor:
         """All blocks; keys and values are put after those in the caches. The places' tokens x [N, D] -> [N, D]"""
-        stream = np.ascontiguousarray(x.numpy())
-        post, parallel = self.config.norm_placement == "post", self.config.parallel_residual
-        with _Loops.of(way) as loops:
+        stream = np.array(x.numpy(), order="C")
+        with _loops(way) as (loops, threads):
             for number, layer in enumerate(self.layers):
-                if post:
-                    mid = loops.norm(layer.norm1, stream + loops.attend(layer, number, stream, places))
-                    stream = loops.norm(layer.norm2, mid + loops.mlp(layer, mid))
-                else:
-                    mid = stream + loops.attend(layer, number, loops.norm(layer.norm1, stream), places)
-                    stream = mid + loops.mlp(layer, loops.norm(layer.norm2, stream if parallel else mid))
+                qkv, z = (np.empty((len(stream), size), np.float32) for size in layer.sizes)
+                loops.read(stream, *layer.read, qkv, threads)
+                start = 0
+                for place in places:
+                    keys, values = place.cache.k[number].numpy(), place.cache.v[number].numpy()
+                    shape, end = (len(keys), place.tokens, -1), start + len(keys) * place.tokens
+                    own, out = qkv[start:end].reshape(shape), z[start:end].reshape(shape)  # both where they lie
+                    kept = keys, values, place.cache.length, place.cos, place.sin
+                    loops.attention(own, *kept, *layer.attend, out, threads)
+                    start = end
+                loops.write(stream, z, *layer.write, threads)
         return torch.from_numpy(stream)
 
     def logits(self, x: Tensor, way: str) -> Tensor:
         """Final norm and output head. x [..., D] -> [..., V]"""
         rows = np.ascontiguousarray(x.reshape(-1, x.shape[-1]).numpy())
-        with _Loops.of(way) as loops:
-            rows = rows if self.final is None else loops.norm(self.final, rows)
-            return torch.from_numpy(loops.product(self.head, rows)).view(*x.shape[:-1], -1)
+        logits = np.empty((len(rows), self.vocab), np.float32)
+        with _loops(way) as (loops, threads):
+            loops.read(rows, *self.head, logits, threads)
+        return torch.from_numpy(logits).view(*x.shape[:-1], -1)
 
 
-@dataclass(frozen=True)
-class _Loops:
-    """The compiled loops on one thread, or on all."""
-
-    multiply: Callable
-    mix: Callable
-    normalise: Callable
-    threads: int
-
-    @staticmethod
-    @contextlib.contextmanager
-    def of(way: str) -> "Iterator[_Loops]":
-        """Those of a way, until the end of the block."""
-        loops = ready.now()
-        if way == "alone":
-            yield _Loops(loops.product_alone, loops.attention_alone, loops.norm, 1)
-            return
+@contextlib.contextmanager
+def _loops(way: str) -> Iterator[tuple[ModuleType, int]]:
+    """The compiled loops and the number of their threads, until the end of the block."""
+    if way == "alone":
+        yield ready.now(), 1
+    else:
         with ready.threads() as threads:
-            yield _Loops(loops.product, loops.attention, loops.norm, threads)
-
-    def product(self, matrix: Matrix, x: np.ndarray) -> np.ndarray:
-        """[n, in] -> [n, out]"""
-        y = np.empty((len(x), len(matrix[0])), np.float32)
-        self.multiply(x, *matrix, y, self.threads)
-        return y
-
-    def norm(self, of: _Gain, x: np.ndarray) -> np.ndarray:
-        """[n, D] -> [n, D]"""
-        y = np.empty_like(x)
-        self.normalise(x, of.gain, of.bias, of.eps, of.centred, y)
-        return y
-
-    def attend(self, layer: _Layer, number: int, x: np.ndarray, places: Sequence[Place]) -> np.ndarray:
-        """The attention of a block. [N, D] -> [N, D]"""
-        qkv, start = self.product(layer.qkv, x), 0
-        z = np.empty((len(x), layer.o[0].shape[1]), np.float32)
-        for place in places:
-            keys, values = place.cache.k[number].numpy(), place.cache.v[number].numpy()
-            shape, end = (len(keys), place.tokens, -1), start + len(keys) * place.tokens
-            own, out = qkv[start:end].reshape(shape), z[start:end].reshape(shape)  # both where they lie
-            kept = keys, values, place.cache.length, place.cos, place.sin
-            self.mix(own, *kept, layer.q_gain, layer.k_gain, layer.norm1.eps, out)
-            start = end
-        return self.product(layer.o, z)
-
-    def mlp(self, layer: _Layer, x: np.ndarray) -> np.ndarray:
-        """[n, D] -> [n, D]"""
-        up = torch.from_numpy(self.product(layer.up, x))
-        if layer.gated:
-            gate, up = up.chunk(2, -1)
-            up = layer.act(gate).mul_(up)
-        else:
-            up = layer.act(up)
-        return self.product(layer.down, up.numpy())
+            yield ready.now(), threads
 
 
 _STEPS: "weakref.WeakKeyDictionary[nn.Module, DecodeStep]" = weakref.WeakKeyDictionary()
@@ -194,9 +137,18 @@ def _built(model: nn.Module) -> DecodeStep | None:
             return None
         qkv, o, up, down = matrices
         gains = [_NONE if each is None else each.weight.detach().numpy() for each in (attn.q_norm, attn.k_norm)]
-        gated = mlp.gate is not None
-        layers.append(_Layer(_gain(block.norm1), qkv, *gains, o, _gain(block.norm2), up, gated, mlp.act, down))
-    return DecodeStep(config, tuple(layers), None if model.final_norm is None else _gain(model.final_norm), head)
+        norm1, norm2 = _norm(block.norm1), _norm(block.norm2)
+        mlp_of = (*up, [*MLPS].index(config.mlp), *down)
+        layers.append(
+            _Layer(
+                (not block.post_norm, *norm1, *qkv),
+                (*gains, block.norm1.eps),
+                (*o, *norm1, *norm2, *mlp_of, block.post_norm, block.parallel),
+                (len(qkv[0]), o[0].shape[1]),
+            )
+        )
+    final = (False, _NONE, _NONE, 0.0, False) if model.final_norm is None else (True, *_norm(model.final_norm))
+    return DecodeStep(tuple(layers), (*final, *head), len(head[0]))
 
 
 def _matrix(layer: nn.Module) -> Matrix | None:
@@ -205,9 +157,10 @@ def _matrix(layer: nn.Module) -> Matrix | None:
     return None if arrays is None else arrays()
 
 
-def _gain(norm: Norm) -> _Gain:
+def _norm(norm: Norm) -> tuple[np.ndarray, np.ndarray, float, bool]:
+    """A norm's gain, bias or none, eps, and whether it is centred."""
     bias = _NONE if norm.bias is None else norm.bias.detach().numpy()
-    return _Gain(norm.weight.detach().numpy(), bias, norm.eps, norm.kind == "layernorm")
+    return norm.weight.detach().numpy(), bias, norm.eps, norm.kind == "layernorm"
 
 
 def way(model: nn.Module, rows: int) -> tuple[DecodeStep, str] | None:

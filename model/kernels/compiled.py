@@ -14,13 +14,14 @@ from numba import njit, prange
 
 # Sums may be taken in another order; NaN and infinity stay what they are.
 FAST = {"fastmath": {"reassoc", "nsz", "contract", "arcp"}, "error_model": "numpy"}
-ZERO, ONE = np.float32(0), np.float32(1)
+ZERO, HALF, ONE = np.float32(0), np.float32(0.5), np.float32(1)
+ROOT_HALF, ROOT_2_PI, CUBE = np.float32(math.sqrt(0.5)), np.float32(math.sqrt(2 / math.pi)), np.float32(0.044715)
 
-_ROW, _ROWS, _TEXTS = "float32[::1]", "float32[:, ::1]", "float32[:, :, ::1]"
-_HEADS = "float32[:, :, :, ::1]"
-_PRODUCT = [f"void({_ROWS}, {kind}[:, ::1], {_ROW}, {_ROW}, {_ROWS}, int64)" for kind in ("float32", "int8")]
-_NORM = f"void({_ROWS}, {_ROW}, {_ROW}, float32, boolean, {_ROWS})"
-_ATTENTION = f"void({_TEXTS}, {_HEADS}, {_HEADS}, int64, {_ROWS}, {_ROWS}, {_ROW}, {_ROW}, float32, {_TEXTS})"
+_ROW, _ROWS, _TEXTS, _HEADS = (f"float32[{':, ' * n}::1]" for n in range(4))
+_MATRICES = [f"{kind}[:, ::1], {_ROW}, {_ROW}" for kind in ("float32", "int8")]  # weight, scale and bias
+_NORM = f"{_ROW}, {_ROW}, float32, boolean"  # gain, bias, eps and whether it is centred
+_ATTENTION = f"void({_TEXTS}, {_HEADS}, {_HEADS}, int64, {_ROWS}, {_ROWS}, {_ROW}, {_ROW}, float32, {_TEXTS}, int64)"
+RELU, GELU, GELU_TANH, SWIGLU = range(4)  # as they stand in model.gpt.layers.MLPS
 
 
 @njit(**FAST)
@@ -66,21 +67,26 @@ def _outputs(x, weight, scale, bias, y, start, stop):
             row += 1
 
 
-@njit(_PRODUCT, **FAST, cache=True)
-def product_alone(x, weight, scale, bias, y, threads):
-    """y = (x W^T) * scale + b on one thread. x [n, in], weight [out, in], scale and bias [out] or empty, y [n, out]."""
-    _outputs(x, weight, scale, bias, y, 0, len(weight))
-
-
-@njit(_PRODUCT, parallel=True, **FAST, cache=True)
-def product(x, weight, scale, bias, y, threads):
-    """The same; each of the threads has some of the outputs."""
+@njit([f"void({_ROWS}, {each}, {_ROWS}, int64)" for each in _MATRICES], parallel=True, **FAST, cache=True)
+def _product(x, weight, scale, bias, y, threads):
     outputs = len(weight)
     for part in prange(threads):
         _outputs(x, weight, scale, bias, y, outputs * part // threads, outputs * (part + 1) // threads)
 
 
-@njit(_NORM, **FAST, cache=True)
+@njit([f"void({_ROWS}, {each}, {_ROWS}, int64)" for each in _MATRICES], **FAST, cache=True)
+def product(x, weight, scale, bias, y, threads):
+    """y = (x W^T) * scale + b. x [n, in], weight [out, in], scale and bias [out] or empty, y [n, out].
+
+    Each of the threads has some of the outputs.
+    """
+    if threads == 1:
+        _outputs(x, weight, scale, bias, y, 0, len(weight))
+    else:
+        _product(x, weight, scale, bias, y, threads)
+
+
+@njit(f"void({_ROWS}, {_NORM}, {_ROWS})", **FAST, cache=True)
 def norm(x, gain, bias, eps, centred, y):
     """LayerNorm (centred) or RMSNorm of each row. x [n, D], gain [D], bias [D] or empty, y [n, D]."""
     width = np.float32(x.shape[1])
@@ -98,6 +104,82 @@ def norm(x, gain, bias, eps, centred, y):
         if len(bias):
             for i in range(x.shape[1]):
                 y[row, i] += bias[i]
+
+
+@njit(f"void({_ROWS}, int64, {_ROWS})", **FAST, cache=True)
+def activate(up, act, y):
+    """The MLP's function, `act` being one of RELU .. SWIGLU. up [n, M], with a gate [n, 2 M]; y [n, M]."""
+    width = y.shape[1]
+    for row in range(len(y)):
+        for i in range(width):
+            x = up[row, i]
+            if act == RELU:
+                y[row, i] = max(x, ZERO)
+            elif act == GELU:
+                y[row, i] = HALF * x * (ONE + np.float32(math.erf(x * ROOT_HALF)))
+            elif act == GELU_TANH:
+                y[row, i] = HALF * x * (ONE + np.float32(math.tanh(ROOT_2_PI * (x + CUBE * x * x * x))))
+            else:
+                y[row, i] = x / (ONE + np.float32(math.exp(-x))) * up[row, width + i]
+
+
+@njit([f"void({_ROWS}, boolean, {_NORM}, {each}, {_ROWS}, int64)" for each in _MATRICES], **FAST, cache=True)
+def read(x, normed, gain, bias, eps, centred, weight, scale, plus, y, threads):
+    """A product of the stream, normed where it is read so: queries, keys and values, or logits. x [n, D], y [n, out]"""
+    if normed:
+        h = np.empty_like(x)
+        norm(x, gain, bias, eps, centred, h)
+        product(h, weight, scale, plus, y, threads)
+    else:
+        product(x, weight, scale, plus, y, threads)
+
+
+@njit(
+    [
+        f"void({_ROWS}, {_ROWS}, {each}, {_NORM}, {_NORM}, {each}, int64, {each}, boolean, boolean, int64)"
+        for each in _MATRICES
+    ],
+    **FAST,
+    cache=True,
+)
+def write(
+    x, z,
+    o, o_scale, o_bias,
+    gain1, bias1, eps1, centred1,
+    gain2, bias2, eps2, centred2,
+    up, up_scale, up_bias, act,
+    down, down_scale, down_bias,
+    post, parallel, threads,
+):  # fmt: skip
+    """What a block adds to the stream: the heads' outputs through o, then the MLP. x [n, D] is replaced, z [n, H E].
+
+    Wired as model.gpt.transformer.Block: `post` norms the sums, `parallel` has the MLP read what the attention read.
+    """
+    attended, hidden, added = np.empty_like(x), np.empty_like(x), np.empty_like(x)
+    inner, width = np.empty((len(x), len(up)), np.float32), down.shape[1]
+    product(z, o, o_scale, o_bias, attended, threads)
+    for row in range(len(x)):
+        for i in range(x.shape[1]):
+            attended[row, i] += x[row, i]
+    if post:
+        norm(attended, gain1, bias1, eps1, centred1, hidden)
+    elif parallel:
+        norm(x, gain2, bias2, eps2, centred2, hidden)
+    else:
+        norm(attended, gain2, bias2, eps2, centred2, hidden)
+    product(hidden, up, up_scale, up_bias, inner, threads)
+    between = np.empty((len(x), width), np.float32)
+    activate(inner, act, between)
+    product(between, down, down_scale, down_bias, added, threads)
+    if post:
+        for row in range(len(x)):
+            for i in range(x.shape[1]):
+                added[row, i] += hidden[row, i]
+        norm(added, gain2, bias2, eps2, centred2, x)
+    else:
+        for row in range(len(x)):
+            for i in range(x.shape[1]):
+                x[row, i] = attended[row, i] + added[row, i]
 
 
 @njit(**FAST)
@@ -153,23 +235,25 @@ def _group(qkv, keys, values, start, cos, sin, q_gain, k_gain, eps, z, g):
             _attend(query, keys[g, : end + 1], values[g, : end + 1], scores[: end + 1], z[t, h * E : (h + 1) * E])
 
 
-@njit(_ATTENTION, **FAST, cache=True)
-def attention_alone(qkv, keys, values, start, cos, sin, q_gain, k_gain, eps, z):
-    """The heads' outputs of T new tokens of each of B texts, on one thread; keys and values are put into the cache.
-
-    qkv [B, T, (H + 2 G) E], keys and values [B, G, S, E] filled up to `start`, cos and sin [T, R] (R = 0: no rotation),
-    gains [E] or empty, z [B, T, H E].
-    """
-    G = keys.shape[1]
-    for each in range(len(keys) * G):
-        b, g = each // G, each % G
-        _group(qkv[b], keys[b], values[b], start, cos, sin, q_gain, k_gain, eps, z[b], g)
-
-
 @njit(_ATTENTION, parallel=True, **FAST, cache=True)
-def attention(qkv, keys, values, start, cos, sin, q_gain, k_gain, eps, z):
-    """The same; each of the threads has some of the key and value heads."""
+def _attention(qkv, keys, values, start, cos, sin, q_gain, k_gain, eps, z, threads):
     G = keys.shape[1]
     for each in prange(len(keys) * G):
         b, g = each // G, each % G
         _group(qkv[b], keys[b], values[b], start, cos, sin, q_gain, k_gain, eps, z[b], g)
+
+
+@njit(_ATTENTION, **FAST, cache=True)
+def attention(qkv, keys, values, start, cos, sin, q_gain, k_gain, eps, z, threads):
+    """The heads' outputs of T new tokens of each of B texts; their keys and values are put into the cache.
+
+    qkv [B, T, (H + 2 G) E], keys and values [B, G, S, E] filled up to `start`, cos and sin [T, R] (R = 0: no rotation),
+    gains [E] or empty, z [B, T, H E]. Each of the threads has some of the key and value heads.
+    """
+    G = keys.shape[1]
+    if threads > 1:
+        _attention(qkv, keys, values, start, cos, sin, q_gain, k_gain, eps, z, threads)
+    else:
+        for each in range(len(keys) * G):
+            b, g = each // G, each % G
+            _group(qkv[b], keys[b], values[b], start, cos, sin, q_gain, k_gain, eps, z[b], g)

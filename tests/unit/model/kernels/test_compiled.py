@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from model.gpt.layers import NORMS, attention_pattern, attention_scores, mix, rotate
+from model.gpt.layers import MLPS, NORMS, attention_pattern, attention_scores, mix, rotate
 from model.kernels import ready
 from tests.support.models.helpers import assert_close, randn
 from tests.support.models.rounding import of_linear, sums
@@ -13,30 +13,28 @@ NONE = np.empty(0, np.float32)
 loops = ready.now()
 
 
-@pytest.fixture
-def threads():
+@pytest.fixture(params=[False, True], ids=["alone", "threads"])
+def threads(request):
     with ready.threads() as count:
-        yield count
+        yield max(count, 2) if request.param else 1
 
 
-@pytest.mark.parametrize("name", ["product_alone", "product"])
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 8, 16])
 @pytest.mark.parametrize("with_bias", [True, False])
-def test_a_product_is_the_linear_map(name, rows, with_bias, threads):
+def test_a_product_is_the_linear_map(rows, with_bias, threads):
     x, weight, bias = randn(rows, 45), randn(101, 45, seed=1), randn(101, seed=2) if with_bias else None
     y = np.full((rows, 101), np.nan, np.float32)
-    getattr(loops, name)(x.numpy(), weight.numpy(), NONE, bias.numpy() if with_bias else NONE, y, threads)
+    loops.product(x.numpy(), weight.numpy(), NONE, bias.numpy() if with_bias else NONE, y, threads)
     expected = x.double() @ weight.double().T + (bias.double() if with_bias else 0)
     assert_close(torch.from_numpy(y), expected, of_linear(x, weight, bias))
 
 
-@pytest.mark.parametrize("name", ["product_alone", "product"])
 @pytest.mark.parametrize("rows", [1, 6])
-def test_whole_numbers_are_multiplied_as_they_are(name, rows, threads):
+def test_whole_numbers_are_multiplied_as_they_are(rows, threads):
     x, scale, bias = randn(rows, 70), randn(33, seed=3).abs() + 0.1, randn(33, seed=2)
     whole = torch.randint(-127, 128, (33, 70), generator=torch.Generator().manual_seed(0), dtype=torch.int8)
     y = np.full((rows, 33), np.nan, np.float32)
-    getattr(loops, name)(x.numpy(), whole.numpy(), scale.numpy(), bias.numpy(), y, threads)
+    loops.product(x.numpy(), whole.numpy(), scale.numpy(), bias.numpy(), y, threads)
     weight = whole.double() * scale.double()[:, None]
     bound = of_linear(x, weight, bias) + sums(2, x.double().abs() @ weight.abs().T)  # the scale comes after the sum
     assert_close(torch.from_numpy(y), x.double() @ weight.T + bias.double(), bound)
@@ -63,11 +61,10 @@ def test_a_norm_is_its_formula(kind, with_bias):
     assert_close(torch.from_numpy(y), expected, sums(37 + 4, sizes))
 
 
-@pytest.mark.parametrize("name", ["attention_alone", "attention"])
 @pytest.mark.parametrize(("H", "G", "T", "start"), [(4, 4, 1, 0), (4, 2, 1, 9), (6, 1, 5, 3), (6, 2, 3, 0)])
 @pytest.mark.parametrize("turned", [0, 3, 4])
 @pytest.mark.parametrize("normed", [True, False])
-def test_attention_is_its_steps_one_by_one(name, H, G, T, start, turned, normed, threads):
+def test_attention_is_its_steps_one_by_one(H, G, T, start, turned, normed, threads):
     B, E, S, eps = 2, 8, start + T + 2, np.float32(0.02)
     qkv, angle = randn(B, T, (H + 2 * G) * E), randn(T, turned, seed=7)
     gains = [randn(E, seed=seed) if normed else None for seed in (5, 6)]
@@ -77,7 +74,7 @@ def test_attention_is_its_steps_one_by_one(name, H, G, T, start, turned, normed,
     given = [NONE if gain is None else gain.numpy() for gain in gains]
     cos, sin = angle.cos(), angle.sin()
     held = keys.numpy(), values.numpy(), start, cos.numpy(), sin.numpy()
-    getattr(loops, name)(qkv.numpy(), *held, *given, eps, z)
+    loops.attention(qkv.numpy(), *held, *given, eps, z, threads)
 
     heads = qkv.double().view(B, T, H + 2 * G, E).transpose(1, 2)
     q, k, v = heads.split([H, G, G], 1)
@@ -102,6 +99,16 @@ def test_attention_is_its_steps_one_by_one(name, H, G, T, start, turned, normed,
         assert torch.equal(part[:, :, start + T :], old[:, :, start + T :])
 
 
+@pytest.mark.parametrize("name", MLPS)
+def test_the_functions_of_mlps_are_torch_s(name):
+    x, gated = 4 * randn(3, 20), name == "swiglu"
+    up = torch.cat((x, randn(3, 20, seed=1)), -1) if gated else x
+    y = np.full((3, 20), np.nan, np.float32)
+    loops.activate(up.numpy(), [*MLPS].index(name), y)
+    expected = MLPS[name](x.double()) * (up[:, 20:].double() if gated else 1)
+    assert_close(torch.from_numpy(y), expected, sums(8, expected) + sums(2, x))
+
+
 def test_large_scores_do_not_overflow_and_what_is_no_number_stays_so():
     E, NAN = 4, float("nan")
     keys, values = np.zeros((1, 1, 2, E), np.float32), np.zeros((1, 1, 2, E), np.float32)
@@ -109,10 +116,10 @@ def test_large_scores_do_not_overflow_and_what_is_no_number_stays_so():
     keys[0, 0, 0] = -200
     none, z = np.empty((1, 0), np.float32), np.empty((1, 1, E), np.float32)
     new = np.concatenate([np.full(E, 200), np.full(E, 200), np.full(E, 3)]).astype(np.float32)[None, None]
-    loops.attention_alone(new, keys, values, 1, none, none, NONE, NONE, np.float32(0), z)
+    loops.attention(new, keys, values, 1, none, none, NONE, NONE, np.float32(0), z, 1)
     assert z.tolist() == [[[3.0] * E]]
     new[0, 0, 0] = NAN
-    loops.attention_alone(new, keys, values, 1, none, none, NONE, NONE, np.float32(0), z)
+    loops.attention(new, keys, values, 1, none, none, NONE, NONE, np.float32(0), z, 1)
     assert np.isnan(z).all()
     x, y = np.array([[1, NAN, 2]], np.float32), np.empty((1, 3), np.float32)
     loops.norm(x, np.ones(3, np.float32), NONE, np.float32(0), True, y)
