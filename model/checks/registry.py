@@ -82,7 +82,7 @@ CHECKS: dict[str, Check] = {
     "no_edit": Check("measured", 2, check_runs.no_edit, plain=True, moves="run"),
     "batched": Check("measured", 3, check_runs.batched, random=True, moves="run"),
     "stepwise": Check("measured", 3, check_runs.stepwise, moves="run"),
-    "cached": Check("measured", 9, check_runs.cached, moves="run"),
+    "cached": Check("measured", 20, check_runs.cached, moves="run"),
     "float64": Check("measured", 6, check_runs.float64, moves="run"),
     "gradient": Check("measured", 12, check_runs.gradient),
     "parity_logits": Check("measured", 6, parity.part("logits"), plain=True),

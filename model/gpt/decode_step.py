@@ -173,30 +173,34 @@ def way(model: nn.Module, rows: int) -> tuple[DecodeStep, str] | None:
         return None
     tried = 1 << (rows.bit_length() - 1)  # 1, 2, 4, 8 or 16
     if tried not in step.fastest:
-        times = trial(model, step, tried)
+        times = trial(model, tried)
         step.fastest[tried] = min(times, key=times.__getitem__)
     return None if step.fastest[tried] == "torch" else (step, step.fastest[tried])
 
 
-def trial(model: nn.Module, step: DecodeStep, rows: int) -> Mapping[str, float]:
+def taken(model: nn.Module, ids: Tensor, cache: KVCache, how: str) -> Tensor:
+    """Logits of tokens that continue what a cache holds, in one of WAYS. ids [B, T] -> [B, T, V]"""
+    if how == "torch":
+        return model.logits(model.trunk(ids, cache=cache, attend=attend_fused))
+    step, (B, T) = step_of(model), ids.shape
+    cache.reserve(B, T)
+    run = model.prepare(cache.length, T)
+    x = model.embed_tokens(ids, cache.length, run).flatten(0, 1)
+    stream = step.blocks(x, [Place.of(cache, T, run.rope)], how)
+    cache.advance(T)
+    return step.logits(stream.view(B, T, -1), how)
+
+
+def trial(model: nn.Module, rows: int) -> Mapping[str, float]:
     """Least seconds of a step of so many texts, from their tokens to the logits, by each of WAYS."""
-    ids, cache = torch.zeros(rows, 1, dtype=torch.long), KVCache.empty(model.config, rows, 1)
-
-    def take(how: str) -> None:
-        if how == "torch":
-            model.unembed(model.normed(model.trunk(ids, cache=cache, attend=attend_fused)))
-            cache.truncate(0)
-            return
-        run = model.prepare(0, 1)
-        x = model.embed_tokens(ids, 0, run)[:, 0]
-        step.logits(step.blocks(x, [Place.of(cache, 1, run.rope)], how), how)
-
-    best = dict.fromkeys(WAYS, math.inf)
+    ids, best = torch.zeros(rows, 1, dtype=torch.long), dict.fromkeys(WAYS, math.inf)
+    cache = KVCache.empty(model.config, rows, 1)
     with torch.inference_mode():
         for _ in range(_ROUNDS):
-            hopeful = [how for how in WAYS if best[how] < _HOPELESS * min(best.values()) or best[how] == math.inf]
-            for how in hopeful:
+            least = min(best.values())
+            for how in [how for how in WAYS if best[how] == math.inf or best[how] < _HOPELESS * least]:
+                cache.truncate(0)
                 began = time.perf_counter()
-                take(how)
+                taken(model, ids, cache, how)
                 best[how] = min(best[how], time.perf_counter() - began)
     return best

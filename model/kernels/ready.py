@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import importlib
 import logging
 import threading
 from collections.abc import Iterator
@@ -21,10 +20,16 @@ def _thread() -> threading.Thread:
     return thread
 
 
+def _import() -> ModuleType:
+    from model.kernels import compiled
+
+    return compiled
+
+
 @functools.cache
 def _load() -> ModuleType | None:
     try:
-        return importlib.import_module("model.kernels.compiled")
+        return _import()
     except Exception as error:  # no numba for this machine, or no folder that it may write to
         logging.getLogger(__name__).warning("Steps of generation are not compiled: %s", error)
         return None

@@ -15,6 +15,8 @@ import model.tracing.logit_lens as lens
 from model.checks.registry import CHECKS, run_checks
 from model.gpt import passes
 from model.gpt.cache import KVCache
+from model.gpt.decode_step import WAYS
+from model.gpt.linear import tune
 from model.gpt.mixers.attention import Attention
 from model.sampling import pipeline
 from model.tracing.trace import Trace
@@ -234,6 +236,30 @@ BROKEN = [
     ("sublayers", _break_stream),
     ("stepwise", _break_any_weight),
 ]
+
+
+def _ready(model):
+    model.join()
+    tune(model)
+    return model
+
+
+@pytest.mark.parametrize("wrong", WAYS)
+def test_a_wrong_step_is_seen_in_whichever_way_it_is_taken(tokenizer, monkeypatch, wrong):
+    subject = made(tokenizer, "llama", change=_ready)
+    good = run_checks(subject, ["cached"])["cached"]
+    assert (
+        good.state == "agrees"
+        and good.compared == 3 * run_checks(made(tokenizer, "llama"), ["cached"])["cached"].compared
+    )
+    whole = check_runs.taken
+
+    def off(model, ids, cache, how):
+        return whole(model, ids, cache, how) * (1.001 if how == wrong else 1)
+
+    monkeypatch.setattr(check_runs, "taken", off)
+    found = run_checks(subject, ["cached"])["cached"]
+    assert found.state == "differs" and found.difference > found.bound
 
 
 @pytest.mark.parametrize(("key", "change"), BROKEN, ids=lambda value: getattr(value, "__name__", value))

@@ -1,6 +1,5 @@
 """The compiled loops are waited for by those who ask for it, and where there are none, torch computes."""
 
-import importlib
 import threading
 
 import pytest
@@ -19,13 +18,13 @@ def fresh(monkeypatch):
 
 
 def test_who_does_not_wait_has_nothing_until_all_is_compiled(fresh, monkeypatch, own_soon):
-    may, real = threading.Event(), importlib.import_module
+    may, real = threading.Event(), ready._import
 
-    def slowly(name):
+    def slowly():
         may.wait(60)
-        return real(name)
+        return real()
 
-    monkeypatch.setattr(ready.importlib, "import_module", slowly)
+    monkeypatch.setattr(ready, "_import", slowly)
     assert own_soon() is None and own_soon() is None and not ready.never()
     may.set()
     assert ready.now().product is not None
@@ -33,10 +32,10 @@ def test_who_does_not_wait_has_nothing_until_all_is_compiled(fresh, monkeypatch,
 
 
 def test_a_machine_without_a_compiler_is_told_once(fresh, monkeypatch, caplog, own_soon):
-    def fails(name):
+    def fails():
         raise ImportError("no numba here")
 
-    monkeypatch.setattr(ready.importlib, "import_module", fails)
+    monkeypatch.setattr(ready, "_import", fails)
     assert ready.now() is None and own_soon() is None and ready.never()
     assert [record.getMessage() for record in caplog.records] == ["Steps of generation are not compiled: no numba here"]
 
