@@ -12,8 +12,8 @@ import math
 import numpy as np
 from numba import njit, prange
 
-# Sums may be taken in another order; NaN and infinity stay what they are.
-FAST = {"fastmath": {"reassoc", "nsz", "contract", "arcp"}, "error_model": "numpy"}
+# Sums may be taken in another order; NaN and infinity stay what they are. Other threads of Python go on meanwhile.
+FAST = {"fastmath": {"reassoc", "nsz", "contract", "arcp"}, "error_model": "numpy", "nogil": True}
 ZERO, HALF, ONE = np.float32(0), np.float32(0.5), np.float32(1)
 ROOT_HALF, ROOT_2_PI, CUBE = np.float32(math.sqrt(0.5)), np.float32(math.sqrt(2 / math.pi)), np.float32(0.044715)
 

@@ -3,12 +3,18 @@
 import contextlib
 import functools
 import logging
+import os
+import tempfile
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 
 import torch
+from filelock import FileLock, Timeout
 
+_LOCK = Path(tempfile.gettempdir()) / f"attention-playground-{getattr(os, 'getuid', str)()}.compiling"  # a file a user
+_LONGEST = 120  # seconds that a process waits for another one
 _ONE_AT_A_TIME = threading.Lock()
 
 
@@ -21,6 +27,11 @@ def _thread() -> threading.Thread:
 
 
 def _import() -> ModuleType:
+    """The module; of several processes one compiles, and the others read what it kept."""
+    with contextlib.suppress(OSError, Timeout), FileLock(_LOCK, timeout=_LONGEST):
+        from model.kernels import compiled
+
+        return compiled
     from model.kernels import compiled
 
     return compiled

@@ -20,6 +20,8 @@ from model.gpt.mixers.needs import need_attention
 from model.gpt.transformer import Transformer
 from model.kernels import ready
 
+_SLICE = 1 << 18  # weights that are float32 at a time
+
 
 @dataclass(frozen=True)
 class Effect:
@@ -60,8 +62,10 @@ class Int8Linear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         rows = x.reshape(-1, x.shape[-1])
         loops = ready.now() if len(rows) <= MOST_ROWS else None
-        if loops is None:
-            return F.linear(x, self.weight, self.bias)
+        if loops is None:  # some outputs at a time, whose float32 copies stay in the processor's cache
+            parts = self.whole.split(max(1, _SLICE // self.width))
+            y = torch.cat([F.linear(x, part.float()) for part in parts], -1).mul_(self.scale)
+            return y if self.bias is None else y.add_(self.bias)
         y = np.empty((len(rows), len(self.whole)), np.float32)
         with ready.threads() as threads:
             loops.product(np.ascontiguousarray(rows.detach().numpy()), *self.arrays(), y, threads)

@@ -11,6 +11,7 @@ from model.gpt.cache import KVCache
 from model.gpt.linear import Linear
 from model.gpt.mixers.needs import need_attention
 from model.gpt.transformer import Transformer
+from model.kernels import ready
 from model.loading.halves import HalfLinear
 from model.quantization.experiments import changed, changed_block, kinds_of
 from model.quantization.int8 import quantised
@@ -51,6 +52,7 @@ def tokens_per_second(model: Transformer, key: str, ids: Sequence[int], report: 
     if key not in RUNNERS:
         raise ValueError(f"only {', '.join(RUNNERS)} are run as they are, got {key}")
     running, n_ctx = RUNNERS[key](model), model.config.n_ctx
+    ready.now()  # else it would be measured before its steps are compiled
     start = max(min(len(ids), n_ctx - _STEPS), 1)
     cache = KVCache.empty(model.config, 1, min(start + _STEPS, n_ctx))
     token = running.logits(running.trunk(torch.tensor([list(ids[:start])]), cache=cache)[:, -1:])[0, -1:].argmax(-1)

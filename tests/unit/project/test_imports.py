@@ -84,7 +84,7 @@ def allowed(name: str, importer: str) -> bool:
     if importer == "model.checks.parity":
         return top in MODEL | {"transformers"}  # what it compares with; imported in functions, where it is installed
     if importer in ("model.kernels.compiled", "model.kernels.ready"):
-        return top in MODEL | {"numba"}
+        return top in MODEL | {"numba", "filelock"}
     if importer.startswith("model"):
         return top in MODEL
     if importer.startswith(DRAWING) or importer.endswith(".figures"):

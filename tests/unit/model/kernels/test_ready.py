@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+from filelock import FileLock
 
 from model.kernels import ready
 
@@ -29,6 +30,22 @@ def test_who_does_not_wait_has_nothing_until_all_is_compiled(fresh, monkeypatch,
     may.set()
     assert ready.now().product is not None
     assert own_soon() is ready.now() and not ready.never()
+
+
+def test_one_process_compiles_and_others_wait_for_it_but_not_for_ever(fresh, monkeypatch, tmp_path, own_soon):
+    monkeypatch.setattr(ready, "_LOCK", tmp_path / "lock")
+    with FileLock(tmp_path / "lock"):
+        assert own_soon() is None
+        ready._thread().join(0.3)
+        assert own_soon() is None and not ready.never()
+    assert ready.now() is not None
+    for kept in (ready._thread, ready._load):
+        kept.cache_clear()
+    monkeypatch.setattr(ready, "_LONGEST", 0.1)
+    with FileLock(tmp_path / "lock"):
+        assert ready.now() is not None, "the other one hangs"
+    monkeypatch.setattr(ready, "_LOCK", tmp_path / "no" / "such" / "folder")
+    assert ready._import() is ready.now(), "no lock can be had"
 
 
 def test_a_machine_without_a_compiler_is_told_once(fresh, monkeypatch, caplog, own_soon):
