@@ -65,10 +65,12 @@ class DecodeStep:
     layers: tuple[_Layer, ...]
     head: tuple  # of compiled.read: final norm and output head
     vocab: int
+    width: int  # of the stream
     fastest: dict[int, str] = field(default_factory=dict)  # rows: one of WAYS
 
     def blocks(self, x: Tensor, places: Sequence[Place], way: str) -> Tensor:
         """All blocks; keys and values are put after those in the caches. The places' tokens x [N, D] -> [N, D]"""
+        self._check(x, places)
         stream = np.array(x.numpy(), order="C")
         with _loops(way) as (loops, threads):
             for number, layer in enumerate(self.layers):
@@ -85,9 +87,16 @@ class DecodeStep:
                 loops.write(stream, z, *layer.write, threads)
         return torch.from_numpy(stream)
 
+    def _check(self, x: Tensor, places: Sequence[Place]) -> None:
+        """Raise ValueError for what the loops would read or write beyond: they look at no bounds."""
+        rows = sum(place.cache.batch * place.tokens for place in places)
+        full = any(place.cache.length + place.tokens > place.cache.capacity for place in places)
+        if x.shape != (rows, self.width) or full:
+            raise ValueError(f"{tuple(x.shape)} is no step of {rows} rows of {self.width}, or a cache is full")
+
     def logits(self, x: Tensor, way: str) -> Tensor:
         """Final norm and output head. x [..., D] -> [..., V]"""
-        rows = np.ascontiguousarray(x.reshape(-1, x.shape[-1]).numpy())
+        rows = np.ascontiguousarray(x.reshape(-1, self.width).numpy())
         logits = np.empty((len(rows), self.vocab), np.float32)
         with _loops(way) as (loops, threads):
             loops.read(rows, *self.head, logits, threads)
@@ -148,7 +157,7 @@ def _built(model: nn.Module) -> DecodeStep | None:
             )
         )
     final = (False, _NONE, _NONE, 0.0, False) if model.final_norm is None else (True, *_norm(model.final_norm))
-    return DecodeStep(tuple(layers), (*final, *head), len(head[0]))
+    return DecodeStep(tuple(layers), (*final, *head), *head[0].shape)
 
 
 def _matrix(layer: nn.Module) -> Matrix | None:

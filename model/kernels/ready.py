@@ -1,49 +1,89 @@
-"""The compiled loops, there once they are compiled: seconds on a new machine, then a moment, beside other work."""
+"""The compiled loops, there once they are compiled: seconds on a new machine, then a moment, beside other work.
+
+Compiling is work of Python's and would slow down every other thread of this process: one of its own does it, once for
+this CPU and this source, and keeps what it made in the cache's folder.
+"""
 
 import contextlib
 import functools
+import hashlib
 import logging
 import os
-import tempfile
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 
 import torch
 from filelock import FileLock, Timeout
 
-_LOCK = Path(tempfile.gettempdir()) / f"attention-playground-{getattr(os, 'getuid', str)()}.compiling"  # a file a user
-_LONGEST = 120  # seconds that a process waits for another one
+from model.kernels.remembered import cpu
+from model.loading.downloads import cache_dir
+
+_SOURCE = Path(__file__).with_name("compiled.py")
+_LONGEST = 180  # seconds that a process waits for the one that compiles
+_TURN = 1e-4  # seconds after which a thread hands over while the loops are read, of Python's usual 5e-3
 _ONE_AT_A_TIME = threading.Lock()
 
 
 @functools.cache
 def _thread() -> threading.Thread:
-    """The thread that compiles, begun at the first call."""
+    """The thread that gets them, begun at the first call."""
     thread = threading.Thread(target=_load, daemon=True, name="compiling")
     thread.start()
     return thread
 
 
-def _import() -> ModuleType:
-    """The module; of several processes one compiles, and the others read what it kept."""
-    with contextlib.suppress(OSError, Timeout), FileLock(_LOCK, timeout=_LONGEST):
-        from model.kernels import compiled
+@functools.cache
+def _load() -> ModuleType | None:
+    try:
+        with contextlib.suppress(OSError, Timeout, subprocess.SubprocessError):  # else this process compiles
+            _compile(_folder())
+        with _short_turns():
+            return _import()
+    except Exception as error:  # no numba for this machine
+        logging.getLogger(__name__).warning("Steps of generation are not compiled: %s", error)
+        return None
 
-        return compiled
+
+def _import() -> ModuleType:
     from model.kernels import compiled
 
     return compiled
 
 
-@functools.cache
-def _load() -> ModuleType | None:
+def _folder() -> Path:
+    """Where numba keeps what it made of this source for this CPU."""
+    told = [cpu(), sys.version, version("numba"), version("llvmlite"), _SOURCE.read_text(encoding="utf-8")]
+    return cache_dir() / f"loops-{hashlib.sha256(repr(told).encode()).hexdigest()[:12]}"
+
+
+def _compile(folder: Path) -> None:
+    """Compile in a process of its own, unless one did; raises OSError, Timeout or SubprocessError where that fails."""
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(folder))  # read as numba is imported, there and here
+    done = folder / "done"
+    if done.exists():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / "lock", timeout=_LONGEST):
+        if not done.exists():
+            command = [sys.executable, "-c", "import model.kernels.compiled"]
+            subprocess.run(command, cwd=_SOURCE.parents[2], check=True, capture_output=True, timeout=_LONGEST)
+            done.touch()
+
+
+@contextlib.contextmanager
+def _short_turns() -> Iterator[None]:
+    """Have threads take short turns: one that reads for a second would let the others wait at each of their calls."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(_TURN)
     try:
-        return _import()
-    except Exception as error:  # no numba for this machine, or no folder that it may write to
-        logging.getLogger(__name__).warning("Steps of generation are not compiled: %s", error)
-        return None
+        yield
+    finally:
+        sys.setswitchinterval(usual)
 
 
 def now() -> ModuleType | None:

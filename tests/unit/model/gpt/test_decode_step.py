@@ -110,6 +110,23 @@ def test_nothing_is_copied_and_the_model_may_go():
     assert gone() is None
 
 
+def test_what_is_given_is_left_as_it_was():
+    model = prepared()
+    x, cache = torch.ones(1, model.config.d_model), KVCache.empty(model.config, 1, 4)
+    cache.k.zero_(), cache.v.zero_()
+    out = step_of(model).blocks(x, [decode_step.Place.of(cache, 1, model.prepare(0, 1).rope)], "alone")
+    assert (x == 1).all() and (out != 1).any() and cache.length == 0
+    assert cache.k[:, :, :, 0].any() and not cache.k[:, :, :, 1:].any()
+
+
+@pytest.mark.parametrize(("rows", "width", "tokens"), [(2, 0, 1), (1, 1, 1), (1, -1, 1), (5, 0, 5)])
+def test_what_would_be_read_or_written_beyond_is_refused(rows, width, tokens):
+    model = prepared()
+    x, cache = torch.ones(rows, model.config.d_model + width), KVCache.empty(model.config, 1, 4)
+    with pytest.raises(ValueError, match="no step of"):
+        step_of(model).blocks(x, [decode_step.Place.of(cache, tokens, model.prepare(0, tokens).rope)], "alone")
+
+
 def test_who_is_not_ready_or_another_kind_is_torch_s():
     assert step_of(tiny_model()) is None, "neither joined nor tuned"
     joined = tiny_model()

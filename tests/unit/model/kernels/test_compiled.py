@@ -109,18 +109,23 @@ def test_the_functions_of_mlps_are_torch_s(name):
     assert_close(torch.from_numpy(y), expected, sums(8, expected) + sums(2, x))
 
 
-def test_large_scores_do_not_overflow_and_what_is_no_number_stays_so():
-    E, NAN = 4, float("nan")
-    keys, values = np.zeros((1, 1, 2, E), np.float32), np.zeros((1, 1, 2, E), np.float32)
-    values[0, 0, 0] = 7
-    keys[0, 0, 0] = -200
-    none, z = np.empty((1, 0), np.float32), np.empty((1, 1, E), np.float32)
-    new = np.concatenate([np.full(E, 200), np.full(E, 200), np.full(E, 3)]).astype(np.float32)[None, None]
+@pytest.mark.parametrize("sign", [1, -1])
+def test_large_scores_do_not_overflow(sign):
+    """The largest score is the last, or the first."""
+    keys, values = np.zeros((1, 1, 2, 4), np.float32), np.zeros((1, 1, 2, 4), np.float32)
+    keys[0, 0, 0], values[0, 0, 0] = -200 * sign, 7
+    none, z = np.empty((1, 0), np.float32), np.empty((1, 1, 4), np.float32)
+    new = np.repeat([200, 200 * sign, 3], 4).astype(np.float32)[None, None]
     loops.attention(new, keys, values, 1, none, none, NONE, NONE, np.float32(0), z, 1)
-    assert z.tolist() == [[[3.0] * E]]
-    new[0, 0, 0] = NAN
+    assert z.tolist() == [[[3.0 if sign == 1 else 7.0] * 4]]
+
+
+def test_what_is_no_number_stays_so():
+    keys, values = np.zeros((1, 1, 2, 4), np.float32), np.zeros((1, 1, 2, 4), np.float32)
+    none, z, y = np.empty((1, 0), np.float32), np.empty((1, 1, 4), np.float32), np.empty((1, 3), np.float32)
+    new = np.ones((1, 1, 12), np.float32)
+    new[0, 0, 0] = np.nan
     loops.attention(new, keys, values, 1, none, none, NONE, NONE, np.float32(0), z, 1)
     assert np.isnan(z).all()
-    x, y = np.array([[1, NAN, 2]], np.float32), np.empty((1, 3), np.float32)
-    loops.norm(x, np.ones(3, np.float32), NONE, np.float32(0), True, y)
+    loops.norm(np.array([[1, np.nan, 2]], np.float32), np.ones(3, np.float32), NONE, np.float32(0), True, y)
     assert np.isnan(y).all()

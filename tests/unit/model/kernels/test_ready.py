@@ -1,51 +1,75 @@
-"""The compiled loops are waited for by those who ask for it, and where there are none, torch computes."""
+"""The compiled loops are made once, waited for by those who ask for it, and where there are none, torch computes."""
 
+import subprocess
+import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 from filelock import FileLock
 
 from model.kernels import ready
 
+LOOPS = SimpleNamespace(product=print)  # what is imported here: the real ones are there already
+
 
 @pytest.fixture
-def fresh(monkeypatch):
-    """A process that has not asked for them yet; `soon` is its own, which does not wait."""
-    for kept in (ready._thread, ready._load):
-        kept.cache_clear()
-    yield
+def fresh(monkeypatch, tmp_path):
+    """A process that has not asked for them yet, on a machine that has not compiled them; commands that were run."""
+    commands = []
+    monkeypatch.setenv("NUMBA_CACHE_DIR", "elsewhere")
+    monkeypatch.setattr(ready, "_folder", lambda: tmp_path / "loops")
+    monkeypatch.setattr(ready, "_import", lambda: LOOPS)
+    monkeypatch.setattr(ready.subprocess, "run", lambda command, **_: commands.append(command))
+    again()
+    yield commands
+    again()
+
+
+def again() -> None:
     for kept in (ready._thread, ready._load):
         kept.cache_clear()
 
 
 def test_who_does_not_wait_has_nothing_until_all_is_compiled(fresh, monkeypatch, own_soon):
-    may, real = threading.Event(), ready._import
-
-    def slowly():
-        may.wait(60)
-        return real()
-
-    monkeypatch.setattr(ready, "_import", slowly)
+    may = threading.Event()
+    monkeypatch.setattr(ready.subprocess, "run", lambda *_, **__: may.wait(60))
     assert own_soon() is None and own_soon() is None and not ready.never()
     may.set()
-    assert ready.now().product is not None
-    assert own_soon() is ready.now() and not ready.never()
+    assert ready.now() is LOOPS is own_soon() and not ready.never()
 
 
-def test_one_process_compiles_and_others_wait_for_it_but_not_for_ever(fresh, monkeypatch, tmp_path, own_soon):
-    monkeypatch.setattr(ready, "_LOCK", tmp_path / "lock")
-    with FileLock(tmp_path / "lock"):
+def test_a_process_of_its_own_compiles_once(fresh, tmp_path):
+    assert ready.now() is LOOPS
+    assert fresh == [[sys.executable, "-c", "import model.kernels.compiled"]]
+    assert (tmp_path / "loops" / "done").exists()
+    again()
+    assert ready.now() is LOOPS and len(fresh) == 1
+
+
+def test_several_processes_wait_for_one_but_not_for_ever(fresh, monkeypatch, tmp_path, own_soon):
+    (tmp_path / "loops").mkdir()
+    with FileLock(tmp_path / "loops" / "lock"):
         assert own_soon() is None
         ready._thread().join(0.3)
         assert own_soon() is None and not ready.never()
-    assert ready.now() is not None
-    for kept in (ready._thread, ready._load):
-        kept.cache_clear()
+        (tmp_path / "loops" / "done").touch()
+    assert ready.now() is LOOPS and fresh == [], "the other one did it"
+    again()
+    (tmp_path / "loops" / "done").unlink()
     monkeypatch.setattr(ready, "_LONGEST", 0.1)
-    with FileLock(tmp_path / "lock"):
-        assert ready.now() is not None, "the other one hangs"
-    monkeypatch.setattr(ready, "_LOCK", tmp_path / "no" / "such" / "folder")
-    assert ready._import() is ready.now(), "no lock can be had"
+    with FileLock(tmp_path / "loops" / "lock"):
+        assert ready.now() is LOOPS, "the other one hangs"
+
+
+@pytest.mark.parametrize("error", [OSError("full"), subprocess.CalledProcessError(1, "python"), PermissionError()])
+def test_where_that_fails_this_process_compiles(fresh, monkeypatch, tmp_path, error):
+    def fails(*_, **__):
+        raise error
+
+    monkeypatch.setattr(ready.subprocess, "run", fails)
+    assert ready.now() is LOOPS
+    assert not (tmp_path / "loops" / "done").exists()
 
 
 def test_a_machine_without_a_compiler_is_told_once(fresh, monkeypatch, caplog, own_soon):
@@ -55,6 +79,49 @@ def test_a_machine_without_a_compiler_is_told_once(fresh, monkeypatch, caplog, o
     monkeypatch.setattr(ready, "_import", fails)
     assert ready.now() is None and own_soon() is None and ready.never()
     assert [record.getMessage() for record in caplog.records] == ["Steps of generation are not compiled: no numba here"]
+
+
+def test_other_threads_have_their_turns_meanwhile(fresh, monkeypatch):
+    usual, turns = sys.getswitchinterval(), []
+    monkeypatch.setattr(ready, "_import", lambda: turns.append(sys.getswitchinterval()) or LOOPS)
+    assert ready.now() is LOOPS
+    assert turns == [pytest.approx(1e-4)] and sys.getswitchinterval() == usual
+
+
+def test_another_source_or_cpu_has_another_folder(monkeypatch, tmp_path):
+    monkeypatch.setattr(ready, "cache_dir", lambda: tmp_path)
+    monkeypatch.setattr(ready, "_SOURCE", tmp_path / "compiled.py")
+    folders = []
+    for source, kind in (("a = 1", "one"), ("a = 1", "one"), ("a = 2", "one"), ("a = 2", "two")):
+        (tmp_path / "compiled.py").write_text(source)
+        monkeypatch.setattr(ready, "cpu", lambda kind=kind: kind)
+        folders.append(ready._folder())
+    assert folders[0] == folders[1] and len({*folders}) == 3
+    assert all(folder.parent == tmp_path and folder.name.startswith("loops-") for folder in folders)
+
+
+def test_what_was_compiled_is_read_by_the_next_process(tmp_path):
+    """The command itself, and a second one, which finds nothing to do."""
+    code = """if True:
+        from model.kernels import ready
+        ready.now()
+        from model.kernels import compiled
+        loops = [each for each in vars(compiled).values() if hasattr(each, "stats") and each.signatures]
+        print(len(loops), sum(sum(each.stats.cache_misses.values()) for each in loops))
+    """
+    folder = {"ATTENTION_PLAYGROUND_CACHE": str(tmp_path)}
+    env = {key: value for key, value in ready.os.environ.items() if key != "NUMBA_CACHE_DIR"} | folder
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=ready._SOURCE.parents[2],
+            env=env,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        loops, misses = map(int, done.stdout.split())
+        assert loops >= 6 and misses == 0, "all was compiled elsewhere"
 
 
 def test_threads_are_torch_s(monkeypatch):
