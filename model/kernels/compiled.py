@@ -47,6 +47,17 @@ def _dot4(w, a, b, c, d):
 
 
 @njit(**FAST)
+def _dot2(w, a, b):
+    """w . a and w . b"""
+    ya, yb = ZERO, ZERO
+    for i in range(len(a)):
+        each = np.float32(w[i])
+        ya += each * a[i]
+        yb += each * b[i]
+    return ya, yb
+
+
+@njit(**FAST)
 def _outputs(x, weight, scale, bias, y, start, stop):
     """The outputs start .. stop - 1 of a product."""
     n = len(x)
@@ -62,9 +73,12 @@ def _outputs(x, weight, scale, bias, y, start, stop):
             y[row, j], y[row + 1, j] = a * by + plus, b * by + plus
             y[row + 2, j], y[row + 3, j] = c * by + plus, d * by + plus
             row += 4
-        while row < n:
+        if row + 2 <= n:
+            a, b = _dot2(w, x[row], x[row + 1])
+            y[row, j], y[row + 1, j] = a * by + plus, b * by + plus
+            row += 2
+        if row < n:
             y[row, j] = _dot(w, x[row]) * by + plus
-            row += 1
 
 
 @njit([f"void({_ROWS}, {each}, {_ROWS}, int64)" for each in _MATRICES], parallel=True, **FAST, cache=True)
