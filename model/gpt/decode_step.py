@@ -122,9 +122,10 @@ def step_of(model: nn.Module) -> DecodeStep | None:
     Its weights must be in place: it has one from the time it was joined and tuned.
     """
     step = _STEPS.get(model) or _built(model)
-    if step is None or ready.soon() is None:
+    if step is None:
         return None
-    return _STEPS.setdefault(model, step)
+    step = _STEPS.setdefault(model, step)
+    return None if ready.soon() is None else step
 
 
 def pack_where_needed(model: nn.Module, rows: int) -> None:

@@ -18,7 +18,6 @@ from pathlib import Path
 from types import ModuleType
 
 import torch
-from filelock import FileLock, Timeout
 
 from model.kernels.remembered import cpu
 from model.loading.downloads import cache_dir
@@ -40,7 +39,7 @@ def _thread() -> threading.Thread:
 @functools.cache
 def _load() -> ModuleType | None:
     try:
-        with contextlib.suppress(OSError, Timeout, subprocess.SubprocessError):  # else this process compiles
+        with contextlib.suppress(OSError, subprocess.SubprocessError):  # else this process compiles
             _compile(_folder())
         with _short_turns():
             return _import()
@@ -62,7 +61,9 @@ def _folder() -> Path:
 
 
 def _compile(folder: Path) -> None:
-    """Compile in a process of its own, unless one did; raises OSError, Timeout or SubprocessError where that fails."""
+    """Compile in a process of its own, unless one did; raises OSError or SubprocessError where that fails."""
+    from filelock import FileLock  # late: an app imports this module before it serves its page
+
     os.environ.setdefault("NUMBA_CACHE_DIR", str(folder))  # read as numba is imported, there and here
     done = folder / "done"
     if done.exists():
