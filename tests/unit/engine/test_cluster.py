@@ -34,7 +34,8 @@ def cluster():
     from viz.engine import cluster
 
     cluster.STORE = 80 << 20
-    cluster.START = 400.0  # a replica imports what it needs beside everything else that the tests run
+    # A replica imports what it needs beside everything else that the tests run; a question waits for one that starts anew.
+    cluster.START = cluster.PATIENCE = 400.0
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     cluster.connect("ray", cpus=2)
@@ -174,7 +175,7 @@ def test_texts_are_the_same_and_a_stop_ends_them(cluster, here, there):
 
 
 def test_a_replica_that_is_killed_is_started_again_and_nothing_is_lost(cluster, here, there, monkeypatch):
-    monkeypatch.setattr(cluster, "FULL", 120.0)  # it starts beside other tests, where cores are few
+    monkeypatch.setattr(cluster, "FULL", cluster.START)
     before = status(cluster, there)["process"]
     own = "a text that nothing here begins like"  # so both run all of it: a run that goes on is equal to rounding only
     work = job(there, text=own)
