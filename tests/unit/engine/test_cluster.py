@@ -34,7 +34,7 @@ def cluster():
     from viz.engine import cluster
 
     cluster.STORE = 80 << 20
-    # A replica imports what it needs beside everything else that the tests run; a question waits for one that starts anew.
+    # A replica imports what it needs beside all else that the tests run; a question waits for one that starts anew.
     cluster.START = cluster.PATIENCE = 400.0
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
