@@ -22,7 +22,6 @@ from model.generation.edited import tap_of_rows, through
 from model.generation.generate import Course, Found, Need, Tick, course_of, forward
 from model.generation.strategies import Plan, Strategy
 from model.gpt.decode_step import Place, pack_where_needed, way
-from model.gpt.layers import rope_table
 from model.gpt.passes import Attend, Pass, attend_fused
 from model.gpt.transformer import Transformer
 
@@ -124,13 +123,14 @@ def forward_all(model: Transformer, needs: Sequence[Need]) -> list[Found]:
     counts = [len(need.ids) for need in needs]
     plain = all(need.memory is None and need.edited is None for need in needs)
     compiled = way(model, sum(counts)) if plain else None
-    run = Pass(_angles(model, needs, counts), _attend_each(needs, counts))
-    x = torch.cat([model.embed_tokens(need.ids, need.cache.length, run) for need in needs])  # [N, 1, D]
-    if compiled:
+    own = [model.prepare(need.cache.length, 1) for need in needs]
+    x = torch.cat([model.embed_tokens(need.ids, need.cache.length, run) for need, run in zip(needs, own, strict=True)])
+    if compiled:  # x [N, 1, D]
         step, how = compiled
-        places = [Place.of(need.cache, 1, model.prepare(need.cache.length, 1).rope) for need in needs]
+        places = [Place.of(need.cache, 1, run.rope) for need, run in zip(needs, own, strict=True)]
         x = step.blocks(x[:, 0], places, how)[:, None]
     else:
+        run = Pass(_angles([run.rope for run in own], counts), _attend_each(needs, counts))
         several = [need.edited for need in needs]
         edited = {layer for each in several if each for layer in range(len(model.blocks)) if each.reaches(layer)}
         x = through(model, x, run, tap_of_rows(several, counts), edited.__contains__)
@@ -156,11 +156,10 @@ def _attend_each(needs: Sequence[Need], counts: Sequence[int]) -> Attend:
     return attend
 
 
-def _angles(model: Transformer, needs: Sequence[Need], counts: Sequence[int]) -> tuple[Tensor, Tensor] | None:
-    """Cosines and sines of each row's position, [N, 1, 1, d_rotary / 2] each."""
-    if model.config.positions != "rope":
+def _angles(tables: Sequence[tuple[Tensor, Tensor] | None], counts: Sequence[int]) -> tuple[Tensor, Tensor] | None:
+    """Cosines and sines of each row's position, [N, 1, 1, d_rotary / 2] each, from those of each text's."""
+    if None in tables:
         return None
-    tables = [rope_table(model.config, need.cache.length, 1) for need in needs]
     repeats = torch.tensor(counts)
     cos, sin = (torch.cat(parts).repeat_interleave(repeats, 0)[:, None, None] for parts in zip(*tables, strict=True))
     return cos, sin

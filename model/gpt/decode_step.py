@@ -87,6 +87,10 @@ class DecodeStep:
                 loops.write(stream, z, *layer.write, threads)
         return torch.from_numpy(stream)
 
+    def following(self, x: Tensor, rope: tuple[Tensor, Tensor] | None, cache: KVCache, way: str) -> Tensor:
+        """`blocks` of the next tokens of one cache's texts. x [B, T, D] -> [B, T, D]"""
+        return self.blocks(x.flatten(0, 1), [Place.of(cache, x.shape[1], rope)], way).view_as(x)
+
     def _check(self, x: Tensor, places: Sequence[Place]) -> None:
         """Raise ValueError for what the loops would read or write beyond: they look at no bounds."""
         rows = sum(place.cache.batch * place.tokens for place in places)
@@ -195,10 +199,9 @@ def taken(model: nn.Module, ids: Tensor, cache: KVCache, how: str) -> Tensor:
     step, (B, T) = step_of(model), ids.shape
     cache.reserve(B, T)
     run = model.prepare(cache.length, T)
-    x = model.embed_tokens(ids, cache.length, run).flatten(0, 1)
-    stream = step.blocks(x, [Place.of(cache, T, run.rope)], how)
+    stream = step.following(model.embed_tokens(ids, cache.length, run), run.rope, cache, how)
     cache.advance(T)
-    return step.logits(stream.view(B, T, -1), how)
+    return step.logits(stream, how)
 
 
 def trial(model: nn.Module, rows: int) -> Mapping[str, float]:

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from model.gpt.cache import KVCache
 from model.gpt.config import ModelConfig
-from model.gpt.decode_step import Place, way
+from model.gpt.decode_step import way
 from model.gpt.experts import Experts
 from model.gpt.layers import MLPS, rope_table, sinusoidal_positions
 from model.gpt.linear import Linear, join
@@ -152,7 +152,7 @@ class Transformer(nn.Module):
         plain = cache is not None and tap is None and attend is None and see is None
         if compiled := way(self, ids.numel()) if plain else None:
             step, how = compiled
-            x = step.blocks(x.flatten(0, 1), [Place.of(cache, ids.shape[1], run.rope)], how).view_as(x)
+            x = step.following(x, run.rope, cache, how)
         else:
             for layer, block in enumerate(self.blocks):
                 x = block(x, layer, run)
