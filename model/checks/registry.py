@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import torch
 
 from model.checks import block_checks, parity
+from model.checks import path_checks as paths
 from model.checks import run_checks as check_runs
 from model.checks.result import AtBlock, Finding, Look, Subject, Worst, walk
 from model.progress import Progress, silent
@@ -74,16 +75,16 @@ CHECKS: dict[str, Check] = {
     "sources": Check("derived", 0.5, check_runs.sources, moves="blocks"),
     "sampler": Check("simulated", 0.1, check_runs.sampler, short=True, random=True),
     "draws": Check("simulated", 0.4, check_runs.draws, short=True, random=True),
-    "fused": Check("measured", 1, check_runs.fused, moves="run"),
-    "explicit": Check("measured", 1.5, check_runs.explicit, moves="run"),
+    "fused": Check("measured", 1, paths.fused, moves="run"),
+    "explicit": Check("measured", 1.5, paths.explicit, moves="run"),
     "one_head": Check("measured", 1, at=block_checks.one_head, unit="weight", rule="moved", moves="blocks"),
-    "later_tokens": Check("measured", 1, check_runs.later_tokens, random=True, moves="run"),
-    "chunked": Check("measured", 1.5, check_runs.chunked, moves="run"),
-    "no_edit": Check("measured", 2, check_runs.no_edit, plain=True, moves="run"),
-    "batched": Check("measured", 3, check_runs.batched, random=True, moves="run"),
-    "stepwise": Check("measured", 3, check_runs.stepwise, moves="run"),
-    "cached": Check("measured", 20, check_runs.cached, moves="run"),
-    "float64": Check("measured", 6, check_runs.float64, moves="run"),
+    "later_tokens": Check("measured", 1, paths.later_tokens, random=True, moves="run"),
+    "chunked": Check("measured", 1.5, paths.chunked, moves="run"),
+    "no_edit": Check("measured", 2, paths.no_edit, plain=True, moves="run"),
+    "batched": Check("measured", 3, paths.batched, random=True, moves="run"),
+    "stepwise": Check("measured", 3, paths.stepwise, moves="run"),
+    "cached": Check("measured", 20, paths.cached, moves="run"),
+    "float64": Check("measured", 6, paths.float64, moves="run"),
     "gradient": Check("measured", 12, check_runs.gradient),
     "parity_logits": Check("measured", 6, parity.part("logits"), plain=True),
     "parity_patterns": Check("measured", 0.1, parity.part("patterns"), plain=True),

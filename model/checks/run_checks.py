@@ -1,6 +1,5 @@
-"""Checks of whole runs: the same numbers by another path through the model, or by direct arithmetic in float64."""
+"""Checks of whole runs: the text, the prediction, the sums and draws that views show, gradients; mostly in float64."""
 
-import dataclasses
 import unicodedata
 from collections.abc import Sequence
 
@@ -8,32 +7,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from model.checks.path_checks import twin_of
 from model.checks.result import Finding, Subject, Worst, counted, unable
 from model.checks.roundoff import RESULTS, moved, summed, watched
 from model.checks.roundoff import STEP as MOVE
 from model.generation.next_token import logits_after
 from model.generation.strategies import Plan, Sampler, Setup, Strategy, rows_of
-from model.gpt.cache import KVCache
-from model.gpt.decode_step import WAYS, step_of, taken
-from model.gpt.edits import Edit
-from model.gpt.tap import compose, identity
-from model.gpt.transformer import Transformer
-from model.kernels import ready
+from model.gpt.tap import compose
 from model.predictions.attribution import attribute, by_source, components
 from model.predictions.gradients import gradients
 from model.progress import Progress
 from model.sampling import pipeline
 from model.tracing.logit_lens import read_layers
 from model.tracing.ranking import top_ids
-from model.tracing.trace import run as run_model
 
-MOST_STEPS = 16  # tokens fed one at a time
 MOST_PLACES, FEW = 16, 4  # positions with logits computed in float64, or read by the lens
 DRAWS = 64
 GRADIENT_TOKENS = 12
 MOVED = 4  # gradients with every number perturbed
 STEP = 1e-7  # in float64: large beside its rounding, small enough that hardly a ReLU switches on the way
-MOST_BYTES = 2 << 30  # of a second copy of the weights
 
 
 # --- the text -----------------------------------------------------------------------------------
@@ -149,146 +141,6 @@ def _at_position(finding: Finding, at: Sequence[int]) -> Finding:
     return finding if finding.position is None else finding.placed(at[finding.position])
 
 
-# --- other paths through the model --------------------------------------------------------------------
-
-
-@torch.inference_mode()
-def fused(subject: Subject, progress: Progress) -> Finding:
-    """The fused forward, which computes no pattern, gives the traced run's logits. Edits of the run are applied."""
-    logits = subject.run.model(subject.ids, tap=subject.run.tap)[0]
-    return _logits(subject, logits)
-
-
-@torch.inference_mode()
-def stepwise(subject: Subject, progress: Progress) -> Finding:
-    """An explicit forward gives patterns like those recomputed from the stored streams."""
-    run, worst = subject.run, Worst("weight", "moved")
-
-    def look(site: str, layer: int, tensor: Tensor) -> Tensor:
-        if site == "pattern":
-            expected = run.sites(layer, ["pattern"])["pattern"][0]
-            worst.rows(expected, tensor[0], None, layer, allowed=subject.bound("pattern", layer))
-        return tensor
-
-    run.model.trunk(subject.ids, tap=look if run.tap is None else compose(run.tap, look))
-    return worst.finding("no_attention")
-
-
-@torch.inference_mode()
-def explicit(subject: Subject, progress: Progress) -> Finding:
-    """An explicit forward, with scores and patterns, gives the run's logits."""
-    tap = identity if subject.run.tap is None else subject.run.tap
-    return _logits(subject, subject.run.model(subject.ids, tap=tap)[0])
-
-
-@torch.inference_mode()
-def cached(subject: Subject, progress: Progress) -> Finding:
-    """The last tokens, fed one at a time into a KV cache, give the logits of the whole prompt at once.
-
-    In each way in which a text may be continued: a model that is compiled has several (model.gpt.decode_step).
-    """
-    ones, model = [1] * min(MOST_STEPS, subject.ids.shape[1] - 1), subject.run.model
-    compiled = subject.run.tap is None and ready.now() is not None and step_of(model) is not None
-    found = [_in_chunks(subject, ones, progress, how) for how in (WAYS if compiled and ones else (None,))]
-    worst = max(found, key=lambda each: each.difference / each.bound if each.bound else each.difference)
-    return dataclasses.replace(worst, compared=sum(each.compared for each in found))
-
-
-@torch.inference_mode()
-def chunked(subject: Subject, progress: Progress) -> Finding:
-    """The prompt, fed in three uneven chunks, gives the logits of the whole prompt at once."""
-    T = subject.ids.shape[1]
-    return _in_chunks(subject, [T // 3, T // 4] if T > 3 else [1] * (T - 1), progress)
-
-
-def _in_chunks(subject: Subject, last: Sequence[int], progress: Progress, how: str | None = None) -> Finding:
-    """Feed the prompt as one chunk, followed by chunks of the sizes `last`, in one of WAYS where it is named."""
-    run, ids, T, parts = subject.run, subject.ids, subject.ids.shape[1], []
-    if T < 2:
-        return unable("one_token")
-    cache, start = KVCache.empty(run.config, 1, T, whole=run.tap is not None), 0
-    for done, size in enumerate((T - sum(last), *last)):
-        chunk = ids[:, start : start + size]
-        if how is None or not done:
-            parts.append(run.model(chunk, cache=cache, tap=run.tap)[0])
-        else:
-            parts.append(taken(run.model, chunk, cache, how)[0])
-        start += size
-        progress(done + 1, len(last) + 1, "Feeding the prompt")
-    return _logits(subject, torch.cat(parts))
-
-
-@torch.inference_mode()
-def batched(subject: Subject, progress: Progress) -> Finding:
-    """The prompt as one row of three gives the same logits as alone; the other rows are random tokens."""
-    others = _random_ids(subject, 2, subject.ids.shape[1])
-    logits = subject.run.model(torch.cat((others[:1], subject.ids, others[1:])), tap=subject.run.tap)[1]
-    return _logits(subject, logits)
-
-
-@torch.inference_mode()
-def later_tokens(subject: Subject, progress: Progress) -> Finding:
-    """With the second half of the prompt replaced by random tokens, the first half's logits stay."""
-    T = subject.ids.shape[1]
-    if T < 2:
-        return unable("one_token")
-    half, ids = (T + 1) // 2, subject.ids
-    other = torch.cat((ids[:, :half], _random_ids(subject, 1, T - half)), 1)
-    return _logits(subject, subject.run.model(other, tap=subject.run.tap)[0][:half], half)
-
-
-@torch.inference_mode()
-def no_edit(subject: Subject, progress: Progress) -> Finding:
-    """A run with edits that change nothing (a head of every layer times 1) is the plain run."""
-    plain = subject.unedited
-    edits = [Edit("scale", layer, layer % plain.config.n_head, factor=1.0) for layer in range(plain.config.n_layer)]
-    other = run_model(plain.model, plain.tokens, edits=edits, unedited=plain)
-    worst = Worst("logit", "moved")
-    allowed = subject.plain().bound("logits")
-    worst.rows(torch.from_numpy(other.logits), torch.from_numpy(plain.logits), allowed=allowed)
-    return worst.finding()
-
-
-@torch.inference_mode()
-def float64(subject: Subject, progress: Progress) -> Finding:
-    """The same model in float64: the size of the float32 rounding."""
-    twin = _twin(subject)
-    if isinstance(twin, Finding):
-        return twin
-    progress(1, 2, "Computing in float64")
-    return _logits(subject, twin(subject.ids, tap=subject.run.tap)[0])
-
-
-def _twin(subject: Subject) -> Transformer | Finding:
-    """The model in float64, or a Finding where it is too large."""
-    size = sum(parameter.numel() * 8 for parameter in subject.run.model.parameters())
-    if size > MOST_BYTES:
-        return unable("too_large", f"{size / 2**30:.1f} GiB")
-    return subject.once("float64", lambda: doubled(subject.run.model))
-
-
-def doubled(model: Transformer) -> Transformer:
-    """A copy of a model in float64."""
-    with torch.device("meta"):
-        twin = Transformer(model.config)
-    twin.load_state_dict({name: tensor.double() for name, tensor in model.state_dict().items()}, assign=True)
-    twin.tie()
-    return twin.eval()
-
-
-def _logits(subject: Subject, logits: Tensor, upto: int | None = None) -> Finding:
-    """Logits [T, V] against those of the run."""
-    worst = Worst("logit", "moved")
-    worst.rows(subject.logits[:upto], logits, allowed=subject.bound("logits")[:upto])
-    return worst.finding()
-
-
-def _random_ids(subject: Subject, batch: int, length: int) -> Tensor:
-    """Random token ids from the subject's seed. [B, T]"""
-    generator = torch.Generator().manual_seed(subject.seed)
-    return torch.randint(0, subject.run.config.vocab_size, (batch, length), generator=generator)
-
-
 # --- sums shown in the views --------------------------------------------------------------------------
 
 
@@ -374,7 +226,7 @@ def gradient(subject: Subject, progress: Progress) -> Finding:
     e . df/de is the growth of the logit as a token's embedding is scaled: (f(1 + h) - f(1 - h)) / 2h.
     """
     run, t, unit = subject.run, min(len(subject.run.tokens), GRADIENT_TOKENS), subject.product_unit
-    twin = _twin(subject)
+    twin = twin_of(subject)
     if isinstance(twin, Finding):
         return twin
     token = int(subject.logits_at([t - 1])[0].argmax())

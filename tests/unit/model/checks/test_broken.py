@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 
+import model.checks.path_checks as paths
 import model.checks.run_checks as check_runs
 import model.generation.strategies as decoders
 import model.gpt.edits as interventions
@@ -252,12 +253,12 @@ def test_a_wrong_step_is_seen_in_whichever_way_it_is_taken(tokenizer, monkeypatc
         good.state == "agrees"
         and good.compared == 3 * run_checks(made(tokenizer, "llama"), ["cached"])["cached"].compared
     )
-    whole = check_runs.taken
+    whole = paths.taken
 
     def off(model, ids, cache, how):
         return whole(model, ids, cache, how) * (1.001 if how == wrong else 1)
 
-    monkeypatch.setattr(check_runs, "taken", off)
+    monkeypatch.setattr(paths, "taken", off)
     found = run_checks(subject, ["cached"])["cached"]
     assert found.state == "differs" and found.difference > found.bound
 

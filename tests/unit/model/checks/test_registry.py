@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 
-import model.checks.run_checks as check_runs
+import model.checks.path_checks as paths
 from model.checks.registry import CHECKS, GROUPS, QUICK_TOGETHER, pass_seconds, quick, run_checks, seconds_of, summary
 from model.checks.result import REASONS, RULES, UNITS, subject_of
 from model.gpt.edits import Edit
@@ -123,7 +123,7 @@ def test_all_edited_is_not_agreement(tokenizer):
 
 
 def test_too_large_a_copy_is_refused(tokenizer, monkeypatch):
-    monkeypatch.setattr(check_runs, "MOST_BYTES", 1000)
+    monkeypatch.setattr(paths, "MOST_BYTES", 1000)
     found = run_checks(made(tokenizer), ["float64", "gradient"])
     assert {each.reason for each in found.values()} == {"too_large"} <= set(REASONS)
 

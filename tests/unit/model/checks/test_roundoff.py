@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
+from model.checks.path_checks import doubled
 from model.checks.roundoff import RESULTS, STEP, UNIT, bounds, moved, row_sizes, summed, terms
-from model.checks.run_checks import doubled
 from model.gpt.tap import SITES, record
 from tests.support.models.helpers import VARIANTS, H, L, random_ids, tiny_config, tiny_model
 

@@ -5,10 +5,10 @@ import torch
 import torch.nn.functional as F
 
 from model.api import load_model
+from model.checks.path_checks import doubled
 from model.checks.registry import run_checks
 from model.checks.result import subject_of
 from model.checks.roundoff import RESULTS, bounds, row_sizes
-from model.checks.run_checks import doubled
 from model.errors import CheckpointError, InputError
 from model.gpt.cache import KVCache
 from model.gpt.linear import linears, tune
