@@ -29,6 +29,15 @@ def until(condition: Callable[[], object], seconds: float = 90.0) -> None:
         time.sleep(0.02)
 
 
+def exit_code(run: LiveRun) -> int | None:
+    """What the process of a run ended with, asked after its own thread: of two who ask at once, one hears 255."""
+    for thread in threading.enumerate():
+        if thread.name == run.id:
+            thread.join(90)
+            assert not thread.is_alive(), "waited in vain"
+    return run.process.exitcode
+
+
 class ThreadProcess:
     """As much of a process as `live` asks for."""
 

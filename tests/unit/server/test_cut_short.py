@@ -15,7 +15,7 @@ from model.alignment.reinforcement.job import course_of, practice
 from model.alignment.tuning import TuneJob
 from model.training.loop import Recipe
 from tests.support.models.small_models import save_tiny
-from tests.support.training.rehearsal import LONG, in_threads, quick, until
+from tests.support.training.rehearsal import LONG, exit_code, in_threads, quick, until
 from viz.seam.jobs.live_runs import failure
 from viz.seam.playground import Options, Playground
 from viz.server.processes import training_process
@@ -129,6 +129,6 @@ def test_a_real_process_that_is_killed_or_left(base, kind, monkeypatch):
                 os.kill(run.process.pid, signal.SIGKILL)
                 until(lambda run=run: run.over)
                 assert run.state == "failed" and run.failure.what == CUT_SHORT
-            until(lambda run=run: run.process.exitcode == -signal.SIGKILL)
+            assert exit_code(run) == -signal.SIGKILL
     finally:
         ours.workshop.close()

@@ -308,7 +308,7 @@ class Workshop:
             arguments = (theirs, job, self.limits, run.folder, self.threads)
             run.process = context().Process(target=work, args=arguments, daemon=True)
             self._runs[number] = run
-        threading.Thread(target=self._live, args=(run, theirs), daemon=True).start()
+        threading.Thread(target=self._live, args=(run, theirs), name=run.id, daemon=True).start()
         return run
 
     def _live(self, run: LiveRun, theirs: Connection) -> None:

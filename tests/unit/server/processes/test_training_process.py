@@ -16,7 +16,17 @@ from model.text.tokenizer import from_folder
 from model.training.jobs import kinds
 from model.training.jobs.job import Job, Limits
 from tests.support.models.helpers import assert_close
-from tests.support.training.rehearsal import LONG, TALE, ThreadContext, ThreadProcess, finish, in_threads, quick, until
+from tests.support.training.rehearsal import (
+    LONG,
+    TALE,
+    ThreadContext,
+    ThreadProcess,
+    exit_code,
+    finish,
+    in_threads,
+    quick,
+    until,
+)
 from viz.server.processes import training_process
 from viz.server.processes.training_process import CUT_SHORT, KEPT, Failed, LiveRun, Workshop, label
 
@@ -220,7 +230,7 @@ def test_a_run_in_a_process_goes_to_its_end(done):
     assert [snapshot.step for snapshot in done.snapshots] == [0, 1, 2, 3]
     assert done.started.n_params > 1000 and len(done.started.ids) == 16
     assert done.process.pid != os.getpid() and done.spent > 0
-    until(lambda: done.process.exitcode == 0)
+    assert exit_code(done) == 0
 
 
 def test_the_trained_model_opens_and_computes_what_was_seen_last(real, done):
@@ -295,6 +305,6 @@ def test_a_process_that_is_killed_has_failed_and_one_that_is_left_is_killed(real
     run = real.start("other", quick(**LONG))
     until(lambda: run.reports)
     real.leave("other")
-    until(lambda: run.process.exitcode == -signal.SIGKILL)
+    assert exit_code(run) == -signal.SIGKILL
     assert run.state == "stopped"
     assert not run.folder.exists() and real.of("other") == [] and done in real.of("me")
