@@ -28,7 +28,7 @@ from model.loading.checkpoint import build, load_folder, load_gguf
 from model.loading.halves import DTYPES
 from model.loading.room import need_room
 from model.loading.stored import leave_stored, stored_bytes, stored_dtype
-from model.progress import Progress, silent
+from model.progress import Passed, Progress, silent, unseen
 from model.records import Tokens
 from model.text import tokenizer
 from model.text.chat import chat_turns, ending
@@ -145,12 +145,19 @@ class LanguageModel:
         """The message that each token of `chat` is of, -1 for what the template wrote. [T]"""
         return np.array(chat_turns(self.tokenizer, messages, answer=answer)[1], np.int64)
 
-    def trace_tokens(self, tokens: Tokens, others: Iterable[Trace] = (), progress: Progress = silent) -> Trace:
+    def trace_tokens(
+        self,
+        tokens: Tokens,
+        others: Iterable[Trace] = (),
+        progress: Progress = silent,
+        passed: Passed = unseen,
+    ) -> Trace:
         """`trace` for existing Tokens; of `others`, the one that begins most alike is gone on from.
 
-        `progress` is told of each layer, and may raise to end the run.
+        `progress` is told of each layer, and may raise to end the run. `passed` is shown the trace before each layer
+        but the first: what its methods give of the layers before is as it will be.
         """
-        traced = run_after(self.model, tokens, others, model_id=self.id, progress=progress)
+        traced = run_after(self.model, tokens, others, model_id=self.id, progress=progress, passed=passed)
         traced.piece = self.tokenizer.piece
         return traced
 

@@ -1,6 +1,10 @@
-"""Progress callback of long work, `progress(done, total, what)`; it may raise to cancel the work."""
+"""Callbacks of long work: `progress(done, total, what)`, which may raise to cancel it, and what is done of a run."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from model.tracing.trace import Trace
 
 # (units done, units in all or None where unknown, what is being done)
 Progress = Callable[[int, int | None, str], None]
@@ -8,6 +12,14 @@ Progress = Callable[[int, int | None, str], None]
 
 class Told(str):
     """What is done or has been found, as a sentence in the reader's language: a page shows it beside the bar."""
+
+
+# (a trace whose run goes on, how many of its layers are done)
+Passed = Callable[["Trace", int], None]
+
+
+def unseen(trace: "Trace", layers: int) -> None:
+    """What is done of a run is looked at by nobody."""
 
 
 def silent(done: int, total: int | None, what: str) -> None:

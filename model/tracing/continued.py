@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from model.gpt.transformer import Transformer
-from model.progress import Progress, silent
+from model.progress import Passed, Progress, silent, unseen
 from model.records import RunKey, Tokens
 from model.tracing.head_metrics import pool_size
 from model.tracing.head_reducer import HeadReducer
@@ -41,7 +41,13 @@ def kept(before: Trace, model: Transformer, ids: np.ndarray) -> int:
 
 
 def run_after(
-    model: Transformer, tokens: Tokens, others: Iterable[Trace], *, model_id: str = "", progress: Progress = silent
+    model: Transformer,
+    tokens: Tokens,
+    others: Iterable[Trace],
+    *,
+    model_id: str = "",
+    progress: Progress = silent,
+    passed: Passed = unseen,
 ) -> Trace:
     """`model.tracing.trace.run` without edits, which goes on from the one of `others` that begins most alike.
 
@@ -51,12 +57,20 @@ def run_after(
         ((kept(each, model, tokens.ids), each) for each in others), key=lambda one: one[0], default=(0, None)
     )
     if not shared:
-        return run(model, tokens, model_id=model_id, progress=progress)
-    return _run_on(model, tokens, model_id, before, shared, progress)
+        return run(model, tokens, model_id=model_id, progress=progress, passed=passed)
+    return _run_on(model, tokens, model_id, before, shared, progress, passed)
 
 
 @torch.inference_mode()
-def _run_on(model: Transformer, tokens: Tokens, model_id: str, before: Trace, start: int, progress: Progress) -> Trace:
+def _run_on(
+    model: Transformer,
+    tokens: Tokens,
+    model_id: str,
+    before: Trace,
+    start: int,
+    progress: Progress,
+    passed: Passed,
+) -> Trace:
     """The run of the tokens from position `start` on, after what `before` has of the others."""
     check_length(len(tokens), model.config.n_ctx)
     started = time.perf_counter()
@@ -67,13 +81,14 @@ def _run_on(model: Transformer, tokens: Tokens, model_id: str, before: Trace, st
     residuals = torch.empty(config.n_layer + 1, T, config.d_model)
     residuals[:, :start] = before.residuals[:, :start]
     model.check(ids[None])
+    trace = Trace(model, RunKey(model_id, tuple(tokens.ids.tolist())), tokens, residuals, reducer)
     x = model.embed_tokens(ids[None, start:], start, model.prepare(start, T - start))
     for layer, block in enumerate(model.blocks):
         progress(layer, config.n_layer, RUNNING)
+        trace.show(layer, started, passed)
         residuals[layer, start:] = x[0]
         x = block(x, layer, after(model, residuals[layer], layer, start, T - start, attend=reducer))
     residuals[-1, start:] = x[0]
     reducer.finish()
-    trace = Trace(model, RunKey(model_id, tuple(tokens.ids.tolist())), tokens, residuals, reducer)
     trace.seconds = time.perf_counter() - started
     return trace

@@ -23,7 +23,7 @@ from model.gpt.mixers.window import window_scores
 from model.gpt.passes import Pass, attend_fused
 from model.gpt.tap import SITES, Tap, compose, record
 from model.gpt.transformer import Transformer
-from model.progress import Progress, silent
+from model.progress import Passed, Progress, silent, unseen
 from model.records import RunKey, Tokens
 from model.tracing.head_metrics import HEAD_METRICS
 from model.tracing.head_reducer import HeadReducer
@@ -60,7 +60,7 @@ class Trace:
         self.metrics = reducer.metrics.numpy()  # [L, H, metrics] in the order of HEAD_METRICS
         self.rows = reducer.rows  # [fields of RowStats, L, H, T]: what they are means of
         self.tap = reducer.tap
-        self.seconds = 0.0  # wall time of the run
+        self.seconds = 0.0  # wall time of the run, so far
         self.piece: Callable[[int], str] | None = None  # the text of a token, where the tokenizer is known
         self._read: tuple[int, np.ndarray] | None = None  # position of the last request for logits, and these
 
@@ -218,7 +218,13 @@ class Trace:
 
     # --- the whole run ---
 
-    def edit(self, *edits: Edit, progress: Progress = silent) -> "Trace":
+    def show(self, layer: int, started: float, passed: Passed) -> None:
+        """While it is run: show what there is before a layer, with the seconds it took."""
+        if layer:
+            self.seconds = time.perf_counter() - started
+            passed(self, layer)
+
+    def edit(self, *edits: Edit, progress: Progress = silent, passed: Passed = unseen) -> "Trace":
         """A new run of the same tokens with these edits added; this trace stays as it is.
 
         Means are those of the unedited run. Raises InputError for an edit that does not fit the model or the prompt,
@@ -227,18 +233,22 @@ class Trace:
         self.require_key()
         unedited = None if self.key.edits else self
         edits = (*self.key.edits, *edits)
-        return self._again(edits, unedited, progress)
+        return self._again(edits, unedited, progress, passed)
 
     def unedited(self) -> "Trace":
         """The run without edits: this one where it has none, else a new one."""
         return self if self.tap is None else self._again()
 
     def _again(
-        self, edits: Sequence[Edit] = (), unedited: "Trace | None" = None, progress: Progress = silent
+        self,
+        edits: Sequence[Edit] = (),
+        unedited: "Trace | None" = None,
+        progress: Progress = silent,
+        passed: Passed = unseen,
     ) -> "Trace":
         """The same tokens of the same model with other edits."""
         of = {"model_id": self.key.model_id, "edits": edits, "unedited": unedited}
-        trace = run(self.model, self.tokens, **of, progress=progress)
+        trace = run(self.model, self.tokens, **of, progress=progress, passed=passed)
         trace.piece = self.piece
         return trace
 
@@ -306,11 +316,13 @@ def run(
     edits: Sequence[Edit] = (),
     unedited: Trace | None = None,
     progress: Progress = silent,
+    passed: Passed = unseen,
 ) -> Trace:
     """Run the prompt once, keep the residual stream, and reduce every head to its metrics and thumbnail.
 
     Edits become part of the key; `unedited`, a run of the same tokens without any, saves running it for their means.
-    `progress` is told of each layer, and may raise to end the run.
+    `progress` is told of each layer, and may raise to end the run. `passed` is shown the trace before each layer but
+    the first: what its methods give of the layers before is as it will be.
     Raises InputError for an empty prompt, one beyond the context, or edits that do not fit; ValueError for both a
     tap and edits.
     """
@@ -331,14 +343,15 @@ def run(
     tapped = model.prepare(0, len(ids), tap=tap, attend=reducer, see=reducer.see)
     tapped = dataclasses.replace(tapped, explicit=tap is not None)
     plain = dataclasses.replace(tapped, tap=None)
+    trace = Trace(model, RunKey(model_id, tuple(tokens.ids.tolist()), edits), tokens, residuals, reducer)
     x = model.embed_tokens(ids[None], 0, tapped)
     for layer, block in enumerate(model.blocks):
         progress(layer, len(layers), RUNNING)
+        trace.show(layer, started, passed)
         residuals[layer] = x[0]  # before any edit: a recomputed block passes its own resid_pre through the tap again
         x = block(x, layer, tapped if _reaches(edits, layer) else plain)
     residuals[-1] = x[0]
     reducer.finish()
-    trace = Trace(model, RunKey(model_id, tuple(tokens.ids.tolist()), edits), tokens, residuals, reducer)
     trace.seconds = time.perf_counter() - started
     return trace
 

@@ -88,6 +88,14 @@ export function mountPart(kind, root, props, trigger) {
   return entry;
 }
 
+// Pictures that were drawn before the answer that they belong to, unless that has come meanwhile.
+export function showEarly(parts) {
+  for (const [name, payload] of Object.entries(parts)) {
+    const entry = mounted.get(name);
+    if (entry && entry.payload()?.run !== payload.run) entry.show(payload);
+  }
+}
+
 // Called by each gr.HTML part once it is on the page; its payload is one JSON text, drawn now and whenever it changes.
 export function mount(kind, element, props, trigger, watch) {
   const entry = mountPart(kind, element.querySelector("[data-part]"), props, trigger);

@@ -157,9 +157,8 @@ def build(playground: Playground) -> gr.Blocks:
             step = address.step_of(step)
             language, visitor = language_of(request), request.session_hash or ""
             key = address.tab_of(tab)
-            return PageRequest(
-                loaded["id"], prompt, selection, values, shown.now, language, key, done, step, again, visitor, chat
-            )
+            rest = (key, done, step, again, visitor, chat, request.headers.get(QUESTION) or "")
+            return PageRequest(loaded["id"], prompt, selection, values, shown.now, language, *rest)
 
         state_at, answers = asking.index(shown), [*head, *screens.values()]
 

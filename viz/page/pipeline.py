@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 import logging
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import gradio as gr
@@ -12,10 +12,12 @@ import gradio as gr
 from model.api import LanguageModel
 from model.errors import PlaygroundError
 from model.gpt.edits import EDITS, Edit
+from model.tracing.trace import Trace
 from viz.charts.heatmap import token_chips
 from viz.engine.protocol import Busy
 from viz.labels import quoted
 from viz.page import address, chat, examples, frame, guide, head_names
+from viz.page.ahead import ahead, nothing
 from viz.page.examples import FIRST
 from viz.page.parts import replaced, update
 from viz.seam.notices import broken, notice
@@ -145,6 +147,7 @@ class PageRequest:
     again: Mapping[str, str] = field(default_factory=dict)  # by tab: a screen that lost a payload requests all of it
     visitor: str = ""  # whose page it is
     chat: object = None  # what the conversation's part holds, unchecked
+    question: str = ""  # the page's number of it, by which it fetches what is drawn before the answer
 
     @property
     def asked(self) -> Prompt:
@@ -181,7 +184,8 @@ def payloads(playground: Playground, request: PageRequest) -> tuple[dict[str, di
     if f"tab {tab.key}" not in _drawn(request):
         parts |= tab.fixed(catalogue)
     try:
-        pictures, now = _pictures(playground, request, tab)
+        with playground.early.answering((request.visitor, request.question)):
+            pictures, now = _pictures(playground, request, tab)
     except PlaygroundError as error:
         failed = parts | {"notice": notice(error, request.language)}
         if not request.asked.turns:
@@ -210,23 +214,31 @@ def _drawn(request: PageRequest) -> dict[str, str]:
     return {name: key for name, key in drawn.items() if name not in forgotten} if forgotten else drawn
 
 
-def scene_of(playground: Playground, request: PageRequest) -> Scene:
-    """The requested run with its selection; raises PlaygroundError."""
+def scene_of(playground: Playground, request: PageRequest, see: Callable = nothing) -> Scene:
+    """The requested run with its selection; raises PlaygroundError. `see`: viz.page.ahead, while it goes on."""
     model = playground.opened(request.model_id)
     prompt = fitted(model, request.asked)
     tokens = playground.tokens(model, prompt)
     name, size = address.name_of(playground, model.id), model.tokenizer.vocab_size
     picked = selected(request.selection, model.config, len(tokens), name, size)
-    trace = playground.trace_tokens(model, tokens, picked.edits)
-    if not picked.heads:
-        picked = dataclasses.replace(picked, heads=(default_head(trace),))
-    run, catalogue = run_id(trace.key, request.language), words(request.language)
-    return Scene(playground, model, prompt, trace, run, catalogue, request.language, picked, request.visitor)
+
+    def scene(trace: Trace) -> Scene:
+        chosen = picked if picked.heads else dataclasses.replace(picked, heads=(default_head(trace),))
+        run, catalogue = run_id(trace.key, request.language), words(request.language)
+        return Scene(playground, model, prompt, trace, run, catalogue, request.language, chosen, request.visitor)
+
+    def passed(trace: Trace, layers: int) -> None:
+        if picked.heads:
+            see(trace, layers, lambda: scene(trace))
+
+    return scene(playground.trace_tokens(model, tokens, picked.edits, passed))
 
 
 def _pictures(playground: Playground, request: PageRequest, tab: Tab) -> tuple[dict[str, dict], dict]:
     """Everything that is computed from the prompt and is not on the page yet, and what is on it then."""
-    scene, drawn, language = scene_of(playground, request), _drawn(request), request.language
+    asked = (request.visitor, request.question)
+    see = ahead(playground.early, asked, lambda scene: tab.draw(scene, request.values))
+    scene, drawn, language = scene_of(playground, request, see), _drawn(request), request.language
     parts: dict[str, dict] = {"notice": chat.left_out(scene, request.asked)}
     name = address.name_of(playground, scene.model.id)
     selection = selection_payload(scene.words, scene.picked, name, scene.model)

@@ -315,7 +315,13 @@ def _picture(view: View, name: str, part: Part, scene: Scene, settings: Settings
         payload = part.draw(seen) if part.draw else {}
         return payload if part.steady else finished(payload, seen, scene, key)
 
-    return Picture(key, make)
+    return Picture(key, make, _layers(needed, scene, settings))
+
+
+def _layers(needed: list[Measure], scene: Scene, settings: Settings) -> int | None:
+    """How many layers of a run have to be done for what is measured; None where it must have ended."""
+    last = [each.reads(scene, question_of(each, scene, settings)) if each.reads else None for each in needed]
+    return None if not last or None in last else 1 + max(each for each in last if each is not None)
 
 
 def finished(payload: Payload, seen: Seen, scene: Scene, key: tuple) -> Payload:

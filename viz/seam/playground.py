@@ -8,7 +8,7 @@ from model.api import LanguageModel, list_models, load_resolved
 from model.errors import InputError, PlaygroundError, PromptTooLong, say
 from model.gpt.edits import Edit
 from model.loading.sources import Resolved, resolve
-from model.progress import Progress, silent
+from model.progress import Passed, Progress, silent, unseen
 from model.quantization.int8 import int8
 from model.records import RunKey, Tokens
 from model.store import ByteLRU
@@ -16,6 +16,7 @@ from model.tracing.trace import Trace, check_length
 from viz.engine.distant import DistantTrace
 from viz.engine.local import Local
 from viz.engine.protocol import Ask, Engine
+from viz.seam.early import Early
 from viz.seam.jobs.job_queue import Desk
 from viz.seam.prompt import Prompt, Read, read
 from viz.seam.running import Running
@@ -71,6 +72,7 @@ class Playground:
     failures: dict[str, PlaygroundError] = field(default_factory=dict)
     computing: Turns = field(default_factory=Turns)  # one forward at a time: it uses every core
     running: Running = field(default_factory=Running)  # and how far it is
+    early: Early = field(default_factory=Early)  # pictures of runs that go on
     desk: Desk = field(init=False)  # of jobs and races
     rewards: RewardShelf = field(default_factory=RewardShelf)  # reward models that visitors trained
     presence: Presence = field(default_factory=Presence)  # which pages are there, and whose they are
@@ -199,15 +201,17 @@ class Playground:
         check_length(len(found.tokens), limit)
         return found
 
-    def trace_tokens(self, model: LanguageModel, tokens: Tokens, edits: tuple[Edit, ...] = ()) -> Trace:
-        """The trace of tokens that are within the limits."""
+    def trace_tokens(
+        self, model: LanguageModel, tokens: Tokens, edits: tuple[Edit, ...] = (), passed: Passed = unseen
+    ) -> Trace:
+        """The trace of tokens that are within the limits. `passed` sees what is done of a run made here for it."""
         key = RunKey(model.id, tuple(tokens.ids.tolist()), edits)
         unedited = self.trace_tokens(model, tokens) if edits else None
 
         def make(progress: Progress = silent) -> Trace:
             if unedited is not None:
-                return unedited.edit(*edits, progress=progress)
-            return model.trace_tokens(tokens, self._recent(model.id), progress)
+                return unedited.edit(*edits, progress=progress, passed=passed)
+            return model.trace_tokens(tokens, self._recent(model.id), progress, passed)
 
         def here() -> Trace:
             with self.computing, self.running.told() as progress:

@@ -74,6 +74,9 @@ class Measure:
     # For a slow one that may be quick: (scene, settings) -> about how many runs of the model it takes, and how many
     # tokens they read in all. Where that is little for the model, it starts by itself (viz/seam/jobs/at_once.py).
     cost: Callable[[Scene, Settings], tuple[float, float]] | None = None
+    # Where it can be measured before the run has ended: (scene, question) -> the last layer that it reads. It then
+    # must ask nothing of the trace but what is of layers up to that one.
+    reads: Callable[[Scene, Settings], int] | None = None
     owner: str = ""  # views that give the same measure the same owner measure it once; else each has its own
     at_page: bool = False  # reads what only the page's own process has, as a visitor's reward model
 
@@ -148,6 +151,7 @@ class Picture:
 
     key: object  # all that decides it besides the language, as something with a faithful repr
     make: Callable[[], "Payload"]
+    layers: int | None = None  # of a run, after which it can be made while the run goes on
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from viz.engine.local import Local
 from viz.engine.protocol import Engine
 from viz.lessons.library import Library, library
 from viz.page.build import build
+from viz.page.parts import packed
 from viz.seam.playground import Options, Playground
 from viz.server import lesson_routes, middleware
 from viz.server.assets import ROUTE, Assets, Head, answer, read, tags
@@ -156,11 +157,14 @@ def alive(request: Request) -> Response:
 
 
 def running(playground: Playground) -> Callable[[Request], Response]:
-    """How far the forward is that is computed now, for a page that waits."""
+    """How far the forward is that is computed now, for a page that waits, and what was drawn for it meanwhile."""
 
     def answer(request: Request) -> Response:
-        report = json.dumps(playground.running.report())
-        return Response(report, media_type="application/json", headers={"cache-control": "no-store"})
+        asked = (request.query_params.get("session_hash", ""), request.query_params.get("question", ""))
+        report: dict = playground.running.report()
+        if drawn := playground.early.take(asked):
+            report["parts"] = drawn
+        return Response(packed(report), media_type="application/json", headers={"cache-control": "no-store"})
 
     return answer
 

@@ -15,6 +15,7 @@ const PAUSES = [1, 2, 3, 5]; // seconds between two attempts to reach the server
 const LOOK = 15_000; // milliseconds between two looks for a server that seems to be there
 const MOST_TRIES = 24; // of a question to a server that is busy
 const HEADER = "x-playground-server";
+const SESSION = /"session_hash":"([\w-]+)"/;
 const ask = window.fetch.bind(window);
 const never = new Promise(() => {});
 const questions = pending();
@@ -199,7 +200,8 @@ window.fetch = (input, options) => {
   const name = origin === location.origin ? (pathname.split("/gradio_api/")[1] ?? "") : "";
   if (name === "queue/join") {
     const whole = numbered(input, options);
-    runs.asked();
+    const [, session_hash = ""] = SESSION.exec(options?.body) ?? [];
+    runs.asked({ session_hash, question: asked });
     return questions.ask(() => joined(input, whole));
   }
   if (name === "queue/data") return answers(input, options);

@@ -1,14 +1,18 @@
-// A prompt that takes long to run: how many layers are done, and how long the rest will take.
+// A prompt that takes long to run: how many layers are done, how long the rest will take, and what is drawn already.
 import { el, fill } from "../dom.js";
+import { showEarly } from "../mount.js";
 
-const FIRST = 1000, // milliseconds that an answer may take before anything is told
-  NEXT = 500, // between two looks while a prompt runs
-  MOST = 8000; // and at most where none does: an answer may be due for minutes, of a job or a stream
+const FIRST = 1000, // milliseconds that a run may take before anything is told
+  SOON = 250, // between two looks before that
+  NEXT = 500, // between two looks while it is told of
+  MOST = 8000; // and at most where none runs: an answer may be due for minutes, of a job or a stream
 
-// Tell of the run while `waiting()`; `ask` fetches, `words` are those of the connection. `asked` is told of questions.
+// Tell of the run while `waiting()`; `ask` fetches, `words` are those of the connection. `asked` is told of questions:
+// { session_hash, question }.
 export function tellOfRuns(waiting, ask, words) {
   let timer = 0,
-    pause = NEXT,
+    pause = SOON,
+    newest = {},
     box = null;
 
   function build() {
@@ -31,20 +35,25 @@ export function tellOfRuns(waiting, ask, words) {
 
   async function look() {
     timer = 0;
-    const report = waiting() ? await ask("playground/running", { cache: "no-store" }).then(read, Object) : {};
-    const slow = waiting() && report.total > 0 && report.seconds * 1000 >= FIRST;
+    const of = newest,
+      address = `playground/running?${new URLSearchParams(of)}`;
+    const report = waiting() ? await ask(address, { cache: "no-store" }).then(read, Object) : {};
+    const runs = waiting() && report.total > 0,
+      slow = runs && report.seconds * 1000 >= FIRST;
+    if (report.parts && of === newest) showEarly(report.parts);
     if (slow) (box ?? build()).show(report);
     if (box) box.hidden = !slow;
-    pause = slow ? NEXT : Math.min(2 * pause, MOST);
+    pause = slow ? NEXT : runs ? SOON : Math.min(2 * pause, MOST);
     if (waiting()) timer ||= setTimeout(look, pause);
   }
 
   return {
-    asked() {
-      if (timer && pause <= FIRST) return;
+    asked(question) {
+      newest = question;
+      if (timer && pause <= NEXT) return;
       clearTimeout(timer);
-      pause = NEXT;
-      timer = setTimeout(look, FIRST);
+      pause = SOON;
+      timer = setTimeout(look, SOON);
     },
   };
 }

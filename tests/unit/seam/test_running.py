@@ -52,3 +52,20 @@ def test_every_layer_of_a_run_is_told_to_a_page_that_asks(playground, monkeypatc
         assert [{name: each[name] for name in ("done", "total")} for each in told] == layers, (ids, edits)
         told.clear()
     assert app.get("/playground/running").json() == {}
+
+
+def test_what_was_drawn_meanwhile_is_told_to_the_page_that_asked(playground):
+    app = TestClient(Starlette(routes=[Route("/playground/running", running(playground))]))
+
+    def told(session, question):
+        return app.get("/playground/running", params={"session_hash": session, "question": question}).json()
+
+    with playground.early.answering(("me", "7")), playground.running.told() as progress:
+        progress(1, 3, "")
+        playground.early.put(("me", "7"), "map_plot", {"title": "<b>"})
+        assert "parts" not in told("other", "7") and "parts" not in told("me", "8") and "parts" not in told("", "")
+        assert told("me", "7") == {"done": 1, "total": 3, "seconds": pytest.approx(0, abs=5)} | {
+            "parts": {"map_plot": {"title": "<b>"}}
+        }
+        assert "parts" not in told("me", "7")
+    assert told("me", "7") == {}

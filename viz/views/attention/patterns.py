@@ -66,6 +66,11 @@ def patterns(scene: Scene, settings: Settings) -> Patterns:
     return Patterns(z if settings.together == "each" else (combined(z, settings.together),), blank)
 
 
+def last_layer(scene: Scene, settings: Settings) -> int:
+    """The last layer whose heads are read."""
+    return max(layer for layer, _ in (*settings.heads, *settings.blank))
+
+
 def of_layers(settings: Settings) -> bool:
     """Whether all heads of the layers up to one are measured: that takes a while, and is kept."""
     return MEASURES[settings.measure].of == "layer"
@@ -73,10 +78,8 @@ def of_layers(settings: Settings) -> bool:
 
 def of_heads(question: Callable[[Scene, Settings], Settings]) -> Measure:
     """The measure of a view. A head's matrix takes milliseconds, so a click waits for nobody's forward pass."""
-    settings = ("measure", "of")
-    return Measure(
-        "main", patterns, settings=settings, locks=False, question=question, keep=of_layers, owner="patterns"
-    )
+    given = {"question": question, "keep": of_layers, "reads": last_layer, "owner": "patterns"}
+    return Measure("main", patterns, settings=("measure", "of"), locks=False, **given)
 
 
 PATTERNS, LINKED = of_heads(question), of_heads(unsigned)
