@@ -1,12 +1,12 @@
-"""What a visitor waits for: from a typed prompt to all heads painted, and from a click to a head's map painted.
+"""What a visitor waits for: from a typed prompt to a map and to all heads painted, and from a click to a map painted.
 
     python benchmarks/workbench.py [--model tinygpt] [--tokens 32 128 512] [--rounds 7] [--bertviz]
 
-Drives the real page in Chromium. "painted" is two animation frames after the new picture is on the page. Beside it: the
-bytes sent for all heads, the longest task of the browser's main thread, and the growth of the server's resident memory
-from the first prompt of a length, and from all of them (traces are kept up to --memory). With --bertviz, the same
-shapes through BertViz's model_view: seconds of Python and the size of the page it makes, for random attention of the
-same layers, heads and tokens. Needs benchmarks/requirements.txt.
+Drives the real page in Chromium; head 1.2 is picked while prompts are typed. "painted" is two animation frames after
+the new picture is on the page. Beside it: the bytes sent for all heads, the longest task of the browser's main thread,
+and the growth of the server's resident memory from the first prompt of a length, and from all of them (traces are kept
+up to --memory). With --bertviz, the same shapes through BertViz's model_view: seconds of Python and the size of the
+page it makes, for random attention of the same layers, heads and tokens. Needs benchmarks/requirements.txt.
 """
 
 import argparse
@@ -31,26 +31,33 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
+TIMES = ("mapped", "typed", "clicked")
 TEXT = (ROOT / "tests" / "data" / "story.txt").read_text(encoding="utf-8")
 
-# Milliseconds from `act` until two frames after the part's data-run is another one; and the tasks above 50 ms.
-TIMED = """async ([part, act]) => {
-  const root = document.querySelector(`#pg-${part} [data-part]`), before = root.dataset.run;
+# Milliseconds from a typed text or a click until two frames after each part's data-run is another one, and the longest
+# task above 50 ms.
+TIMED = """async ([parts, typed, clicked]) => {
+  const roots = parts.map((part) => document.querySelector(`#pg-${part} [data-part]`));
   const tasks = [];
   const observer = new PerformanceObserver((list) => tasks.push(...list.getEntries().map((entry) => entry.duration)));
   observer.observe({ entryTypes: ["longtask"] });
+  const before = roots.map((root) => root.dataset.run);
+  const box = document.querySelector("#prompt textarea"), button = document.querySelector(clicked || "body");
   const started = performance.now();
-  (new Function(act))();
-  await new Promise((done, fail) => {
+  if (clicked) button.click();
+  else {
+    Object.getOwnPropertyDescriptor(HTMLTextAreaElement.prototype, "value").set.call(box, typed);
+    box.dispatchEvent(Object.assign(new Event("input", { bubbles: true }), { released: true }));
+  }
+  const took = await Promise.all(roots.map((root, n) => new Promise((done, fail) => {
     const stop = setTimeout(() => fail(new Error("never painted")), 60000);
     const look = () => {
-      if (root.dataset.run === before) return requestAnimationFrame(look);
+      if (root.dataset.run === before[n]) return requestAnimationFrame(look);
       clearTimeout(stop);
-      requestAnimationFrame(() => requestAnimationFrame(done));
+      requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now() - started)));
     };
     look();
-  });
-  const took = performance.now() - started;
+  })));
   await new Promise((done) => setTimeout(done, 300));
   observer.disconnect();
   return [took, Math.max(0, ...tasks)];
@@ -97,27 +104,32 @@ def prompts(model: str, T: int, count: int) -> list[str]:
 
 def visit(page, texts: list[str], heads: list[tuple[int, int]], held: Callable[[], float]) -> dict:
     """Type every prompt, click every head, and say what that took; `held` tells the server's memory."""
-    typed, clicked, tasks, before, first = [], [], [], held(), 0.0
+    mapped, typed, clicked, tasks, before, first = [], [], [], [], held(), 0.0
     for n, text in enumerate(texts):
-        act = (
-            "const box = document.querySelector('#prompt textarea');"
-            f"Object.getOwnPropertyDescriptor(HTMLTextAreaElement.prototype, 'value').set.call(box, {text!r});"
-            "box.dispatchEvent(Object.assign(new Event('input', {bubbles: true}), {released: true}));"
-        )
-        took, task = page.evaluate(TIMED, ["overview_heads", act])
+        (whole, own), task = page.evaluate(TIMED, [["overview_heads", "map_plot"], text, ""])
         if n:  # the first of a length warms up
-            typed.append(took)
+            mapped.append(own)
+            typed.append(whole)
             tasks.append(task)
         page.wait_for_timeout(700)
         first = first or held() - before
     for n, (layer, head) in enumerate(heads):
-        act = f"document.querySelector('.pg-head[aria-label=\"Layer {layer}, head {head}\"]').click()"
-        took, task = page.evaluate(TIMED, ["map_plot", act])
+        button = f'.pg-head[aria-label="Head {layer}.{head}"]'
+        (took,), task = page.evaluate(TIMED, [["map_plot"], "", button])
         if n:
             clicked.append(took)
             tasks.append(task)
         page.wait_for_timeout(100)
-    return {"typed": typed, "clicked": clicked, "task": max(tasks), "first": first, "all": held() - before}
+    page.evaluate("playground.select({heads: [[1, 2]]})")
+    page.wait_for_timeout(500)
+    return {
+        "mapped": mapped,
+        "typed": typed,
+        "clicked": clicked,
+        "task": max(tasks),
+        "first": first,
+        "all": held() - before,
+    }
 
 
 def payload_bytes(model: str, text: str) -> int:
@@ -156,7 +168,8 @@ def main() -> None:
     process, url = server(options.model)
     names = (
         "T",
-        "prompt to all heads, ms",
+        "prompt to the picked head's map, ms",
+        "to all heads, ms",
         "click to map, ms",
         "longest task, ms",
         "all heads, kB",
@@ -168,19 +181,18 @@ def main() -> None:
         with sync_playwright() as p:
             chromium = p.chromium.launch(executable_path=shutil.which("chromium"), args=list(FLAGS))
             page = chromium.new_page(viewport={"width": 1280, "height": 900})
-            page.goto(url + "?lang=en")
+            page.goto(url + "?lang=en#tab=attention&heads=1.2")
             page.locator("#pg-map_plot [data-run]").wait_for(timeout=60_000)
-            shape = page.locator(".pg-head").last.get_attribute("aria-label")  # "Layer 7, head 7"
-            L, H = (int(part) + 1 for part in shape.replace("Layer ", "").split(", head "))
+            shape = page.locator(".pg-head").last.get_attribute("aria-label")  # "Head 7.7"
+            L, H = (int(part) + 1 for part in shape.removeprefix("Head ").split("."))
             heads = [((7 * n) % L, (3 * n + 1) % H) for n in range(options.rounds + 1)]
             for T in options.tokens:
                 found = visit(page, texts[T], heads, lambda: resident(process))
                 size = payload_bytes(options.model, texts[T][0]) / 1e3
-                typed, clicked = (statistics.median(found[name]) for name in ("typed", "clicked"))
+                took = {name: f"{statistics.median(found[name]):.0f} ({max(found[name]):.0f})" for name in TIMES}
                 memory = f"{found['first']:.0f} | {found['all']:.0f}"
                 print(
-                    f"| {T} | {typed:.0f} ({max(found['typed']):.0f}) | {clicked:.0f} ({max(found['clicked']):.0f}) "
-                    f"| {found['task']:.0f} | {size:.0f} | {memory} |",
+                    f"| {T} | {' | '.join(took.values())} | {found['task']:.0f} | {size:.0f} | {memory} |",
                     flush=True,
                 )
             chromium.close()
