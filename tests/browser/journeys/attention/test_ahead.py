@@ -41,7 +41,6 @@ def test_the_map_of_the_picked_head_comes_before_the_answer(open_page, deep_app)
     page.locator("#prompt textarea").fill(LONG)
     page.wait_for_function("() => seen.answer !== null && seen.maps.length > 0", timeout=SOON)
     seen = page.evaluate("seen")
-    print(seen)
     (first,) = seen["maps"]
     assert first["at"] < seen["answer"]
     expect(page.locator("#pg-map_plot h2")).to_have_text("Head 1.2")
