@@ -1,10 +1,7 @@
 """Callbacks of long work: `progress(done, total, what)`, which may raise to cancel it, and what is done of a run."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from model.tracing.trace import Trace
+from typing import Any
 
 # (units done, units in all or None where unknown, what is being done)
 Progress = Callable[[int, int | None, str], None]
@@ -14,11 +11,11 @@ class Told(str):
     """What is done or has been found, as a sentence in the reader's language: a page shows it beside the bar."""
 
 
-# (a trace whose run goes on, how many of its layers are done)
-Passed = Callable[["Trace", int], None]
+# (the model.tracing.trace.Trace of a run that goes on, how many of its layers are done)
+Passed = Callable[[Any, int], None]
 
 
-def unseen(trace: "Trace", layers: int) -> None:
+def unseen(trace: Any, layers: int) -> None:
     """What is done of a run is looked at by nobody."""
 
 

@@ -17,7 +17,7 @@ from model.records import RunKey, Tokens
 from model.tracing.head_metrics import pool_size
 from model.tracing.head_reducer import HeadReducer
 from model.tracing.one_token import after
-from model.tracing.trace import RUNNING, Trace, check_length, run
+from model.tracing.trace import RUNNING, Trace, check_length, run, show
 
 LEAST = 0.25  # share of a text from which on another run is gone on from: keys and values take their time as well
 
@@ -85,7 +85,7 @@ def _run_on(
     x = model.embed_tokens(ids[None, start:], start, model.prepare(start, T - start))
     for layer, block in enumerate(model.blocks):
         progress(layer, config.n_layer, RUNNING)
-        trace.show(layer, started, passed)
+        show(trace, layer, started, passed)
         residuals[layer, start:] = x[0]
         x = block(x, layer, after(model, residuals[layer], layer, start, T - start, attend=reducer))
     residuals[-1, start:] = x[0]

@@ -218,12 +218,6 @@ class Trace:
 
     # --- the whole run ---
 
-    def show(self, layer: int, started: float, passed: Passed) -> None:
-        """While it is run: show what there is before a layer, with the seconds it took."""
-        if layer:
-            self.seconds = time.perf_counter() - started
-            passed(self, layer)
-
     def edit(self, *edits: Edit, progress: Progress = silent, passed: Passed = unseen) -> "Trace":
         """A new run of the same tokens with these edits added; this trace stays as it is.
 
@@ -347,13 +341,20 @@ def run(
     x = model.embed_tokens(ids[None], 0, tapped)
     for layer, block in enumerate(model.blocks):
         progress(layer, len(layers), RUNNING)
-        trace.show(layer, started, passed)
+        show(trace, layer, started, passed)
         residuals[layer] = x[0]  # before any edit: a recomputed block passes its own resid_pre through the tap again
         x = block(x, layer, tapped if _reaches(edits, layer) else plain)
     residuals[-1] = x[0]
     reducer.finish()
     trace.seconds = time.perf_counter() - started
     return trace
+
+
+def show(trace: Trace, layer: int, started: float, passed: Passed) -> None:
+    """Show a trace that is being run before each layer but the first, with the seconds it took so far."""
+    if layer:
+        trace.seconds = time.perf_counter() - started
+        passed(trace, layer)
 
 
 def _means(model: Transformer, tokens: Tokens, edits: Sequence[Edit], unedited: Trace | None) -> Means:
