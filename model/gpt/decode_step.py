@@ -5,9 +5,9 @@ whose matrices are float32 on the CPU, or of 8 bits.
 """
 
 import contextlib
-import math
 import time
 import weakref
+from bisect import insort
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -26,7 +26,8 @@ from model.kernels import ready
 MOST_ROWS = 16  # more are a matter for torch's products
 WAYS = ("torch", "alone", "threads")  # how a step can be computed: by torch, compiled on one thread, on all
 _NONE = np.empty(0, np.float32)
-_ROUNDS = 3  # of a trial: by turns, so that a slow moment hits all
+_ROUNDS = range(3, 10)  # of a trial: by turns, so that a slow moment hits all
+_ALIKE = 1.1  # the second least time is at most so many times the least where that can be relied on
 _HOPELESS = 1.5  # times as long as the fastest so far
 
 Matrix = tuple[np.ndarray, np.ndarray, np.ndarray]  # weight [out, in] in float32 or int8, scale and bias [out] or empty
@@ -206,14 +207,18 @@ def taken(model: nn.Module, ids: Tensor, cache: KVCache, how: str) -> Tensor:
 
 def trial(model: nn.Module, rows: int) -> Mapping[str, float]:
     """Least seconds of a step of so many texts, from their tokens to the logits, by each of WAYS."""
-    ids, best = torch.zeros(rows, 1, dtype=torch.long), dict.fromkeys(WAYS, math.inf)
-    cache = KVCache.empty(model.config, rows, 1)
+    ids, cache = torch.zeros(rows, 1, dtype=torch.long), KVCache.empty(model.config, rows, 1)
+    times: dict[str, list[float]] = {how: [] for how in WAYS}  # each ascending
+    trying: Sequence[str] = WAYS
     with torch.inference_mode():
-        for _ in range(_ROUNDS):
-            least = min(best.values())
-            for how in [how for how in WAYS if best[how] == math.inf or best[how] < _HOPELESS * least]:
+        for done in range(1, _ROUNDS.stop):
+            for how in trying:
                 cache.truncate(0)
                 began = time.perf_counter()
                 taken(model, ids, cache, how)
-                best[how] = min(best[how], time.perf_counter() - began)
-    return best
+                insort(times[how], time.perf_counter() - began)
+            least = min(each[0] for each in times.values())
+            trying = [how for how in WAYS if times[how][0] < _HOPELESS * least]
+            if done >= _ROUNDS.start and all(times[how][1] < _ALIKE * times[how][0] for how in trying):
+                break
+    return {how: each[0] for how, each in times.items()}

@@ -34,51 +34,63 @@ def _dot(w, x):
 
 
 @njit(**FAST)
-def _dot4(w, a, b, c, d):
-    """w . a, w . b, w . c and w . d: four sums while a weight is at hand."""
-    ya, yb, yc, yd = ZERO, ZERO, ZERO, ZERO
-    for i in range(len(a)):
-        each = np.float32(w[i])
-        ya += each * a[i]
-        yb += each * b[i]
-        yc += each * c[i]
-        yd += each * d[i]
-    return ya, yb, yc, yd
+def _dot4(w, v, u, t, x):
+    """w . x, v . x, u . x and t . x: four rows of weights are read at once."""
+    yw, yv, yu, yt = ZERO, ZERO, ZERO, ZERO
+    for i in range(len(x)):
+        yw += np.float32(w[i]) * x[i]
+        yv += np.float32(v[i]) * x[i]
+        yu += np.float32(u[i]) * x[i]
+        yt += np.float32(t[i]) * x[i]
+    return yw, yv, yu, yt
 
 
 @njit(**FAST)
-def _dot2(w, a, b):
-    """w . a and w . b"""
-    ya, yb = ZERO, ZERO
+def _dot8(w, v, u, t, a, b):
+    """The same with a, then with b: two sums while a weight is at hand."""
+    wa, va, ua, ta, wb, vb, ub, tb = ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO
     for i in range(len(a)):
-        each = np.float32(w[i])
-        ya += each * a[i]
-        yb += each * b[i]
-    return ya, yb
+        wi, vi, ui, ti = np.float32(w[i]), np.float32(v[i]), np.float32(u[i]), np.float32(t[i])
+        wa += wi * a[i]
+        va += vi * a[i]
+        ua += ui * a[i]
+        ta += ti * a[i]
+        wb += wi * b[i]
+        vb += vi * b[i]
+        ub += ui * b[i]
+        tb += ti * b[i]
+    return wa, va, ua, ta, wb, vb, ub, tb
 
 
 @njit(**FAST)
 def _outputs(x, weight, scale, bias, y, start, stop):
-    """The outputs start .. stop - 1 of a product."""
-    n = len(x)
-    for j in range(start, stop):
-        w, by, plus = weight[j], ONE, ZERO
+    """The outputs start .. stop - 1 of a product.
+
+    Their weights are read at four places that lie far apart, each going on by itself: so a core waits for several
+    pieces of memory at once, and not for one after the other.
+    """
+    n, apart = len(x), (stop - start) // 4
+    for j in range(start, start + apart):
+        k, l, m = j + apart, j + 2 * apart, j + 3 * apart
+        w, v, u, t = weight[j], weight[k], weight[l], weight[m]
+        for row in range(0, n - 1, 2):
+            after = row + 1
+            y[row, j], y[row, k], y[row, l], y[row, m], y[after, j], y[after, k], y[after, l], y[after, m] = _dot8(
+                w, v, u, t, x[row], x[after]
+            )
+        if n % 2:
+            row = n - 1
+            y[row, j], y[row, k], y[row, l], y[row, m] = _dot4(w, v, u, t, x[row])
+    for j in range(start + 4 * apart, stop):
+        for row in range(n):
+            y[row, j] = _dot(weight[j], x[row])
+    for row in range(n):
         if len(scale):
-            by = scale[j]
+            for j in range(start, stop):
+                y[row, j] *= scale[j]
         if len(bias):
-            plus = bias[j]
-        row = 0
-        while row + 4 <= n:
-            a, b, c, d = _dot4(w, x[row], x[row + 1], x[row + 2], x[row + 3])
-            y[row, j], y[row + 1, j] = a * by + plus, b * by + plus
-            y[row + 2, j], y[row + 3, j] = c * by + plus, d * by + plus
-            row += 4
-        if row + 2 <= n:
-            a, b = _dot2(w, x[row], x[row + 1])
-            y[row, j], y[row + 1, j] = a * by + plus, b * by + plus
-            row += 2
-        if row < n:
-            y[row, j] = _dot(w, x[row]) * by + plus
+            for j in range(start, stop):
+                y[row, j] += bias[j]
 
 
 @njit([f"void({_ROWS}, {each}, {_ROWS}, int64)" for each in _MATRICES], parallel=True, **FAST, cache=True)
