@@ -1,6 +1,6 @@
 """Beam search: several texts grow side by side, and the likeliest ones remain."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -62,7 +62,7 @@ class Beams:
         self.width, self.texts = int(values["beams"]), int(values["texts"])
         self.penalty = values["length_penalty"]
 
-    def decide(self, rows: Rows, hidden: Tensor) -> Decision:
+    def decide(self, rows: Rows, hidden: Callable[[], Tensor]) -> Decision:
         warped = self.warped(rows)
         norms = rows.total if warped is None else warped.double().logsumexp(-1).tolist()
         so_far = [beam.total - norm for beam, norm in zip(self.running, norms, strict=True)]

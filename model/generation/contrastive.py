@@ -1,5 +1,6 @@
 """Contrastive search: likely tokens with states unlike those of the text so far."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -47,8 +48,8 @@ class Contrastive:
         values = numbers(self.strategy, PARAMETERS)
         self.width, self.alpha = int(values["candidates"]), values["alpha"]
 
-    def decide(self, rows: Rows, hidden: Tensor) -> Decision:
-        directions = F.normalize(hidden.float(), dim=-1)
+    def decide(self, rows: Rows, hidden: Callable[[], Tensor]) -> Decision:
+        directions = F.normalize(hidden().float(), dim=-1)
         if self.states is None:
             self.keep(directions)
             return self.propose(rows, 0, Change())

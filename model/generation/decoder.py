@@ -1,6 +1,7 @@
 """The interface of decoders: their settings, their inputs and their decisions."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from torch import Tensor
 from model.errors import CheckpointError
 from model.forgetting.policies import Policy
 from model.gpt.edits import Edit
-from model.sampling.pipeline import Parameter, Step, softmax
+from model.sampling.pipeline import Parameter, Step, draw, softmax
 from model.tracing.ranking import top_ids
 
 TOP = 8  # alternatives kept with every token
@@ -163,10 +164,33 @@ def _distribution(logits: Tensor) -> tuple[Tensor, float, float]:
 
 @dataclass(frozen=True, eq=False)
 class WarpedRow:
-    """A row's distribution after the warps."""
+    """A row's distribution after the warps: of the tokens that remain, where these are few."""
 
-    probabilities: np.ndarray  # float64 [V], 0 for an excluded token
+    shares: np.ndarray  # float64 [V], 0 for an excluded token; of `ids` [n]
     kept: int
+    ids: np.ndarray | None = None  # ascending; None: all tokens
+    size: int = 0  # V
+
+    @functools.cached_property
+    def probabilities(self) -> np.ndarray:
+        """Of all tokens. float64 [V]"""
+        if self.ids is None:
+            return self.shares
+        whole = np.zeros(self.size)
+        whole[self.ids] = self.shares
+        return whole
+
+    def of(self, tokens: np.ndarray) -> np.ndarray:
+        """Of some tokens, 0 for an excluded one."""
+        if self.ids is None:
+            return self.shares[tokens]
+        at = np.minimum(np.searchsorted(self.ids, tokens), len(self.ids) - 1)
+        return np.where(self.ids[at] == tokens, self.shares[at], 0.0)
+
+    def draw(self, u: float) -> int:
+        """The token that `model.sampling.pipeline.draw` draws."""
+        place = draw(self.shares, u)
+        return place if self.ids is None else int(self.ids[place])
 
 
 def warped_row(rows: Rows, row: int, warped: Tensor | None) -> WarpedRow:
@@ -178,9 +202,8 @@ def warped_row(rows: Rows, row: int, warped: Tensor | None) -> WarpedRow:
         return WarpedRow(rows.probabilities[row].numpy(), count)
     if count > len(logits) // 8:
         return WarpedRow(warped.double().softmax(-1).numpy(), count)
-    probabilities = np.zeros(len(logits))
-    probabilities[inside] = softmax(logits[inside])
-    return WarpedRow(probabilities, count)
+    ids = np.flatnonzero(inside)
+    return WarpedRow(softmax(logits[ids]), count, ids, len(logits))
 
 
 def generated_token(rows: Rows, row: int, after: WarpedRow, id: int, u: float | None = None) -> GeneratedToken:
@@ -189,9 +212,9 @@ def generated_token(rows: Rows, row: int, after: WarpedRow, id: int, u: float | 
     value = logits[id]
     rank = np.count_nonzero(logits[:id] >= value) + np.count_nonzero(logits[id:] > value) + 1
     ids = rows.top[row]
-    top = tuple(zip(ids.tolist(), p[ids].tolist(), after.probabilities[ids.numpy()].tolist(), strict=True))
+    top = tuple(zip(ids.tolist(), p[ids].tolist(), after.of(ids.numpy()).tolist(), strict=True))
     log_probability, entropy = float(value) - rows.total[row], rows.entropy[row]
-    chance = (float("nan"), float("nan")) if u is None else (float(after.probabilities[id]), u)
+    chance = (float("nan"), float("nan")) if u is None else (float(after.of(np.array(id))), u)
     return GeneratedToken(id, log_probability, rank, entropy, chance[0], after.kept, chance[1], top)
 
 
@@ -206,8 +229,8 @@ class Decoder(Protocol):
 
     width: int
 
-    def decide(self, rows: Rows, hidden: Tensor) -> Decision:
-        """Decision from its rows and their final normed states [n, D]; at the first call the prompt's, [T, D]."""
+    def decide(self, rows: Rows, hidden: Callable[[], Tensor]) -> Decision:
+        """Decision from its rows; `hidden` gives their final normed states [n, D], at first the prompt's [T, D]."""
 
 
 @dataclass(frozen=True)

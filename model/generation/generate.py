@@ -4,6 +4,7 @@ Each strategy is a decoder with its own rows of the batch. At every step all row
 one forward serves a greedy row, six beams and the candidates of a contrastive search alike.
 """
 
+import functools
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
@@ -89,7 +90,7 @@ class Found:
     """The model's answer to a need."""
 
     logits: Tensor  # of each row's last token. float32 [n, V], the rows of the model
-    hidden: Tensor  # final normed states [n, T, D]
+    hidden: Callable[[], Tensor]  # final normed states [n, T, D], computed for who asks
     seconds: float = 0.0
 
 
@@ -149,12 +150,11 @@ def _course(
     found = yield Need(torch.tensor([setup.ids]), cache, memory, edits)
     began = time.perf_counter()
     rows = rows_of(usable(found.logits, setup.size))  # of one row, the start of all
-    hidden = found.hidden[0]  # [T, D]
     places = dict.fromkeys(range(len(decoders)), (0, 1))  # each decoder's first row and the one after its last
     step = 0
     while True:
         decisions = {
-            number: decoders[number].decide(rows.between(*span), hidden if step == 0 else hidden[slice(*span)])
+            number: decoders[number].decide(rows.between(*span), _states(found, span if step else None))
             for number, span in places.items()
         }
         changes = tuple(decisions[n].change if n in decisions else None for n in range(len(decoders)))
@@ -171,7 +171,6 @@ def _course(
         found = yield Need(new[:, None], cache, memory, edits)
         began = time.perf_counter()
         rows = rows_of(usable(found.logits, setup.size))
-        hidden = found.hidden[:, -1]  # [N, D]
         step += 1
 
 
@@ -184,8 +183,17 @@ def forward(model: Transformer, need: Need) -> Found:
     else:
         stream = edited.trunk(model, need.ids, need.cache, need.edited, need.memory)
     logits = model.logits(stream[:, -1:], cached=need.edited is None)[:, 0].float()
-    hidden = model.normed(stream)
-    return Found(logits, hidden, time.perf_counter() - began)
+    return Found(logits, normed(model, stream), time.perf_counter() - began)
+
+
+def normed(model: Transformer, stream: Tensor) -> Callable[[], Tensor]:
+    """The final normed states, computed once where somebody asks for them."""
+    return functools.cache(torch.inference_mode()(functools.partial(model.normed, stream)))
+
+
+def _states(found: Found, rows: tuple[int, int] | None) -> Callable[[], Tensor]:
+    """What a decoder may ask for: the states of its rows' last tokens [n, D]; for None the whole prompt's [T, D]."""
+    return lambda: found.hidden()[0] if rows is None else found.hidden()[slice(*rows), -1]
 
 
 @torch.inference_mode()

@@ -1,7 +1,7 @@
 """Ways to choose the next token, by name, and strategies with their usual numbers."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -30,7 +30,7 @@ from model.generation.decoder import (
     rows_of,
     warped_row,
 )
-from model.sampling.pipeline import Context, Step, check_numbers, checked, draw, softmax, uniform
+from model.sampling.pipeline import Context, Step, check_numbers, checked, softmax, uniform
 from model.sampling.warps import WARPS, remembered, run_steps
 
 __all__ = [
@@ -69,7 +69,7 @@ class Sampler:
     memory: float | None = None
     written: list[int] = dataclasses.field(default_factory=list)
 
-    def decide(self, rows: Rows, hidden: Tensor) -> Decision:
+    def decide(self, rows: Rows, hidden: Callable[[], Tensor]) -> Decision:
         setup, plan = self.setup, self.setup.plan
         if not self.written:
             self.recall(hidden)
@@ -78,18 +78,19 @@ class Sampler:
         after = warped_row(rows, 0, warped)
         number = 0 if plan.shared else (plan.numbers[self.row] if plan.numbers else self.row)
         u = uniform(plan.seed, plan.first_step + len(self.written), number)
-        token = generated_token(rows, 0, after, draw(after.probabilities, u), u)
+        token = generated_token(rows, 0, after, after.draw(u), u)
         self.remember(token.probability)
         self.written.append(token.id)
         return Decision((token.id,), (0,), Change((token,), ended=setup.ended(self.written)))
 
-    def recall(self, hidden: Tensor) -> None:
-        """Replay the tokens written before this run, where a warp has a memory of them. hidden [T, D]"""
+    def recall(self, hidden: Callable[[], Tensor]) -> None:
+        """Replay the tokens written before this run, where a warp has a memory of them; `hidden` gives [T, D]."""
         ids, prompt = self.setup.ids, self.setup.prompt
         if self.setup.read is None or all(WARPS[step.warp].remember is None for step in self.strategy.steps):
             return
+        states = hidden()
         for start in range(prompt - 1, len(ids) - 1, _CHUNK):
-            for at, logits in enumerate(self.setup.read(hidden[start : min(start + _CHUNK, len(ids) - 1)]), start + 1):
+            for at, logits in enumerate(self.setup.read(states[start : min(start + _CHUNK, len(ids) - 1)]), start + 1):
                 warped = run_steps(logits, self.strategy.steps, Context(ids[:at], prompt, self.memory))
                 probability = float(softmax(warped.numpy())[ids[at]])
                 if probability > 0:  # an inserted token may be excluded

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from model.generation.edited import tap_of_rows, through
-from model.generation.generate import Course, Found, Need, Tick, course_of, forward
+from model.generation.generate import Course, Found, Need, Tick, course_of, forward, normed
 from model.generation.strategies import Plan, Strategy
 from model.gpt.decode_step import Place, pack_where_needed, way
 from model.gpt.passes import Attend, Pass, attend_fused
@@ -136,10 +136,10 @@ def forward_all(model: Transformer, needs: Sequence[Need]) -> list[Found]:
         x = through(model, x, run, tap_of_rows(several, counts), edited.__contains__)
     for need in needs:
         need.cache.advance(1)
-    logits, hidden = model.logits(x, cached=plain)[:, 0].float(), model.normed(x)
+    logits = model.logits(x, cached=plain)[:, 0].float()
     seconds = time.perf_counter() - began
-    parts = zip(logits.split(counts), hidden.split(counts), strict=True)
-    return [Found(each, normed, seconds) for each, normed in parts]
+    parts = zip(logits.split(counts), x.split(counts), strict=True)
+    return [Found(each, normed(model, stream), seconds) for each, stream in parts]
 
 
 def _attend_each(needs: Sequence[Need], counts: Sequence[int]) -> Attend:

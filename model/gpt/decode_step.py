@@ -73,17 +73,17 @@ class DecodeStep:
         """All blocks; keys and values are put after those in the caches. The places' tokens x [N, D] -> [N, D]"""
         self._check(x, places)
         stream = np.array(x.numpy(), order="C")
+        kept = [(place.cache.k.numpy(), place.cache.v.numpy()) for place in places]  # [L, B, G, S, E] each
         with _loops(way) as (loops, threads):
             for number, layer in enumerate(self.layers):
                 qkv, z = (np.empty((len(stream), size), np.float32) for size in layer.sizes)
                 loops.read(stream, *layer.read, qkv, threads)
                 start = 0
-                for place in places:
-                    keys, values = place.cache.k[number].numpy(), place.cache.v[number].numpy()
-                    shape, end = (len(keys), place.tokens, -1), start + len(keys) * place.tokens
+                for place, (keys, values) in zip(places, kept, strict=True):
+                    shape, end = (keys.shape[1], place.tokens, -1), start + keys.shape[1] * place.tokens
                     own, out = qkv[start:end].reshape(shape), z[start:end].reshape(shape)  # both where they lie
-                    kept = keys, values, place.cache.length, place.cos, place.sin
-                    loops.attention(own, *kept, *layer.attend, out, threads)
+                    at = keys[number], values[number], place.cache.length, place.cos, place.sin
+                    loops.attention(own, *at, *layer.attend, out, threads)
                     start = end
                 loops.write(stream, z, *layer.write, threads)
         return torch.from_numpy(stream)
