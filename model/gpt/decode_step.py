@@ -28,7 +28,8 @@ WAYS = ("torch", "alone", "threads")  # how a step can be computed: by torch, co
 _NONE = np.empty(0, np.float32)
 _ROUNDS = range(3, 10)  # of a trial: by turns, so that a slow moment hits all
 _ALIKE = 1.1  # the second least time is at most so many times the least where that can be relied on
-_HOPELESS = 1.5  # times as long as the fastest so far
+_HOPELESS = 3.0  # times as long as the fastest so far: it is not tried again
+_BEHIND = 1.5  # the same once there are several times of each
 
 Matrix = tuple[np.ndarray, np.ndarray, np.ndarray]  # weight [out, in] in float32 or int8, scale and bias [out] or empty
 
@@ -218,7 +219,8 @@ def trial(model: nn.Module, rows: int) -> Mapping[str, float]:
                 taken(model, ids, cache, how)
                 insort(times[how], time.perf_counter() - began)
             least = min(each[0] for each in times.values())
-            trying = [how for how in WAYS if times[how][0] < _HOPELESS * least]
+            most = least * (_HOPELESS if done < _ROUNDS.start else _BEHIND)
+            trying = [how for how in trying if times[how][0] < most]
             if done >= _ROUNDS.start and all(times[how][1] < _ALIKE * times[how][0] for how in trying):
                 break
     return {how: each[0] for how, each in times.items()}

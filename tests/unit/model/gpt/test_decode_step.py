@@ -200,6 +200,33 @@ def test_a_trial_times_whole_steps_and_leaves_nothing_behind(rows, taken):
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
+FASTER = [9 * 0.8**n for n in range(9)]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "rounds", "best"),
+    [
+        ({"torch": [9], "alone": [5], "threads": [4]}, {"torch": 3, "alone": 3, "threads": 3}, "threads"),
+        ({"torch": [9], "alone": [5], "threads": [8, 8, 4]}, {"torch": 3, "alone": 4, "threads": 4}, "threads"),
+        ({"torch": [9], "alone": [5], "threads": FASTER}, {"torch": 3, "alone": 6, "threads": 9}, "threads"),
+        ({"torch": [1], "alone": [5], "threads": [4]}, {"torch": 3, "alone": 1, "threads": 1}, "torch"),
+    ],
+    ids=["quiet", "a slow moment", "never alike", "torch"],
+)
+def test_a_trial_goes_on_until_its_times_can_be_relied_on(seconds, rounds, best, monkeypatch):
+    """The times of each way, round by round, the last one again and again."""
+    now, count = [0.0], dict.fromkeys(WAYS, 0)
+
+    def take(model, ids, cache, how):
+        now[0] += seconds[how][min(count[how], len(seconds[how]) - 1)]
+        count[how] += 1
+
+    monkeypatch.setattr(decode_step, "taken", take)
+    monkeypatch.setattr(decode_step.time, "perf_counter", lambda: now[0])
+    times = trial(prepared(), 1)
+    assert min(times, key=times.__getitem__) == best and count == rounds
+
+
 def test_weights_are_reordered_only_where_torch_will_read_them(monkeypatch):
     packed = []
     monkeypatch.setattr(decode_step, "pack", packed.append)
