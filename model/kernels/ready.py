@@ -23,7 +23,7 @@ from model.kernels.remembered import cpu
 from model.loading.downloads import cache_dir
 
 _SOURCE = Path(__file__).with_name("compiled.py")
-_LONGEST = 180  # seconds that a process waits for the one that compiles
+_LONGEST = 600  # seconds that a process waits for the one that compiles
 _TURN = 1e-4  # seconds after which a thread hands over while the loops are read, of Python's usual 5e-3
 _ONE_AT_A_TIME = threading.Lock()
 
