@@ -57,6 +57,7 @@ export function mountPart(kind, root, props, trigger) {
   const show = (payload) => {
     shown = payload;
     message = payload?.problem ?? payload?.empty;
+    delete root.dataset.behind;
     tell();
     problem.className = payload?.problem ? "pg-problem" : "pg-problem pg-quiet-box";
     problem.replaceChildren(...(message ? [el("strong", "", message.text), el("span", "", message.hint)] : []));
@@ -88,12 +89,21 @@ export function mountPart(kind, root, props, trigger) {
   return entry;
 }
 
-// Pictures that were drawn before the answer that they belong to, unless that has come meanwhile.
+// Pictures that were drawn before the answer that they belong to, unless that has come meanwhile. What is of the run
+// before is pale beside them, until the answer comes.
 export function showEarly(parts) {
   for (const [name, payload] of Object.entries(parts)) {
     const entry = mounted.get(name);
-    if (entry && entry.payload()?.run !== payload.run) entry.show(payload);
+    if (!entry || entry.payload()?.run === payload.run) continue;
+    entry.show(payload);
+    for (const [other, { root, payload: of }] of mounted) {
+      const told = ["header", "tokens"].includes(other) || root.closest("[data-screen]");
+      if (told && (of()?.scene ?? payload.scene) !== payload.scene) root.dataset.behind = "";
+    }
   }
+}
+export function caughtUp() {
+  for (const root of document.querySelectorAll("[data-behind]")) delete root.dataset.behind;
 }
 
 // Called by each gr.HTML part once it is on the page; its payload is one JSON text, drawn now and whenever it changes.

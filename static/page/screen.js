@@ -7,7 +7,7 @@
 // Jobs run in a channel of their own, so that their bars and the screens' pictures cannot swallow each other:
 // props.payload { parts: { name: { stamp, payload } } }, props.value { part }.
 import { el } from "./dom.js";
-import { mounted, mountPart } from "./mount.js";
+import { caughtUp, mounted, mountPart } from "./mount.js";
 
 const screens = [];
 let jobs = null; // { props, trigger } of the channel
@@ -64,6 +64,7 @@ export function screen(element, props, trigger, watch) {
   const update = () => {
     if (!props.payload) return;
     const payload = JSON.parse(props.payload);
+    caughtUp();
     for (const [name, partPayload] of Object.entries(payload.parts)) mounted.get(name)?.show(partPayload);
     const lost = payload.previous !== seen && payload.previous !== 0;
     seen = payload.seq;

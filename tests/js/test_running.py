@@ -55,7 +55,7 @@ def test_where_no_run_is_under_way_nothing_is_shown_and_the_looks_become_rare(ca
 
 
 # A part of the page, and what it was given to draw, one after the other; `shown` is there already.
-PART = """async (module, mount, reports, asks, shown) => {
+PART = """async (module, mount, reports, asks, shown, behind) => {
   const { define, mountPart } = await import(mount);
   const drawn = [], root = document.createElement("div"), block = document.createElement("div");
   define("noting", () => (payload) => drawn.push(payload.title));
@@ -63,8 +63,20 @@ PART = """async (module, mount, reports, asks, shown) => {
   block.append(root);
   const entry = mountPart("noting", root, {}, () => {});
   if (shown) entry.show(shown);
+  const others = Object.fromEntries(["header", "tokens", "nav"].map((name) => {
+    const other = document.createElement("div");
+    other.dataset.part = name;
+    document.documentElement.append(other); // the scene empties the body
+    return [name, mountPart("noting", other, {}, () => {})];
+  }));
+  const pale = () => Object.keys(others).filter((name) => "behind" in others[name].root.dataset);
+  for (const each of Object.values(others)) each.show({ title: "old", scene: "before" });
+  const states = [], every = setInterval(() => states.push(pale().join()), 20);
+  drawn.splice(shown ? 1 : 0);
   await (SCENE)(module, reports, 2, 900, asks);
-  return drawn;
+  clearInterval(every);
+  for (const { root } of Object.values(others)) root.remove();
+  return behind ? [...states.filter((state, n) => state !== states[n - 1]), pale().join()] : drawn;
 }"""
 
 
@@ -72,13 +84,14 @@ PART = """async (module, mount, reports, asks, shown) => {
 def drawn(call, address):
     mount, script = f"/{address[1].address('page/mount.js')}", PART.replace("SCENE", SCENE)
 
-    def drawn(reports, asks, shown=None):
-        return call("page/server/running.js", f"({script}).bind(null, module)", mount, reports, asks, shown)
+    def drawn(reports, asks, shown=None, *, behind=False):
+        return call("page/server/running.js", f"({script}).bind(null, module)", mount, reports, asks, shown, behind)
 
     return drawn
 
 
-EARLY = {"done": 1, "total": 4, "seconds": 0.3, "parts": {"map_plot": {"run": "a 1", "title": "early"}, "gone": {}}}
+MAP = {"run": "a 1", "title": "early", "scene": "a"}
+EARLY = {"done": 1, "total": 4, "seconds": 0.3, "parts": {"map_plot": MAP, "gone": {}}}
 
 
 def test_a_picture_that_comes_before_the_answer_is_drawn(drawn):
@@ -92,3 +105,8 @@ def test_a_picture_that_the_answer_brought_meanwhile_is_not_drawn_again(drawn):
 
 def test_a_picture_of_a_question_that_is_no_longer_the_last_is_not_drawn(drawn):
     assert drawn([EARLY, {}], {"1": 0, "2": 280}) == []
+
+
+def test_what_is_of_the_run_before_is_pale_until_the_answer(drawn):
+    assert drawn([EARLY, {}], {"1": 0}, behind=True) == ["", "header,tokens", "", ""]
+    assert drawn([EARLY, {}], {"1": 0}, MAP | {"title": "answer"}, behind=True) == ["", ""]

@@ -1,6 +1,6 @@
 // A prompt that takes long to run: how many layers are done, how long the rest will take, and what is drawn already.
 import { el, fill } from "../dom.js";
-import { showEarly } from "../mount.js";
+import { caughtUp, showEarly } from "../mount.js";
 
 const FIRST = 1000, // milliseconds that a run may take before anything is told
   SOON = 250, // between two looks before that
@@ -41,6 +41,7 @@ export function tellOfRuns(waiting, ask, words) {
     const runs = waiting() && report.total > 0,
       slow = runs && report.seconds * 1000 >= FIRST;
     if (report.parts && of === newest) showEarly(report.parts);
+    if (!waiting()) caughtUp(); // an answer that brings nothing
     if (slow) (box ?? build()).show(report);
     if (box) box.hidden = !slow;
     pause = slow ? NEXT : runs ? SOON : Math.min(2 * pause, MOST);

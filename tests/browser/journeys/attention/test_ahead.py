@@ -13,10 +13,13 @@ LONG = " ".join([TEXT] * 40)  # some 1,400 tokens, of which the runs of all laye
 # When the map of another prompt than `before` was drawn, and when the tokens' chips were, which come with the answer.
 WATCH = """(before) => {
   const [map, tokens] = ["map_plot", "tokens"].map((name) => document.querySelector(`#pg-${name} [data-part]`));
-  const seen = (window.seen = { maps: [], answer: null });
+  const seen = (window.seen = { maps: [], answer: null, pale: [] });
+  const pale = () => [...document.querySelectorAll("[data-behind]")].map((part) => part.dataset.part);
   const watch = new MutationObserver(() => {
     const now = map.dataset.run.split(" ")[0];
-    if (now !== before && seen.maps.at(-1)?.run !== now) seen.maps.push({ run: now, at: performance.now() });
+    if (now === before || seen.maps.at(-1)?.run === now) return;
+    seen.maps.push({ run: now, at: performance.now() });
+    seen.pale = pale();
   });
   watch.observe(map, { attributes: true, attributeFilter: ["data-run"] });
   const chips = tokens.dataset.run;
@@ -43,5 +46,7 @@ def test_the_map_of_the_picked_head_comes_before_the_answer(open_page, deep_app)
     seen = page.evaluate("seen")
     (first,) = seen["maps"]
     assert first["at"] < seen["answer"]
+    assert set(seen["pale"]) == {"header", "tokens", "overview_heads"}
+    assert page.locator("[data-behind]").count() == 0
     expect(page.locator("#pg-map_plot h2")).to_have_text("Head 1.2")
     assert page.locator("#pg-overview_heads [data-part]").get_attribute("data-run") == first["run"]
