@@ -97,8 +97,8 @@ export function showEarly(parts) {
     if (!entry || entry.payload()?.run === payload.run) continue;
     entry.show(payload);
     for (const [other, { root, payload: of }] of mounted) {
-      const told = ["header", "tokens"].includes(other) || root.closest("[data-screen]");
-      if (told && (of()?.scene ?? payload.scene) !== payload.scene) root.dataset.behind = "";
+      const told = ["header", "tokens"].includes(other) || (of()?.scene && root.closest("[data-screen]"));
+      if (told && of()?.scene !== payload.scene) root.dataset.behind = "";
     }
   }
 }

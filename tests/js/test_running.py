@@ -70,7 +70,7 @@ PART = """async (module, mount, reports, asks, shown, behind) => {
     return [name, mountPart("noting", other, {}, () => {})];
   }));
   const pale = () => Object.keys(others).filter((name) => "behind" in others[name].root.dataset);
-  for (const each of Object.values(others)) each.show({ title: "old", scene: "before" });
+  for (const each of Object.values(others)) each.show({ title: "as the page came" });
   const states = [], every = setInterval(() => states.push(pale().join()), 20);
   drawn.splice(shown ? 1 : 0);
   await (SCENE)(module, reports, 2, 900, asks);
