@@ -95,9 +95,10 @@ def _outputs(x, weight, scale, bias, y, start, stop):
 
 @njit([f"void({_ROWS}, {each}, {_ROWS}, int64)" for each in _MATRICES], parallel=True, **FAST, cache=True)
 def _product(x, weight, scale, bias, y, threads):
-    outputs = len(weight)
+    fours = len(weight) // 4  # no part ends within four: so the numbers are the same for any number of threads
     for part in prange(threads):
-        _outputs(x, weight, scale, bias, y, outputs * part // threads, outputs * (part + 1) // threads)
+        stop = len(weight) if part == threads - 1 else fours * (part + 1) // threads * 4
+        _outputs(x, weight, scale, bias, y, fours * part // threads * 4, stop)
 
 
 @njit([f"void({_ROWS}, {each}, {_ROWS}, int64)" for each in _MATRICES], **FAST, cache=True)

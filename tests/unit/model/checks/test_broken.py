@@ -14,6 +14,7 @@ import model.predictions.attribution as attribution
 import model.predictions.gradients as gradients
 import model.tracing.logit_lens as lens
 from model.checks.registry import CHECKS, run_checks
+from model.generation import decoder
 from model.gpt import passes
 from model.gpt.cache import KVCache
 from model.gpt.decode_step import WAYS
@@ -146,7 +147,7 @@ def _break_seed(subject, monkeypatch):
 
 def _break_order(subject, monkeypatch):
     """The same draw twice, but the unlikeliest token first."""
-    monkeypatch.setattr(decoders, "draw", lambda p, u: pipeline.draw(p, 1 - 2**-53 - u))
+    monkeypatch.setattr(decoder, "draw", lambda p, u: pipeline.draw(p, 1 - 2**-53 - u))
 
 
 def _break_fused(subject, monkeypatch):

@@ -48,6 +48,15 @@ def test_every_output_has_one_part(parts):
     assert_close(torch.from_numpy(y), x.double() @ weight.double().T, of_linear(x, weight, None))
 
 
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_the_numbers_are_the_same_for_any_number_of_threads(rows):
+    x, weight = randn(rows, 70).numpy(), randn(67, 70, seed=1).numpy()
+    several = [np.empty((rows, 67), np.float32) for _ in range(5)]
+    for parts, y in enumerate(several, 1):
+        loops.product(x, weight, NONE, NONE, y, parts)
+    assert all(np.array_equal(y, several[0]) for y in several)
+
+
 @pytest.mark.parametrize("kind", NORMS)
 @pytest.mark.parametrize("with_bias", [True, False])
 def test_a_norm_is_its_formula(kind, with_bias):
