@@ -57,7 +57,6 @@ export function mountPart(kind, root, props, trigger) {
   const show = (payload) => {
     shown = payload;
     message = payload?.problem ?? payload?.empty;
-    delete root.dataset.behind;
     tell();
     problem.className = payload?.problem ? "pg-problem" : "pg-problem pg-quiet-box";
     problem.replaceChildren(...(message ? [el("strong", "", message.text), el("span", "", message.hint)] : []));

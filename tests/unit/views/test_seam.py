@@ -53,11 +53,8 @@ def same(a: object, b: object) -> bool:
     return type(a) is type(b) and (a == b or (a != a and b != b))
 
 
-STEPS = (
-    "chunked",
-    "cached",
-    "batched",
-)  # checks of steps, for which each process has found a way that is fastest there
+# Checks of steps, which each process takes in the way that it found fastest.
+STEPS = ("chunked", "cached")
 
 
 def settled(value):
