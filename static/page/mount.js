@@ -16,6 +16,21 @@ const askListeners = new Set();
 
 export const mounted = new Map(); // name of a part -> what mountPart returns
 
+// A drawing replaces what it draws: a button that goes between the press and the release is never clicked. So a part
+// that is pressed is drawn once it is let go, or once the press has become a drag; what an <input> holds is no button.
+const DRAG = 500, // milliseconds
+  LOOK = 30;
+let pressedAt = Number.NEGATIVE_INFINITY;
+document.addEventListener(
+  "pointerdown",
+  () => {
+    pressedAt = performance.now();
+  },
+  { capture: true, passive: true },
+);
+const pressed = (root) =>
+  performance.now() - pressedAt < DRAG && root.matches(":active") && !root.querySelector("input:active");
+
 export function define(kind, make) {
   kinds[kind] = make;
 }
@@ -38,6 +53,7 @@ export function mountPart(kind, root, props, trigger) {
   };
   let message = null; // what is wrong, or what is not there yet
   let shown = null;
+  let held = 0; // the timer of a drawing that waits for the release
   root.hidden = hidden.has(name);
   problem.hidden = true;
   root.before(problem);
@@ -56,6 +72,11 @@ export function mountPart(kind, root, props, trigger) {
   };
   const show = (payload) => {
     shown = payload;
+    clearTimeout(held);
+    if (pressed(root)) held = setTimeout(() => show(shown), LOOK);
+    else paint(payload);
+  };
+  const paint = (payload) => {
     message = payload?.problem ?? payload?.empty;
     tell();
     problem.className = payload?.problem ? "pg-problem" : "pg-problem pg-quiet-box";

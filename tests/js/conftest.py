@@ -49,7 +49,7 @@ def chromium(playwright_driver):
 
 @pytest.fixture(scope="module")
 def call(chromium, address):
-    """Call what a module exports: call("page/dom.js", "fill", template, values)."""
+    """Call what a module exports: call("page/dom.js", "fill", template, values); `call.page` is where."""
     url, assets = address
     page = chromium.new_page()
     page.goto(url)
@@ -58,5 +58,6 @@ def call(chromium, address):
         code = f"async ([path, given]) => {{ const module = await import(path); return ({what})(...given); }}"
         return page.evaluate(code, [f"/{assets.address(path)}", list(given)])
 
+    call.page = page
     yield call
     page.close()
