@@ -29,8 +29,6 @@ def parse(arguments: list[str] | None = None, environ: Mapping[str, str] = os.en
         parser.error("--workers needs one cluster for all: name it by --engine ray://HOST:PORT or by RAY_ADDRESS")
     if options.engine and options.device != "cpu":
         parser.error("--device does not work with --engine: its replicas compute on CPUs")
-    if options.weights == "stored" and (options.dtype, options.device) != ("float32", "cpu"):
-        parser.error("--dtype and --device do not work with --weights stored: float32 on the CPU")
     if options.plan and options.device != "cpu":
         parser.error("--plan speaks of this machine's CPU and memory: leave --device out")
     options.models = [name.strip() for name in options.models.split(",") if name.strip()]

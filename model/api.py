@@ -27,7 +27,7 @@ from model.loading import devices, prepared, sources
 from model.loading.checkpoint import build, load_folder, load_gguf
 from model.loading.halves import DTYPES
 from model.loading.room import need_room
-from model.loading.stored import leave_stored, stored_bytes, stored_dtype
+from model.loading.stored import are_of, stored_bytes, stored_dtype
 from model.progress import Passed, Progress, silent, unseen
 from model.records import Tokens
 from model.text import tokenizer
@@ -199,17 +199,14 @@ def load_model(
     """Load a model by id ("smollm2-135m", "hub:OWNER/NAME"), or from a folder or .gguf file.
 
     Missing files are downloaded first, unless `offline`. With `stored` the weights of safetensors stay in their files,
-    in their own type, and are made float32 where they are used: slower, for models larger than memory. `dtype` is the
-    type of the products with weights, "float32", "bfloat16" or "float16" (model.loading.halves), and `device` computes
-    them, "cpu", "cuda" or "mps" (model.loading.devices); neither goes with `stored`. Raises InputError for an unknown
-    id, type or device, DownloadError, CheckpointError for broken files and UnsupportedModel for an architecture not
-    computed here.
+    in their own type: slower, for models larger than memory. `dtype` is the type of the products with weights,
+    "float32", "bfloat16" or "float16" (model.loading.halves), and `device` computes them, "cpu", "cuda" or "mps"
+    (model.loading.devices). Stored weights go with float32 and with their own type; for another they are copied, and
+    rounded to it. Raises InputError for an unknown id, type or device, DownloadError, CheckpointError for broken files
+    and UnsupportedModel for an architecture not computed here.
     """
     if dtype not in DTYPES:
         raise InputError("There is no such type.", shown(dtype), say("Choose one of: {}.", ", ".join(DTYPES)))
-    if stored and (dtype, device) != ("float32", "cpu"):
-        what = "Weights that stay in their files are computed in float32 on the CPU."
-        raise InputError(what, f"{dtype}, {device}", "Leave one of both out.")
     devices.check(device)
     resolved = sources.resolve(str(model_id), progress, offline=offline, allow_paths=True)
     return load_resolved(resolved, progress, stored=stored, dtype=dtype, device=device)
@@ -224,12 +221,10 @@ def load_resolved(
     device: str = "cpu",
 ) -> LanguageModel:
     """Load the weights that `sources.resolve` located; of a .gguf file, whose are no floats, `stored` keeps none."""
+    if stored and resolved.kind == "folder":
+        return _load_stored(resolved, progress, dtype, device)
     if (dtype, device) != ("float32", "cpu"):
         return _load_placed(resolved, progress, dtype, device)
-    if stored and resolved.kind == "folder":
-        model, vocabulary = open_resolved(resolved, progress, stored=True)
-        leave_stored(model)
-        return LanguageModel(resolved.model_id, resolved.label, model, vocabulary, f"{stored_dtype(model)} weights")
     if resolved.kind == "gguf":
         model, vocabulary = prepared.opened(resolved.path, lambda: open_resolved(resolved, progress))
     else:
@@ -237,6 +232,16 @@ def load_resolved(
     model.join()
     linear.tune(model, sources.cache_dir())
     return LanguageModel(resolved.model_id, resolved.label, model, vocabulary)
+
+
+def _load_stored(resolved: sources.Resolved, progress: Progress | None, dtype: str, device: str) -> LanguageModel:
+    """A model of safetensors that stay in their files, unless they are of another type than its products are to be."""
+    model, vocabulary = open_resolved(resolved, progress, stored=True)
+    if dtype != "float32" and not are_of(model, DTYPES[dtype]):
+        return _load_placed(resolved, progress, dtype, device)
+    model, where = devices.streamed(model, device, DTYPES[dtype])
+    told = f"{stored_dtype(model)} weights" if dtype == "float32" else dtype
+    return LanguageModel(resolved.model_id, resolved.label, model, vocabulary, told, where)
 
 
 def _load_placed(resolved: sources.Resolved, progress: Progress | None, dtype: str, device: str) -> LanguageModel:

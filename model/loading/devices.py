@@ -2,17 +2,19 @@
 
 Nearly all operations of a model are products with weights. What goes back and forth is a row of activations a token and
 product, so that every number that a view shows is on the CPU as ever, and a view needs to know of no device. Layers
-that no device has room for stay on the CPU.
+that no device has room for stay on the CPU; of weights that stay in their files they come from there each time.
 """
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 
 from model.errors import CheckpointError, InputError, say
 from model.gpt.linear import Linear
 from model.gpt.transformer import Transformer
-from model.loading.halves import halved
+from model.loading.halves import HalfLinear, halved
+from model.loading.stored import StoredLinear, leave_stored
 
 KINDS = ("cpu", "cuda", "mps")
 SPARE = 10  # percent of a device's free memory that is left for activations
@@ -61,8 +63,36 @@ def placed(model: Transformer, kind: str, dtype: torch.dtype) -> tuple[Transform
 
     Raises InputError for a kind that is not there, CheckpointError where a device has less room than it said.
     """
+    chosen = _layers(model, kind, dtype)
+    with _told(kind):
+        changed = halved(model, dtype, lambda path: _of(path, chosen))
+    return changed, ", ".join(dict.fromkeys(chosen.values()))
+
+
+@torch.no_grad()
+def streamed(model: Transformer, kind: str, dtype: torch.dtype) -> tuple[Transformer, str]:
+    """The same with the weights left in their files, `dtype` being float32 or their own; the model is changed.
+
+    Layers for which a device has room are copied there once; the matrices of all others go there at each product, some
+    rows at a time. Raises as `placed` does.
+    """
+    chosen = _layers(model, kind, dtype)
+    names = list(free(kind)) or ["cpu"]
+    leave_stored(model)
+    with _told(kind):
+        for path, layer in [(path, each) for path, each in model.named_modules() if isinstance(each, StoredLinear)]:
+            layer.dtype, layer.device = dtype, names[-1]
+            if (device := _of(path, chosen)) != "cpu":
+                there = layer._parameters["weight"].to(device).to(dtype)
+                kept = HalfLinear(torch.nn.Parameter(there, requires_grad=False), layer.bias)
+                model.set_submodule(path, kept)
+    return model, ", ".join(names)
+
+
+def _layers(model: Transformer, kind: str, dtype: torch.dtype) -> dict[str, str]:
+    """A device for each layer, by the beginning of its modules' paths; sums there are float32, as on the CPU."""
     check(kind)
-    if kind == "cuda":  # sums of 16-bit products in float32, as on the CPU
+    if kind == "cuda":
         torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
         torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
         torch.backends.cuda.matmul.allow_tf32 = False
@@ -75,14 +105,19 @@ def placed(model: Transformer, kind: str, dtype: torch.dtype) -> tuple[Transform
         )
         for part in parts
     ]
-    chosen = dict(zip(parts, places(sizes, free(kind)), strict=True))
+    return dict(zip(parts, places(sizes, free(kind)), strict=True))
 
-    def place(path: str) -> str:
-        return next(device for part, device in chosen.items() if path.startswith(part))
 
+def _of(path: str, chosen: Mapping[str, str]) -> str:
+    """The device of a module."""
+    return next(device for part, device in chosen.items() if path.startswith(part))
+
+
+@contextlib.contextmanager
+def _told(kind: str) -> Iterator[None]:
+    """A full device as an error that says what to do."""
     try:
-        changed = halved(model, dtype, place)
+        yield
     except torch.OutOfMemoryError as error:
         hint = "Take weights of 16 bits, --dtype bfloat16, or the CPU."
         raise CheckpointError("The model's weights do not fit on the device.", kind, hint) from error
-    return changed, ", ".join(dict.fromkeys(chosen.values()))

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from model.errors import CheckpointError
 from model.gpt.linear import Linear
 from model.gpt.transformer import Transformer
-from model.kernels.half_products import chosen
 from model.loading.checkpoint import build
 from model.loading.stored import StoredEmbedding, StoredLinear, leave_stored
 
@@ -30,6 +29,10 @@ class HalfLinear(StoredLinear):
     The bias is added in float32.
     """
 
+    def __init__(self, weight: nn.Parameter, bias: Tensor | None) -> None:
+        super().__init__(weight, bias)
+        self.dtype, self.device = weight.dtype, str(weight.device)
+
     @property
     def weight(self) -> Tensor:
         """The matrix in float32 on the CPU, made anew at each look. [out, in]"""
@@ -41,8 +44,7 @@ class HalfLinear(StoredLinear):
         destination[f"{prefix}weight"] = destination[f"{prefix}weight"].to("cpu")
 
     def forward(self, x: Tensor) -> Tensor:
-        weight = cast(Tensor, self._parameters["weight"])
-        y = chosen(weight, x.numel() // x.shape[-1])(x, weight, None)
+        y = self._product(x, cast(Tensor, self._parameters["weight"]))
         return y if self.bias is None else y + self.bias
 
 
@@ -86,5 +88,5 @@ def in_float32(model: Transformer) -> Transformer:
 
 def unit(model: nn.Module) -> float:
     """The largest relative error of rounding a product's inputs and results: 2^-8 for bfloat16, 2^-11 for float16."""
-    types = {module._parameters["weight"].dtype for module in model.modules() if isinstance(module, HalfLinear)}
+    types = {module.dtype for module in model.modules() if isinstance(module, StoredLinear)}
     return max((torch.finfo(dtype).eps / 2 for dtype in types), default=UNIT)

@@ -1,8 +1,10 @@
-"""Weights that stay in their files: a model larger than memory, computed in float32 all the same.
+"""Weights that stay in their files: a model larger than memory, computed in float32 all the same, or in their type.
 
 Each matrix is mapped from its safetensors file in the type it has there. A product makes some rows of it float32,
 multiplies, and drops them. Numbers of 16 bits are float32 numbers, too, so what is computed is what the whole model in
-float32 computes, to the rounding of sums. The files must not be written to while the model is used.
+float32 computes, to the rounding of sums. A product in the matrix's own type needs no copy of it: see
+model.loading.halves for what it rounds. Where another device computes, the rows go there first.
+The files must not be written to while the model is used.
 GPT-NeoX's fused queries, keys and values are sorted by head, and so are in memory, in the file's type.
 """
 
@@ -12,14 +14,20 @@ from torch import Tensor, nn
 
 from model.gpt.linear import Linear
 from model.gpt.transformer import Transformer
+from model.kernels.half_products import chosen
 
 SLICE = 1 << 24  # weights that are float32 at a time: 64 MB
 
 
 class StoredLinear(Linear):
-    """y = x W^T + b of a matrix in its file. x [..., in] -> [..., out]"""
+    """y = x W^T + b of a matrix in its file. x [..., in] -> [..., out], both float32, on the CPU.
+
+    `dtype`: of the product, float32 or the matrix's own; `device`: that computes it. The bias is added in float32.
+    """
 
     stored = True
+    dtype = torch.float32
+    device = "cpu"
 
     def __init__(self, weight: nn.Parameter, bias: Tensor | None) -> None:
         nn.Module.__init__(self)
@@ -35,12 +43,18 @@ class StoredLinear(Linear):
     def forward(self, x: Tensor) -> Tensor:
         stored = self._parameters["weight"]
         parts = stored.split(max(1, SLICE // stored.shape[1]))
-        y = torch.cat([F.linear(x, part.to("cpu", torch.float32)) for part in parts], -1)
+        y = torch.cat([self._product(x, part.to(self.device).to(self.dtype)) for part in parts], -1)
         return y if self.bias is None else y + self.bias
+
+    @staticmethod
+    def _product(x: Tensor, weight: Tensor) -> Tensor:
+        return chosen(weight, x.numel() // x.shape[-1])(x, weight, None)
 
     def part(self, x: Tensor, rows: slice) -> Tensor:
         """Some of the outputs, by these rows of the weights. x [..., in] -> [..., rows]"""
-        return type(self)(self._parameters["weight"][rows], None if self.bias is None else self.bias[rows])(x)
+        some = type(self)(self._parameters["weight"][rows], None if self.bias is None else self.bias[rows])
+        some.dtype, some.device = self.dtype, self.device
+        return some(x)
 
 
 class StoredEmbedding(nn.Embedding):
@@ -91,6 +105,12 @@ def stored_bytes(model: nn.Module) -> int:
     """Bytes of the weights that stay in their files, those that are used twice counted once."""
     found = [module._parameters["weight"] for module in model.modules() if type(module) in STORED]
     return sum({weight.data_ptr(): weight.nbytes for weight in found}.values())
+
+
+def are_of(model: Transformer, dtype: torch.dtype) -> bool:
+    """Whether all its matrices and tables are of a type."""
+    kept = [module.weight.dtype for module in model.modules() if isinstance(module, Linear | nn.Embedding)]
+    return set(kept) == {dtype}
 
 
 def stored_dtype(model: nn.Module) -> str:

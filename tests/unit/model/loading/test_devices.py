@@ -10,8 +10,10 @@ from model.checks.roundoff import bounds
 from model.errors import CheckpointError, InputError
 from model.gpt.linear import linears
 from model.loading import devices
-from model.loading.devices import KINDS, available, placed, places
+from model.loading.checkpoint import build
+from model.loading.devices import KINDS, available, placed, places, streamed
 from model.loading.halves import DTYPES, UNIT, HalfLinear, halved, unit
+from model.loading.stored import StoredLinear
 from tests.support.models.checked import OURS, not_agreed
 from tests.support.models.helpers import VARIANTS, L, random_ids, tiny_model
 
@@ -49,6 +51,46 @@ def test_on_every_device_of_this_machine_the_numbers_are_those_of_the_cpu(kind, 
     assert ours.device.type == "cpu" and ours.dtype == torch.float32
     assert ((ours - theirs).abs().amax(-1) <= limit).all()
     assert unit(model) == torch.finfo(DTYPES[dtype]).eps / 2 and (dtype != "float32" or unit(model) == UNIT)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("kind", available())
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("room", [0, 1 << 40])
+def test_weights_that_stay_in_their_files_give_the_same_on_every_device(monkeypatch, kind, dtype, variant, room):
+    """Those that go there at each product, where there is no room, and those that are copied there."""
+    own = tiny_model(VARIANTS[variant]).bfloat16()
+    known = halved(build(own.config, own.state_dict()), DTYPES[dtype])
+    monkeypatch.setattr(devices, "free", lambda kind: {} if kind == "cpu" else {kind: room})
+    model, where = streamed(own, kind, DTYPES[dtype])
+    kinds = {type(layer) for layer in linears(model)}
+    assert where == kind and kinds == {HalfLinear if room and kind != "cpu" else StoredLinear}
+    limit = bounds(known, IDS, draws=2)["logits", L]
+    with torch.no_grad():
+        ours, theirs = model(IDS), known(IDS)
+    assert ours.device.type == "cpu" and ours.dtype == torch.float32 and unit(model) == unit(known)
+    assert ((ours - theirs).abs().amax(-1) <= limit).all()
+
+
+def test_what_has_no_room_on_a_device_goes_there_at_each_product(monkeypatch):
+    model = tiny_model().bfloat16()
+    first = [layer for path, layer in model.named_modules() if path.startswith("blocks.0.") and _linear(layer)]
+    block = 2 * sum(layer.weight.nbytes for layer in first)  # in float32
+    monkeypatch.setattr(devices, "check", lambda kind: None)
+    monkeypatch.setattr(devices, "free", lambda kind: {"meta": block * 25 // 10})
+    model, where = streamed(model, "meta", torch.float32)
+    assert where == "meta"
+    for path, layer in model.named_modules():
+        if _linear(layer):
+            there = path.startswith(("blocks.0.", "blocks.1."))
+            assert type(layer) is (HalfLinear if there else StoredLinear), path
+            weight = layer._parameters["weight"]
+            assert (weight.device.type, weight.dtype) == (
+                ("meta", torch.float32) if there else ("cpu", torch.bfloat16)
+            ), path
+            assert (layer.device, layer.dtype) == ("meta", torch.float32)
+            with pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor"):
+                layer(torch.zeros(2, weight.shape[1]))
 
 
 @pytest.mark.parametrize("kind", available())
@@ -91,7 +133,7 @@ def test_layers_lie_where_they_were_placed(monkeypatch, variant):
 
 
 def _linear(module) -> bool:
-    return isinstance(module, torch.nn.Module) and type(module).__name__ in ("Linear", "HalfLinear")
+    return isinstance(module, torch.nn.Module) and type(module).__name__ in ("Linear", "HalfLinear", "StoredLinear")
 
 
 def test_a_device_that_is_not_there_or_is_full_is_told(monkeypatch):
@@ -100,8 +142,6 @@ def test_a_device_that_is_not_there_or_is_full_is_told(monkeypatch):
         with pytest.raises(InputError, match="no such device") as caught:
             load_model("tinygpt", device=kind)
         assert caught.value.got == kind and "cpu" in caught.value.hint
-    with pytest.raises(InputError, match="float32 on the CPU"):
-        load_model("tinygpt", device="cpu", dtype="float16", stored=True)
 
     def full(*_):
         raise torch.OutOfMemoryError
@@ -109,3 +149,8 @@ def test_a_device_that_is_not_there_or_is_full_is_told(monkeypatch):
     monkeypatch.setattr(devices, "halved", full)
     with pytest.raises(CheckpointError, match="do not fit on the device"):
         placed(tiny_model(), "cpu", torch.bfloat16)
+    monkeypatch.setattr(devices, "places", lambda sizes, room: ["cuda:0"] * len(sizes))
+    monkeypatch.setattr(devices, "HalfLinear", full)
+    monkeypatch.setattr(torch.Tensor, "to", lambda self, *_: self)
+    with pytest.raises(CheckpointError, match="do not fit on the device"):
+        streamed(tiny_model(), "cpu", torch.float32)

@@ -7,13 +7,19 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from model.api import load_model
+from model.checks.registry import run_checks
+from model.checks.result import subject_of
+from model.checks.roundoff import bounds
 from model.gpt.cache import KVCache
 from model.gpt.linear import tune
 from model.loading import stored
 from model.loading.checkpoint import build, load_folder, save_folder
+from model.loading.devices import streamed
+from model.loading.halves import halved, unit
 from model.loading.sources import WEIGHTS
-from model.loading.stored import STORED, leave_stored, stored_bytes, stored_dtype
+from model.loading.stored import STORED, StoredLinear, leave_stored, stored_bytes, stored_dtype
 from model.tracing.trace import run
+from tests.support.models.checked import OURS, not_agreed
 from tests.support.models.family_configs import CONFIGS
 from tests.support.models.helpers import VARIANTS, assert_close, random_ids, tiny_model, tokens_of
 from tests.support.models.rounding import logits_within
@@ -133,6 +139,35 @@ def test_nothing_of_it_is_tuned():
     assert tune(model) == {}
 
 
+def test_products_in_the_files_own_type_are_those_of_a_copy_in_memory(checkpoint, monkeypatch):
+    ours, where = streamed(build(*load_folder(checkpoint, stored=True)), "cpu", torch.bfloat16)
+    assert where == "cpu" and unit(ours) == 2.0**-8 and stored_bytes(ours) == stored_bytes(left(checkpoint))
+    theirs = halved(build(*load_folder(checkpoint)), torch.bfloat16)
+    ids = ids_of(theirs)
+    limit = bounds(theirs, ids, draws=2)["logits", theirs.config.n_layer]
+    monkeypatch.setattr(stored, "SLICE", 100)  # products in many slices
+    with torch.no_grad():
+        given, known, wide = ours(ids), theirs(ids), whole(checkpoint)(ids)
+    assert ((given - known).abs().amax(-1) <= limit).all()
+    assert not torch.allclose(given, wide, atol=1e-5)  # and not those in float32
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_part_of_a_layer_is_computed_in_the_layer_s_type(checkpoint, dtype):
+    ours, _ = streamed(build(*load_folder(checkpoint, stored=True)), "cpu", dtype)
+    layer = next(each for each in ours.modules() if isinstance(each, StoredLinear))
+    x = torch.randn(3, layer.weight.shape[1], generator=torch.Generator().manual_seed(0))
+    assert torch.equal(layer.part(x, slice(1, 5)), layer(x)[:, 1:5])
+    assert torch.equal(
+        layer(x)
+        .sub(0 if layer.bias is None else layer.bias)
+        .to(dtype)
+        .float()
+        .add(0 if layer.bias is None else layer.bias),
+        layer(x),
+    )  # a product is of the type, the bias float32
+
+
 def test_the_bundled_model_from_its_file():
     ours, theirs = load_model(WEIGHTS / "tinygpt", stored=True), load_model("tinygpt")
     assert ours.dtype == "float16 weights"
@@ -146,3 +181,21 @@ def test_the_bundled_model_from_its_file():
         [change.made for tick in lm.generate(prompt) for change in tick.changes if change] for lm in (ours, theirs)
     ]
     assert [made[0].id for made in texts[0]] == [made[0].id for made in texts[1]]
+
+
+def test_the_bundled_model_from_its_file_in_its_type():
+    ours, theirs = (load_model(WEIGHTS / "tinygpt", stored=stored, dtype="float16") for stored in (True, False))
+    assert (ours.dtype, ours.device) == ("float16", "cpu") and ours.nbytes < theirs.nbytes / 50
+    prompt = "Once upon a time there was a little girl named Lily."
+    a, b = ours.trace(prompt), theirs.trace(prompt)
+    limit = bounds(theirs.model, torch.from_numpy(a.tokens.ids)[None], draws=2)["logits", 8][0, -1]
+    assert abs(a.logits_at(-1) - b.logits_at(-1)).max() <= limit
+    assert not not_agreed(run_checks(subject_of(ours, a, prompt), OURS))
+
+
+def test_weights_of_another_type_are_copied_and_rounded():
+    """They would have to be rounded at each product, and may be too large for the type."""
+    ours, theirs = (load_model(WEIGHTS / "tinygpt", stored=stored, dtype="bfloat16") for stored in (True, False))
+    assert (ours.dtype, ours.nbytes, stored_bytes(ours.model)) == ("bfloat16", theirs.nbytes, 0)
+    prompt = "Once upon a time"
+    assert (ours.trace(prompt).logits_at(-1) == theirs.trace(prompt).logits_at(-1)).all()
