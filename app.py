@@ -27,8 +27,6 @@ def parse(arguments: list[str] | None = None, environ: Mapping[str, str] = os.en
         parser.error("--engine needs the package ray. Install it with: pip install -r requirements-cluster.txt")
     if options.workers > 1 and options.engine == "ray" and not environ.get("RAY_ADDRESS"):
         parser.error("--workers needs one cluster for all: name it by --engine ray://HOST:PORT or by RAY_ADDRESS")
-    if options.engine and options.device != "cpu":
-        parser.error("--device does not work with --engine: its replicas compute on CPUs")
     if options.plan and options.device != "cpu":
         parser.error("--plan speaks of this machine's CPU and memory: leave --device out")
     options.models = [name.strip() for name in options.models.split(",") if name.strip()]
@@ -152,6 +150,9 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         "--replicas", type=_positive, default=None, metavar="N", help="of one model at most; without it, as many as fit"
     )
     spread.add_argument("--replica-cpus", type=_positive, default=1, metavar="N", help="processors of each replica")
+    spread.add_argument(
+        "--replica-gpus", type=_positive, default=1, metavar="N", help="GPUs of each replica, with --device cuda"
+    )
     spread.add_argument(
         "--workers",
         type=_positive,
@@ -281,7 +282,8 @@ def main(arguments: list[str] | None = None) -> None:
     if options.plan:
         tell_plan(options)
         return
-    check_device(options.device)
+    if not options.engine:  # else the replicas' machines are to have it
+        check_device(options.device)
     if options.workers > 1:
         serve_by_several(options, sys.argv[1:] if arguments is None else arguments)
         return

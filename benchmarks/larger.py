@@ -1,14 +1,16 @@
 """A model larger than its memory: made-up bfloat16 checkpoints of known shapes, traced with their weights in the files.
 
-    python benchmarks/larger.py [--shapes 1b 7b] [--tokens 16] [--limit 2500] [--folder /tmp]
+    python benchmarks/larger.py [--shapes 1b 7b] [--dtypes float32 bfloat16] [--tokens 16] [--limit 2500]
 
-The files are written first (2.5 and 13.5 GB) and put out of the system's cache. The trace runs in a process of its own;
+The files are written first (2.5 and 13.5 GB) and put out of the system's cache, and so before each trace, which is of
+products in float32 or in the type of the files. The trace runs in a process of its own;
 "anonymous" is the largest memory that it had to itself, "mapped" the most of the files that was in memory beside it,
 which the system takes back when it needs it. With --limit and the right to make a control group the process gets no
 more MB than that, files included.
 """
 
 import argparse
+import itertools
 import json
 import os
 import subprocess
@@ -81,22 +83,28 @@ def write(folder: Path, shape: str) -> int:
         save_file(tensors, file, metadata={"format": "pt"})
         weight_map |= dict.fromkeys(tensors, file.name)
         total += file.stat().st_size
-        handle = os.open(file, os.O_RDONLY)
-        os.fsync(handle)
-        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)  # the process that reads it pays for it
-        os.close(handle)
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
     config = c | {"model_type": "llama", "max_position_embeddings": 2048, "rms_norm_eps": 1e-5, "hidden_act": "silu"}
     (folder / "config.json").write_text(json.dumps(config | {"rope_theta": 10000.0}))
     return total
 
 
-def trace(folder: Path, n: int) -> None:
+def forget(folder: Path) -> None:
+    """Put the files out of the system's cache: the process that reads them pays for it."""
+    for file in folder.glob("*.safetensors"):
+        handle = os.open(file, os.O_RDONLY)
+        os.fsync(handle)
+        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(handle)
+
+
+def trace(folder: Path, n: int, dtype: str) -> None:
     """Trace n tokens with the weights in their files; print what it took."""
     import torch
 
     from model.loading.checkpoint import build, load_folder
-    from model.loading.stored import leave_stored
+    from model.loading.devices import streamed
+    from model.loading.halves import DTYPES
     from model.records import Tokens
     from model.tracing.trace import run
 
@@ -109,7 +117,7 @@ def trace(folder: Path, n: int) -> None:
     watcher = threading.Thread(target=watch)
     watcher.start()
     began = time.perf_counter()
-    model = leave_stored(build(*load_folder(folder, stored=True)))
+    model, _ = streamed(build(*load_folder(folder, stored=True)), "cpu", DTYPES[dtype])
     loaded = time.perf_counter()
     ids = torch.randint(0, model.config.vocab_size, (n,), generator=torch.Generator().manual_seed(0))
     tokens = Tokens(ids.numpy(), ("",) * n, (b"",) * n, torch.arange(2 * n).view(n, 2).numpy())
@@ -140,29 +148,34 @@ def main() -> None:
     """Write, trace and print a row for each shape."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES))
+    parser.add_argument("--dtypes", nargs="+", default=["float32", "bfloat16"])
     parser.add_argument("--tokens", type=int, default=16)
     parser.add_argument("--limit", type=int, default=0, help="MB of the process that traces; 0 for no limit")
     parser.add_argument("--folder", type=Path, default=Path("/tmp"))
     parser.add_argument("--trace", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.trace:
-        trace(options.trace, options.tokens)
+        trace(options.trace, options.tokens, *options.dtypes)
         return
-    print("| shape | files, GB | limit, MB | load, s | trace, s | anonymous, MB | mapped, MB | rows off 1 by |")
-    print("|---|---|---|---|---|---|---|---|")
-    for shape in options.shapes:
-        folder = options.folder / f"made-up-{shape}"
-        size = write(folder, shape)
+    print(
+        "| shape | products | files, GB | limit, MB | load, s | trace, s | anonymous, MB | mapped, MB | rows off 1 by |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
+    folders = {shape: options.folder / f"made-up-{shape}" for shape in options.shapes}
+    sizes = {shape: write(folder, shape) for shape, folder in folders.items()}
+    for shape, dtype in itertools.product(options.shapes, options.dtypes):
+        forget(folders[shape])
         group = limited(f"larger-{os.getpid()}", options.limit) if options.limit else None
-        command = [sys.executable, __file__, "--trace", str(folder), "--tokens", str(options.tokens)]
+        command = [sys.executable, __file__, "--trace", str(folders[shape]), "--tokens", str(options.tokens)]
+        command += ["--dtypes", dtype]
         if group is not None:
             command = ["sh", "-c", f'echo $$ > "{group}/cgroup.procs"; exec "$@"', "sh", *command]
         told = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout
         load, seconds, anonymous, mapped, off = json.loads(told.splitlines()[-1])
         held = options.limit if group is not None else "none"
         print(
-            f"| {shape} | {size / 1e9:.1f} | {held} | {load:.2f} | {seconds:.1f} | {anonymous / 1e6:.0f} "
-            f"| {mapped / 1e6:.0f} | {off:.0e} |",
+            f"| {shape} | {dtype} | {sizes[shape] / 1e9:.1f} | {held} | {load:.2f} | {seconds:.1f} "
+            f"| {anonymous / 1e6:.0f} | {mapped / 1e6:.0f} | {off:.0e} |",
             flush=True,
         )
         if group is not None:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from model.kernels.products import ROW_CLASSES, Product, row_class, times
 
-_SLICE = 1 << 20  # weights that are float32 at a time: 4 MB
+SLICE = 1 << 20  # weights that are float32 at a time: 4 MB
 _WORK = 1 << 26  # multiply-adds of one tried product
 _WEIGHTS = 8 << 20  # bytes cycled through by a trial
 _FROM_MEMORY = 32 << 20  # and by one of few rows: a step of generation reads all weights
@@ -31,7 +31,7 @@ def own(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 def widened(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """The same by float32 products with some rows of the weights at a time."""
     rounded = x.to(weight.dtype).float()
-    parts = weight.split(max(1, _SLICE // weight.shape[1]))
+    parts = weight.split(max(1, SLICE // weight.shape[1]))
     y = torch.cat([F.linear(rounded, part.float()) for part in parts], -1)
     return y.to(weight.dtype).float()
 

@@ -19,6 +19,7 @@ from model.anatomy.flops import operations, prompt, total
 from model.anatomy.footprint import weights_bytes
 from model.errors import InputError
 from model.gpt.config import ModelConfig
+from model.kernels import half_products
 from model.kernels.half_products import chosen
 from model.loading import gguf_models
 from model.loading.checkpoint import read_config
@@ -51,6 +52,7 @@ class Files:
     largest: Path
     nbytes: int  # of all
     kind: str  # "folder" or "gguf"
+    dtypes: frozenset[torch.dtype] = frozenset()  # of the matrices of a folder
 
 
 def files_of(resolved: Resolved) -> Files:
@@ -59,9 +61,11 @@ def files_of(resolved: Resolved) -> Files:
         config = gguf_models.to_config(read_gguf(resolved.path))
         return Files(config, resolved.path, resolved.path.stat().st_size, "gguf")
     _, config = read_config(resolved.path)
-    paths = sorted({resolved.path / name for name in open_folder(resolved.path).files.values()})
+    folder = open_folder(resolved.path)
+    paths = sorted({resolved.path / name for name in folder.files.values()})
     largest = max(paths, key=lambda path: path.stat().st_size)
-    return Files(config, largest, sum(path.stat().st_size for path in paths), "folder")
+    dtypes = frozenset(tensor.dtype for tensor in map(folder.mapped, folder.files) if tensor.ndim > 1)
+    return Files(config, largest, sum(path.stat().st_size for path in paths), "folder", dtypes)
 
 
 def trace_bytes(config: ModelConfig, T: int) -> int:
@@ -103,6 +107,8 @@ def plan(files: Files, T: int, rates: Rates, free: int) -> pd.DataFrame:
     if files.kind == "folder":
         again = 0 if files.nbytes < free else reading  # what does not stay in memory is read at each run
         rows["--weights stored"] = (4 * SLICE, 0.0, run["float32"] + widening + again)
+        for name in (name for name, dtype in DTYPES.items() if name != "float32" and files.dtypes == {dtype}):
+            rows[f"--weights stored --dtype {name}"] = (4 * half_products.SLICE, 0.0, run[name] + again)
     table = pd.DataFrame.from_dict(rows, orient="index", columns=["weights", "loading", "run"])
     table.insert(1, "prompt", trace_bytes(config, T))
     table.insert(2, "fits", (table["weights"] + table["prompt"]) * (100 + SPARE) <= 100 * free)

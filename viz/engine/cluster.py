@@ -53,10 +53,10 @@ def joined(address: str) -> str:
     return os.environ.get("RAY_ADDRESS", "") if address == "ray" else address
 
 
-def connect(address: str, cpus: int | None = None) -> None:
+def connect(address: str, cpus: int | None = None, gpus: int | None = None) -> None:
     """Join the cluster of a ray:// address or of RAY_ADDRESS, or for "ray" without one start one on this machine.
 
-    Raises InputError where there is none.
+    That one has all processors and GPUs that Ray finds, unless told otherwise. Raises InputError where there is none.
     """
     quiet = {"namespace": NAMESPACE, "logging_level": logging.WARNING, "log_to_driver": False}
     try:
@@ -65,7 +65,7 @@ def connect(address: str, cpus: int | None = None) -> None:
         else:
             # Its processes have the variables of this one, and find the project by this one.
             os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-            ray.init("local", object_store_memory=STORE, num_cpus=cpus, include_dashboard=False, **quiet)
+            ray.init("local", object_store_memory=STORE, num_cpus=cpus, num_gpus=gpus, include_dashboard=False, **quiet)
     except (ConnectionError, ValueError, RuntimeError) as error:
         log.debug("no cluster", exc_info=True)
         raise InputError("There is no Ray cluster at this address.", address, "Start one: ray start --head.") from error
@@ -84,12 +84,17 @@ class Held:
 
 
 class Cluster:
-    """viz.engine.protocol.Engine on Ray. `most`: replicas of one model at most; 0: as many as find room."""
+    """viz.engine.protocol.Engine on Ray. `most`: replicas of one model at most; 0: as many as find room.
+
+    `cpus` and, where the options say that these compute, `gpus` are those of each replica.
+    """
 
     threads = 512  # which wait for replicas
+    is_here = False
 
-    def __init__(self, options: Options, *, shared: bool = False, cpus: int = 1, most: int = 0) -> None:
+    def __init__(self, options: Options, *, shared: bool = False, cpus: int = 1, gpus: int = 1, most: int = 0) -> None:
         self.options, self.shared, self.cpus, self.most = options, shared, cpus, most
+        self.gpus = gpus if options.device == "cuda" else 0
         self._kind = ray.remote(Replica)
         self._rings: dict[str, list[Held]] = {}  # by model
         self._needs: dict[str, Need] = {}
@@ -103,8 +108,9 @@ class Cluster:
 
     def load(self, model: LanguageModel) -> None:
         """Have a replica with the model, and wait until it is there."""
+        self._check_gpus()
         with self._lock:
-            self._needs[model.id] = need_of(model, self.cpus, self.options.memory_mb)
+            self._needs[model.id] = need_of(model, self.cpus, self.options.memory_mb, self.gpus)
             ring = self._ring(model.id)
         try:
             _value(ray.get(ring[0].hello, timeout=START))
@@ -112,6 +118,14 @@ class Cluster:
             what = "The machines that compute have no room for this model."
             raise PlaygroundError(what, model.id, "Try again in a moment, or choose another model.") from None
         ring[0].ready = True
+
+    def _check_gpus(self) -> None:
+        """Raise InputError where this machine, the only one, has fewer than a replica is to have."""
+        if self.shared or not self.gpus:
+            return
+        if (found := int(ray.cluster_resources().get("GPU", 0))) < self.gpus:
+            what = "This machine has fewer GPUs than a replica is to have."
+            raise InputError(what, f"{found} < {self.gpus}", "Take fewer, --replica-gpus.")
 
     def run(self, ask: Ask[Trace]) -> Trace | Ran:
         """Run a prompt where its trace is to be."""
@@ -280,6 +294,7 @@ class Cluster:
             get_if_exists=True,  # which another page may have started
             lifetime="detached" if self.shared else None,
             num_cpus=need.cpus,
+            num_gpus=need.gpus,
             memory=need.memory,
             max_restarts=-1,
             max_task_retries=RETRIES,

@@ -15,6 +15,7 @@ class Local:
     """viz.engine.protocol.Engine, with nothing between a question and its answer."""
 
     threads = 96
+    is_here = True
 
     def load(self, model: LanguageModel) -> None:
         """It is loaded."""

@@ -20,15 +20,17 @@ class Need:
 
     cpus: float
     memory: int  # bytes
+    gpus: float = 0.0
 
     def fits(self, free: dict[str, float]) -> bool:
         """Whether so much is free, as Ray counts it."""
-        return free.get("CPU", 0.0) >= self.cpus and free.get("memory", 0.0) >= self.memory
+        wanted = {"CPU": self.cpus, "memory": self.memory, "GPU": self.gpus}
+        return all(free.get(name, 0.0) >= amount for name, amount in wanted.items())
 
 
-def need_of(model: LanguageModel, cpus: int, memory_mb: int) -> Need:
+def need_of(model: LanguageModel, cpus: int, memory_mb: int, gpus: int = 0) -> Need:
     """A replica's processors and bytes: the weights that it holds in memory, traces and results, and the program."""
-    return Need(float(cpus), model.nbytes + (memory_mb << 20) + PROGRAM)
+    return Need(float(cpus), model.nbytes + (memory_mb << 20) + PROGRAM, float(gpus))
 
 
 def home(route: str, names: Sequence[str]) -> str:

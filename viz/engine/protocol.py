@@ -71,6 +71,7 @@ class Engine(Protocol):
     """Answers questions about models. All methods raise PlaygroundError for what a person can cause; Busy is one."""
 
     threads: int  # of the page's process: one for each question that is under way or waits for its turn
+    is_here: bool  # whether this process is the one that computes
 
     def load(self, model: LanguageModel) -> None:
         """A model was loaded here: have it ready where its questions are answered."""

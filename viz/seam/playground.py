@@ -114,10 +114,12 @@ class Playground:
 
     def _loaded(self, model_id: str, progress: Progress | None) -> LanguageModel:
         stored, dtype, device = self.options.stored, self.options.dtype, self.options.device
-        model = load_resolved(self._resolve(model_id, progress), progress, stored=stored, dtype=dtype, device=device)
-        if not model_id.startswith(PREFIX):
-            self.engine.load(model)
-        return model
+        own = device if self.engine.is_here else "cpu"
+        model = load_resolved(self._resolve(model_id, progress), progress, stored=stored, dtype=dtype, device=own)
+        if model_id.startswith(PREFIX):
+            return model
+        self.engine.load(model)
+        return model if own == device else replace(model, device=device)  # where its questions are answered
 
     def weights_of(self, model_id: str) -> Resolved:
         """Where the weights of a model lie, for a process that trains it on. Raises InputError as `load` does."""

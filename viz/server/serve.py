@@ -77,7 +77,7 @@ def engine_of(arguments: argparse.Namespace, options: Options) -> Engine:
 
     connect(arguments.engine)
     shared, most = bool(joined(arguments.engine)), arguments.replicas or 0
-    return Cluster(options, shared=shared, cpus=arguments.replica_cpus, most=most)
+    return Cluster(options, shared=shared, cpus=arguments.replica_cpus, gpus=arguments.replica_gpus, most=most)
 
 
 def options_of(arguments: argparse.Namespace) -> Options:

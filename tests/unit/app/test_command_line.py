@@ -38,11 +38,10 @@ def test_a_cluster_is_asked_for_and_without_one_ray_is_not_even_imported():
     found = [serve.options_of(app.parse(line, {})) for line in (plain, given)]
     assert [(each.dtype, each.device) for each in found] == [("float32", "cpu"), ("bfloat16", "cuda")]
     stored, cluster = ["--weights", "stored"], ["--engine", "ray"]
-    for line in ([*given[:2], *stored], [*given[2:], *stored], [*given[2:], *cluster]):
-        with pytest.raises(SystemExit):
-            app.parse(line, {})
-    for line in ([*given[:2], *cluster], [*stored, *cluster]):  # replicas load as the page does
-        assert serve.options_of(app.parse(line, {})) == serve.options_of(app.parse(line[:2], {}))
+    for line in ([*given, *stored], [*given, *cluster], [*stored, *given, *cluster]):  # each goes with the others
+        asked = serve.options_of(app.parse(line, {}))
+        assert (asked.dtype, asked.device, asked.stored) == ("bfloat16", "cuda", "stored" in line)
+    assert [app.parse(line, {}).replica_gpus for line in (cluster, [*cluster, "--replica-gpus", "2"])] == [1, 2]
     lines = "import sys, viz.server.serve, viz.views.tabs, viz.engine.replica; sys.exit('ray' in sys.modules)"
     subprocess.run([sys.executable, "-c", lines], check=True, timeout=120)
 
@@ -83,7 +82,6 @@ def test_a_space_needs_no_command_line():
         ["--embed", "https://a b"],
         ["--memory", "0"],
         ["--engine", "http://first:10001"],
-        ["--engine", "ray", "--device", "cuda"],  # replicas compute on CPUs
         ["--engine", "ray", "--workers", "2"],  # each would start a cluster of its own
         ["--workers", "0"],
         ["--replicas", "0"],

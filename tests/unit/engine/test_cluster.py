@@ -1,6 +1,7 @@
 """The engine on a Ray cluster of this machine, which is started once for all tests of this file."""
 
 import contextlib
+import dataclasses
 import os
 import threading
 import time
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from model.errors import InputError, PlaygroundError
+from model.loading.devices import available
 from tests.support.models.small_models import save_tiny
 from tests.unit.views.test_seam import DECLARED, QUICK, same, settled
 from viz.engine.protocol import Busy, Status
@@ -30,7 +32,7 @@ VIEWS = {view.key: view for tab in TABS for view in tab.all_views}
 
 @pytest.fixture(scope="module")
 def cluster():
-    """viz.engine.cluster, joined to a cluster of two processors."""
+    """viz.engine.cluster, joined to a cluster of two processors and, as it is told, a GPU."""
     from viz.engine import cluster
 
     cluster.STORE = 80 << 20
@@ -38,7 +40,7 @@ def cluster():
     cluster.START = cluster.PATIENCE = 400.0
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    cluster.connect("ray", cpus=2)
+    cluster.connect("ray", cpus=2, gpus=1)
     yield cluster
     cluster.ray.shutdown()
     torch.set_num_threads(threads)
@@ -65,6 +67,26 @@ def there(options, cluster):
     playground = Playground(options, cluster.Cluster(options))
     playground.load(options.model)
     return playground
+
+
+def test_a_replica_on_a_gpu_reserves_its_own_and_says_what_its_machine_lacks(cluster, tmp_path):
+    """Where torch finds none, the replica that was given the GPU says so; more than there are nobody waits for."""
+    local = dataclasses.replace(save_tiny(tmp_path), model_id="of_a_gpu")
+    options = Options(model=local.model_id, local=local, memory_mb=64, device="cuda")
+    one, two = (Playground(options, cluster.Cluster(options, gpus=n)) for n in (1, 2))
+    with pytest.raises(InputError, match="fewer GPUs than a replica") as caught:
+        two.load(local.model_id)
+    assert caught.value.got == "1 < 2" and not two.engine.status()
+    if "cuda" in available():
+        assert one.load(local.model_id).device == "cuda"
+    else:
+        with pytest.raises(InputError, match="finds no such device"):
+            one.load(local.model_id)
+    assert cluster.ray.available_resources().get("GPU", 0.0) == 0.0
+    for playground in (one, two):
+        playground.engine._closed.set()
+        for held in playground.engine._rings.get(local.model_id, ()):
+            cluster.ray.kill(held.actor)
 
 
 def asked(playground, text=TEXT, selection=None, tab="start", values=None):

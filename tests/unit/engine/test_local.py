@@ -8,8 +8,10 @@ import torch
 
 from model.errors import InputError, PromptTooLong, say
 from model.gpt.edits import Edit
+from model.loading.devices import available
 from model.progress import silent
 from tests.support.models.helpers import byte_model, serving
+from tests.support.models.small_models import save_tiny
 from tests.unit.views.test_seam import QUICK, same
 from viz.engine.distant import DistantTrace
 from viz.engine.local import Local
@@ -18,6 +20,7 @@ from viz.engine.tasks import Measuring
 from viz.page.pipeline import PageRequest, scene_of
 from viz.seam import panels
 from viz.seam.jobs.background import Result
+from viz.seam.playground import Options, Playground
 from viz.seam.view import Measure, View, call
 from viz.views.tabs import TABS
 
@@ -162,3 +165,20 @@ def test_a_distant_trace_may_be_read_in_work_that_holds_the_model(playground):
     assert isinstance(trace, DistantTrace) and trace is ours.trace_tokens(model, expected.tokens, edits)
     with ours.computing:
         assert (trace.logits == expected.edit(*edits).logits).all()
+
+
+class Elsewhere(Local):
+    """It answers elsewhere."""
+
+    is_here = False
+
+
+def test_what_a_cluster_computes_on_a_device_is_kept_here_in_memory(tmp_path):
+    """The page's copy of a model needs no device of its own; what is trained here is computed here."""
+    local = save_tiny(tmp_path)
+    options = Options(model=local.model_id, local=local, device="cuda")
+    model = Playground(options, Elsewhere()).load(local.model_id)
+    assert model.device == "cuda" and {each.device.type for each in model.model.parameters()} == {"cpu"}
+    if "cuda" not in available():
+        with pytest.raises(InputError, match="finds no such device"):
+            Playground(options).load(local.model_id)

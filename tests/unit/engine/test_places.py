@@ -56,6 +56,9 @@ def test_what_a_replica_reserves_is_what_it_will_hold(tmp_path):
     assert need == Need(2.0, weights_bytes(lm.config) + (64 << 20) + PROGRAM)
     assert need.fits({"CPU": 2.0, "memory": need.memory}) and not need.fits({"CPU": 1.0, "memory": need.memory})
     assert not need.fits({"CPU": 8.0}) and need_of(lm, 2, 65).memory == need.memory + (1 << 20)
+    gpu = need_of(lm, 2, 64, 1)
+    assert gpu == dataclasses.replace(need, gpus=1.0) and not gpu.fits({"CPU": 2.0, "memory": need.memory})
+    assert gpu.fits({"CPU": 2.0, "memory": need.memory, "GPU": 1.0})
     half = dataclasses.replace(lm, model=halved(lm.model, torch.bfloat16), dtype="bfloat16")
     assert need_of(half, 2, 64).memory < need.memory
 

@@ -12,7 +12,7 @@ from tests.support.models.helpers import randn
 @pytest.mark.parametrize("rows", [1, 7, 100])
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_every_product_rounds_its_input_and_its_result(name, rows, dtype, monkeypatch):
-    monkeypatch.setattr(kernels, "_SLICE", 48 * 30)  # several slices, the last one shorter
+    monkeypatch.setattr(kernels, "SLICE", 48 * 30)  # several slices, the last one shorter
     x, weight = randn(rows, 48), randn(100, 48, seed=1).to(dtype)
     with torch.inference_mode():
         y = PRODUCTS[name](x, weight, None)
