@@ -1,12 +1,14 @@
 """A model larger than its memory: made-up bfloat16 checkpoints of known shapes, traced with their weights in the files.
 
     python benchmarks/larger.py [--shapes 1b 7b] [--dtypes float32 bfloat16] [--tokens 16] [--limit 2500]
+                                [--device cuda [--room 0]]
 
 The files are written first (2.5 and 13.5 GB) and put out of the system's cache, and so before each trace, which is of
 products in float32 or in the type of the files. The trace runs in a process of its own;
 "anonymous" is the largest memory that it had to itself, "mapped" the most of the files that was in memory beside it,
 which the system takes back when it needs it. With --limit and the right to make a control group the process gets no
-more MB than that, files included.
+more MB than that, files included. With --device the products are computed there, and with --room so many MB of it are
+said to be free: the matrices of all other layers go there at each product. "again" is a second trace.
 """
 
 import argparse
@@ -98,12 +100,12 @@ def forget(folder: Path) -> None:
         os.close(handle)
 
 
-def trace(folder: Path, n: int, dtype: str) -> None:
-    """Trace n tokens with the weights in their files; print what it took."""
+def trace(folder: Path, n: int, dtype: str, device: str, room: int | None) -> None:
+    """Trace n tokens with the weights in their files; print what it took. `room`: MB of the device."""
     import torch
 
+    from model.loading import devices
     from model.loading.checkpoint import build, load_folder
-    from model.loading.devices import streamed
     from model.loading.halves import DTYPES
     from model.records import Tokens
     from model.tracing.trace import run
@@ -117,16 +119,20 @@ def trace(folder: Path, n: int, dtype: str) -> None:
     watcher = threading.Thread(target=watch)
     watcher.start()
     began = time.perf_counter()
-    model, _ = streamed(build(*load_folder(folder, stored=True)), "cpu", DTYPES[dtype])
+    if room is not None:
+        devices.free = lambda kind: {kind: room << 20}
+    model, _ = devices.streamed(build(*load_folder(folder, stored=True)), device, DTYPES[dtype])
     loaded = time.perf_counter()
     ids = torch.randint(0, model.config.vocab_size, (n,), generator=torch.Generator().manual_seed(0))
     tokens = Tokens(ids.numpy(), ("",) * n, (b"",) * n, torch.arange(2 * n).view(n, 2).numpy())
     traced = run(model, tokens)
     rows = traced.pattern(model.config.n_layer - 1, 0).sum(1)
     ended = time.perf_counter()
+    run(model, tokens)
+    again = time.perf_counter() - ended
     over.set()
     watcher.join()
-    print(json.dumps([loaded - began, ended - loaded, *most, float(abs(rows - 1).max())]))
+    print(json.dumps([loaded - began, ended - loaded, again, *most, float(abs(rows - 1).max())]))
 
 
 def limited(name: str, megabytes: int) -> Path | None:
@@ -149,33 +155,36 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES))
     parser.add_argument("--dtypes", nargs="+", default=["float32", "bfloat16"])
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--room", type=int, help="MB that the device is said to have free")
     parser.add_argument("--tokens", type=int, default=16)
     parser.add_argument("--limit", type=int, default=0, help="MB of the process that traces; 0 for no limit")
     parser.add_argument("--folder", type=Path, default=Path("/tmp"))
     parser.add_argument("--trace", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.trace:
-        trace(options.trace, options.tokens, *options.dtypes)
+        trace(options.trace, options.tokens, *options.dtypes, options.device, options.room)
         return
     print(
-        "| shape | products | files, GB | limit, MB | load, s | trace, s | anonymous, MB | mapped, MB | rows off 1 by |"
+        "| shape | products | files, GB | limit, MB | load, s | trace, s | again, s | anonymous, MB | mapped, MB | rows off 1 by |"
     )
-    print("|---|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|---|")
     folders = {shape: options.folder / f"made-up-{shape}" for shape in options.shapes}
     sizes = {shape: write(folder, shape) for shape, folder in folders.items()}
     for shape, dtype in itertools.product(options.shapes, options.dtypes):
         forget(folders[shape])
         group = limited(f"larger-{os.getpid()}", options.limit) if options.limit else None
         command = [sys.executable, __file__, "--trace", str(folders[shape]), "--tokens", str(options.tokens)]
-        command += ["--dtypes", dtype]
+        command += ["--dtypes", dtype, "--device", options.device]
+        command += [] if options.room is None else ["--room", str(options.room)]
         if group is not None:
             command = ["sh", "-c", f'echo $$ > "{group}/cgroup.procs"; exec "$@"', "sh", *command]
         told = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout
-        load, seconds, anonymous, mapped, off = json.loads(told.splitlines()[-1])
+        load, seconds, again, anonymous, mapped, off = json.loads(told.splitlines()[-1])
         held = options.limit if group is not None else "none"
         print(
             f"| {shape} | {dtype} | {sizes[shape] / 1e9:.1f} | {held} | {load:.2f} | {seconds:.1f} "
-            f"| {anonymous / 1e6:.0f} | {mapped / 1e6:.0f} | {off:.0e} |",
+            f"| {again:.1f} | {anonymous / 1e6:.0f} | {mapped / 1e6:.0f} | {off:.0e} |",
             flush=True,
         )
         if group is not None:
