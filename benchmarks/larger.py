@@ -166,7 +166,8 @@ def main() -> None:
         trace(options.trace, options.tokens, *options.dtypes, options.device, options.room)
         return
     print(
-        "| shape | products | files, GB | limit, MB | load, s | trace, s | again, s | anonymous, MB | mapped, MB | rows off 1 by |"
+        "| shape | products | files, GB | limit, MB | load, s | trace, s | again, s | anonymous, MB | mapped, MB "
+        "| rows off 1 by |"
     )
     print("|---|---|---|---|---|---|---|---|---|---|")
     folders = {shape: options.folder / f"made-up-{shape}" for shape in options.shapes}
