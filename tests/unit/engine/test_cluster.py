@@ -12,7 +12,7 @@ import torch
 from model.errors import InputError, PlaygroundError
 from model.loading.devices import available
 from tests.support.models.small_models import save_tiny
-from tests.unit.views.test_seam import DECLARED, QUICK, same, settled
+from tests.unit.views.test_seam import DECLARED, QUICK, same
 from viz.engine.protocol import Busy, Status
 from viz.engine.tasks import travels
 from viz.engine.writers import texts_of_request
@@ -40,6 +40,7 @@ def cluster():
     cluster.START = cluster.PATIENCE = 400.0
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 (its name; else replicas get what other tests leave)
     cluster.connect("ray", cpus=2, gpus=1)
     yield cluster
     cluster.ray.shutdown()
@@ -110,7 +111,7 @@ def test_every_view_measures_the_same_on_a_replica(here, there):
         if not travels(view, measure, theirs, settings):
             continue
         a, b = (panels.measured(view, measure.name, each, settings).value for each in (ours, theirs))
-        if not same(settled(a), settled(b)):
+        if not same(a, b):
             wrong.append(f"{view.key}.{measure.name}")
     assert not wrong and there.engine.status()[0].ready
     assert there.engine.status() == (Status(f"{there.options.model}#0", there.options.model, True, 0),)
@@ -188,7 +189,8 @@ def texts(playground, stop=None):
 def test_texts_are_the_same_and_a_stop_ends_them(cluster, here, there):
     ours, theirs = list(texts(here)), list(texts(there))
     assert len(ours) > 3 and len(theirs) == len(ours)
-    assert all(same(a, b) for a, b in zip(ours, theirs, strict=True))
+    # Each process takes a step in the way that it found fastest; the ways differ by rounding.
+    assert all(same(a, b, within=1e-4) for a, b in zip(ours, theirs, strict=True))
     stop = threading.Event()
     steps = texts(there, stop)
     next(steps)

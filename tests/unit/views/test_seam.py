@@ -17,7 +17,6 @@ from viz.seam.playground import Options, Playground
 from viz.seam.scene import SceneKey
 from viz.seam.settings import Settings
 from viz.seam.view import View
-from viz.views.checks.checks.view import Checked
 from viz.views.tabs import TABS
 from viz.words import LANGUAGES, Words, words
 
@@ -36,32 +35,25 @@ def scene(playground: Playground, **selection):
     return scene_of(playground, PageRequest("tiny", "abcabd ab", selection or None, {}, {}, "en"))
 
 
-def same(a: object, b: object) -> bool:
-    """Whether two results hold the same numbers, bit for bit."""
+def same(a: object, b: object, within: float = 0.0) -> bool:
+    """Whether two results hold the same numbers: bit for bit, or fractions of one another off by `within`."""
     if isinstance(a, np.ndarray):
-        return isinstance(b, np.ndarray) and a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+        if not isinstance(b, np.ndarray) or (a.dtype, a.shape) != (b.dtype, b.shape):
+            return False
+        return np.array_equal(a, b) if a.dtype.kind != "f" else np.allclose(a, b, within, within, equal_nan=True)
+    if isinstance(a, float) and isinstance(b, float):
+        return a == b or abs(a - b) <= within * (1 + abs(a)) or (a != a and b != b)
     if isinstance(a, pd.DataFrame):
         return isinstance(b, pd.DataFrame) and a.equals(b)
     if dataclasses.is_dataclass(a):
         # What a field's own declaration leaves out of comparisons, as times, is no part of the value.
         compared = [f.name for f in dataclasses.fields(a) if f.compare]
-        return type(a) is type(b) and all(same(getattr(a, name), getattr(b, name)) for name in compared)
+        return type(a) is type(b) and all(same(getattr(a, name), getattr(b, name), within) for name in compared)
     if isinstance(a, dict):
-        return isinstance(b, dict) and list(a) == list(b) and all(same(a[key], b[key]) for key in a)
+        return isinstance(b, dict) and list(a) == list(b) and all(same(a[key], b[key], within) for key in a)
     if isinstance(a, list | tuple):
-        return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
-    return type(a) is type(b) and (a == b or (a != a and b != b))
-
-
-# Checks of steps, which each process takes in the way that it found fastest.
-STEPS = ("chunked", "cached")
-
-
-def settled(value):
-    """A result; of checks that take steps the state alone, since the ways differ by rounding."""
-    if not isinstance(value, Checked):
-        return value
-    return {key: each.state if key in STEPS else each for key, each in value.findings.items()}
+        return type(a) is type(b) and len(a) == len(b) and all(same(x, y, within) for x, y in zip(a, b, strict=True))
+    return type(a) is type(b) and a == b
 
 
 def values_only(value: object) -> bool:
@@ -135,9 +127,7 @@ def test_results_are_values_and_the_same_in_another_process(playground, tmp_path
     child.join(60)
     torch.set_num_threads(threads)
     wrong = [
-        f"{view.key}.{each.name}"
-        for (_, view, each), a, b in zip(QUICK, here, there, strict=True)
-        if not same(settled(a), settled(b))
+        f"{view.key}.{each.name}" for (_, view, each), a, b in zip(QUICK, here, there, strict=True) if not same(a, b)
     ]
     assert not wrong and child.exitcode == 0
 
