@@ -84,6 +84,7 @@ def profile(playwright_driver, tmp_path_factory):
         )
     except playwright.Error as error:
         pytest.skip(f"no Chromium to drive; install it with `playwright install chromium`: {error}")
+    chromium.set_default_timeout(SOON)
     yield chromium
     chromium.close()
 

@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.light import CHROMIUM
 from tests.support.scripts import STATIC
+from tests.support.visitor import SOON
 from viz.server.assets import asset, read
 
 LATE = asset("late.js", b"export default { there: true };")  # not there when it is asked for first
@@ -52,6 +53,7 @@ def call(chromium, address):
     """Call what a module exports: call("page/dom.js", "fill", template, values); `call.page` is where."""
     url, assets = address
     page = chromium.new_page()
+    page.set_default_timeout(SOON)
     page.goto(url)
 
     def call(path: str, what: str, *given: object):

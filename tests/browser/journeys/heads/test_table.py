@@ -11,11 +11,10 @@ from model.attention.circuits import copying
 from model.attention.surveys import random_survey
 from model.tracing.head_metrics import HEAD_METRICS
 from tests.support import visitor
-from tests.support.visitor import expect, export, exported_rows, module, still
+from tests.support.visitor import SOON, expect, export, exported_rows, module, still
 
 pytestmark = pytest.mark.browser
 
-SOON = 90_000  # milliseconds, on a busy machine
 PROMPT = "The cat sat on the mat because it was tired"
 KEYS = list(HEAD_METRICS)
 ROWS = "#pg-heads_table tbody tr"

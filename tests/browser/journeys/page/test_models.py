@@ -45,7 +45,7 @@ def test_failed_download_can_be_tried_again_and_the_model_be_talked_to(start_app
     monkeypatch.delenv("ATTENTION_PLAYGROUND_CACHE")
     shutil.copy(smollm2_path(), tmp_path)  # as if it had been fetched meanwhile
     page.get_by_role("button", name="Try again").click()
-    page.locator(FIRST).wait_for(timeout=SOON)
+    page.locator(FIRST).wait_for(timeout=2 * SOON)  # the file is read for the first time, and products are tried
     open_tab(page, "Attention")
     expect(page.locator("#pg-map_plot [data-part]")).to_have_attribute("data-run", re.compile(" 16.0$"), timeout=SOON)
     talk(page, open_page.reload)
