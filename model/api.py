@@ -221,10 +221,9 @@ def load_resolved(
     device: str = "cpu",
 ) -> LanguageModel:
     """Load the weights that `sources.resolve` located; of a .gguf file, whose are no floats, `stored` keeps none."""
-    if stored and resolved.kind == "folder":
-        return _load_stored(resolved, progress, dtype, device)
-    if (dtype, device) != ("float32", "cpu"):
-        return _load_placed(resolved, progress, dtype, device)
+    stored = stored and resolved.kind == "folder"
+    if stored or (dtype, device) != ("float32", "cpu"):
+        return _load_placed(resolved, progress, stored, dtype, device)
     if resolved.kind == "gguf":
         model, vocabulary = prepared.opened(resolved.path, lambda: open_resolved(resolved, progress))
     else:
@@ -234,26 +233,26 @@ def load_resolved(
     return LanguageModel(resolved.model_id, resolved.label, model, vocabulary)
 
 
-def _load_stored(resolved: sources.Resolved, progress: Progress | None, dtype: str, device: str) -> LanguageModel:
-    """A model of safetensors that stay in their files, unless they are of another type than its products are to be."""
-    model, vocabulary = open_resolved(resolved, progress, stored=True)
-    if dtype != "float32" and not are_of(model, DTYPES[dtype]):
-        return _load_placed(resolved, progress, dtype, device)
-    model, where = devices.streamed(model, device, DTYPES[dtype])
-    told = f"{stored_dtype(model)} weights" if dtype == "float32" else dtype
-    return LanguageModel(resolved.model_id, resolved.label, model, vocabulary, told, where)
+def _load_placed(
+    resolved: sources.Resolved, progress: Progress | None, stored: bool, dtype: str, device: str
+) -> LanguageModel:
+    """A model with products of a type on a device: from safetensors a matrix at a time, never whole in float32.
 
-
-def _load_placed(resolved: sources.Resolved, progress: Progress | None, dtype: str, device: str) -> LanguageModel:
-    """A model with products of a type on a device: from safetensors a matrix at a time, never whole in float32."""
+    With `stored` they stay in their files, unless these are of another type than the products are to be.
+    """
     if resolved.kind == "gguf":
         model, vocabulary = prepared.opened(resolved.path, lambda: open_resolved(resolved, progress))
     else:
         model, vocabulary = open_resolved(resolved, progress, stored=True)
-    if device == "cpu":
-        need_room(DTYPES[dtype].itemsize * sum(parameter.numel() for parameter in model.parameters()))
-    model, where = devices.placed(model, device, DTYPES[dtype])
-    return LanguageModel(resolved.model_id, resolved.label, model, vocabulary, dtype, where)
+    told = dtype
+    if stored and (dtype == "float32" or are_of(model, DTYPES[dtype])):
+        model, where = devices.streamed(model, device, DTYPES[dtype])
+        told = f"{stored_dtype(model)} weights" if dtype == "float32" else dtype
+    else:
+        if device == "cpu":
+            need_room(DTYPES[dtype].itemsize * sum(parameter.numel() for parameter in model.parameters()))
+        model, where = devices.placed(model, device, DTYPES[dtype])
+    return LanguageModel(resolved.model_id, resolved.label, model, vocabulary, told, where)
 
 
 def open_resolved(
