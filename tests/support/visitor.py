@@ -17,18 +17,18 @@ SETTLED = """() => {
 }"""
 
 
-# The figure is there and was not drawn again for a while: one that is being drawn hears no click.
+# The figure is there, and for a while it was neither drawn again, which hears no click, nor moved by what is above it.
 STILL = """async (chart) => {
   const look = () => document.querySelector(chart);
   while (!look()?._fullLayout?.xaxis) await new Promise((next) => setTimeout(next, 50));
   look().scrollIntoView({ block: "center" });
-  await new Promise((still) => {
-    let last = setTimeout(still, 300);
-    look().on("plotly_afterplot", () => {
-      clearTimeout(last);
-      last = setTimeout(still, 300);
-    });
-  });
+  let drawn = 0;
+  look().on("plotly_afterplot", () => drawn++);
+  const place = () => JSON.stringify([drawn, look().getBoundingClientRect()]);
+  for (let before = place(), since = performance.now(); performance.now() - since < 300; ) {
+    await new Promise((next) => setTimeout(next, 30));
+    if (place() !== before) [before, since] = [place(), performance.now()];
+  }
 }"""
 
 
