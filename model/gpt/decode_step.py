@@ -8,8 +8,10 @@ import contextlib
 import time
 import weakref
 from bisect import insort
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -21,7 +23,7 @@ from model.gpt.layers import MLPS
 from model.gpt.linear import PACKED_ROWS, pack
 from model.gpt.norm import Norm
 from model.gpt.passes import attend_fused
-from model.kernels import ready
+from model.kernels import ready, remembered
 
 MOST_ROWS = 16  # more are a matter for torch's products
 WAYS = ("torch", "alone", "threads")  # how a step can be computed: by torch, compiled on one thread, on all
@@ -69,6 +71,12 @@ class DecodeStep:
     vocab: int
     width: int  # of the stream
     fastest: dict[int, str] = field(default_factory=dict)  # rows: one of WAYS
+
+    def name(self, rows: int) -> str:
+        """What decides how long a step of so many texts takes: "1 row: 30 x float32 960x576, ..."."""
+        matrices = [part for layer in self.layers for part in (*layer.read, *layer.write)] + [*self.head]
+        named = [f"{part.dtype} {'x'.join(map(str, part.shape))}" for part in matrices if getattr(part, "ndim", 0) == 2]
+        return f"{rows} row(s): " + ", ".join(f"{count} x {each}" for each, count in Counter(named).items())
 
     def blocks(self, x: Tensor, places: Sequence[Place], way: str) -> Tensor:
         """All blocks; keys and values are put after those in the caches. The places' tokens x [N, D] -> [N, D]"""
@@ -120,6 +128,7 @@ def _loops(way: str) -> Iterator[tuple[ModuleType, int]]:
 
 
 _STEPS: "weakref.WeakKeyDictionary[nn.Module, DecodeStep]" = weakref.WeakKeyDictionary()
+_FOLDERS: "weakref.WeakKeyDictionary[nn.Module, Path]" = weakref.WeakKeyDictionary()
 
 
 def step_of(model: nn.Module) -> DecodeStep | None:
@@ -182,16 +191,33 @@ def _norm(norm: Norm) -> tuple[np.ndarray, np.ndarray, float, bool]:
 def way(model: nn.Module, rows: int) -> tuple[DecodeStep, str] | None:
     """The compiled step and how it is fastest for so many rows; None where torch is, or where there is no such step.
 
-    It is tried at the first use of a number of rows, by all of WAYS in turn.
+    It is tried at the first use of a number of rows, by all of WAYS in turn, unless that is remembered.
     """
     step = step_of(model) if rows <= MOST_ROWS and not torch.is_grad_enabled() else None
     if step is None:
         return None
     tried = 1 << (rows.bit_length() - 1)  # 1, 2, 4, 8 or 16
     if tried not in step.fastest:
-        times = trial(model, tried)
-        step.fastest[tried] = min(times, key=times.__getitem__)
+        step.fastest[tried] = _fastest(model, step, tried)
     return None if step.fastest[tried] == "torch" else (step, step.fastest[tried])
+
+
+def remember(model: nn.Module, folder: Path) -> None:
+    """Have what the trials of a model find read from a file in a folder, and what they find anew written to it."""
+    _FOLDERS[model] = folder
+
+
+def _fastest(model: nn.Module, step: DecodeStep, rows: int) -> str:
+    folder, name = _FOLDERS.get(model), step.name(rows)
+    path = None if folder is None else remembered.file_in(folder, "steps")
+    known = {} if path is None else remembered.entries(path)
+    if known.get(name) in WAYS:
+        return known[name]
+    times, reliable = trial(model, rows)
+    best = min(times, key=times.__getitem__)
+    if path is not None and reliable:
+        remembered.write_entries(path, remembered.entries(path) | {name: best})
+    return best
 
 
 def taken(model: nn.Module, ids: Tensor, cache: KVCache, how: str) -> Tensor:
@@ -206,11 +232,15 @@ def taken(model: nn.Module, ids: Tensor, cache: KVCache, how: str) -> Tensor:
     return step.logits(stream, how)
 
 
-def trial(model: nn.Module, rows: int) -> Mapping[str, float]:
-    """Least seconds of a step of so many texts, from their tokens to the logits, by each of WAYS."""
+def trial(model: nn.Module, rows: int) -> tuple[Mapping[str, float], bool]:
+    """Least seconds of a step of so many texts, from their tokens to the logits, by each of WAYS; are they reliable?
+
+    They are once every way that may be the fastest has taken its least time twice.
+    """
     ids, cache = torch.zeros(rows, 1, dtype=torch.long), KVCache.empty(model.config, rows, 1)
     times: dict[str, list[float]] = {how: [] for how in WAYS}  # each ascending
     trying: Sequence[str] = WAYS
+    reliable = False
     with torch.inference_mode():
         for done in range(1, _ROUNDS.stop):
             for how in trying:
@@ -221,6 +251,7 @@ def trial(model: nn.Module, rows: int) -> Mapping[str, float]:
             least = min(each[0] for each in times.values())
             most = least * (_HOPELESS if done < _ROUNDS.start else _BEHIND)
             trying = [how for how in trying if times[how][0] < most]
-            if done >= _ROUNDS.start and all(times[how][1] < _ALIKE * times[how][0] for how in trying):
+            reliable = done >= _ROUNDS.start and all(times[how][1] < _ALIKE * times[how][0] for how in trying)
+            if reliable:
                 break
-    return {how: each[0] for how, each in times.items()}
+    return {how: each[0] for how, each in times.items()}, reliable

@@ -40,7 +40,7 @@ def _thread() -> threading.Thread:
 def _load() -> ModuleType | None:
     try:
         with contextlib.suppress(OSError, subprocess.SubprocessError):  # else this process compiles
-            _compile(_folder())
+            _compile(folder())
         with _short_turns():
             return _import()
     except Exception as error:  # no numba for this machine
@@ -54,7 +54,7 @@ def _import() -> ModuleType:
     return compiled
 
 
-def _folder() -> Path:
+def folder() -> Path:
     """Where numba keeps what it made of this source for this CPU."""
     told = [cpu(), sys.version, version("numba"), version("llvmlite"), _SOURCE.read_text(encoding="utf-8")]
     return cache_dir() / f"loops-{hashlib.sha256(repr(told).encode()).hexdigest()[:12]}"

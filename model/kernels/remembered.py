@@ -17,15 +17,15 @@ from model.kernels.products import PRODUCTS, ROW_CLASSES
 Choices = dict[tuple[int, int], tuple[str, ...]]  # (out, in): a name of PRODUCTS per row class
 
 
-def file_in(folder: Path) -> Path:
-    """The file for this machine; all that decides which product is fastest is in its name.
+def file_in(folder: Path, of: str = "products") -> Path:
+    """The file for this machine; all that decides which product, or which other thing, is fastest is in its name.
 
     That is the CPU, the number of threads and what they do between two products, the versions of torch and numpy, and
     what there is to choose from.
     """
     waiting = [os.environ.get(name, "") for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")]
     machine = [cpu(), torch.get_num_threads(), *waiting, torch.__version__, np.__version__, *PRODUCTS, *ROW_CLASSES]
-    return folder / f"products-{hashlib.sha256(json.dumps(machine).encode()).hexdigest()[:12]}.json"
+    return folder / f"{of}-{hashlib.sha256(json.dumps(machine).encode()).hexdigest()[:12]}.json"
 
 
 def cpu() -> str:
@@ -40,10 +40,18 @@ def cpu() -> str:
 def read(path: Path) -> Choices:
     """What was remembered; nothing where there is no file, or not one that `write` made."""
     try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
-        return {tuple(map(int, shape.split("x"))): _names(names) for shape, names in entries.items()}
-    except (OSError, ValueError, TypeError, AttributeError):
+        return {tuple(map(int, shape.split("x"))): _names(names) for shape, names in entries(path).items()}
+    except (ValueError, TypeError):
         return {}
+
+
+def entries(path: Path) -> dict[str, object]:
+    """What a file has by name; nothing where there is no file, or not one that `write_entries` made."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _names(names: list[str]) -> tuple[str, ...]:
@@ -54,7 +62,12 @@ def _names(names: list[str]) -> tuple[str, ...]:
 
 def write(path: Path, choices: Mapping[tuple[int, int], tuple[str, ...]]) -> None:
     """Remember the choices; where nothing can be written, they are measured again next time."""
-    text = json.dumps({f"{d_out}x{d_in}": names for (d_out, d_in), names in sorted(choices.items())}, indent=0)
+    write_entries(path, {f"{d_out}x{d_in}": names for (d_out, d_in), names in sorted(choices.items())})
+
+
+def write_entries(path: Path, named: Mapping[str, object]) -> None:
+    """Remember something by name in place of what a file has, or nothing where it cannot be written."""
+    text = json.dumps(named, indent=0)
     partial = path.with_suffix(f".{uuid.uuid4().hex}.part")
     with contextlib.suppress(OSError):
         try:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from model.api import LanguageModel
 from model.gpt.cache import KVCache
-from model.gpt.decode_step import MOST_ROWS
+from model.gpt.decode_step import MOST_ROWS, remember
 from model.gpt.mixers.needs import need_attention
 from model.gpt.transformer import Transformer
 from model.kernels import ready
@@ -123,7 +123,9 @@ def _joined(*layers: nn.Module) -> tuple[list[Int8Linear], tuple[Int8Linear]]:
 
 def int8(lm: LanguageModel) -> LanguageModel:
     """The language model with 8-bit weights, with its own id and dtype."""
-    return dataclasses.replace(lm, id=f"{lm.id} int8", model=quantised(lm.model), dtype="int8 weights")
+    model = quantised(lm.model)
+    remember(model, ready.folder())
+    return dataclasses.replace(lm, id=f"{lm.id} int8", model=model, dtype="int8 weights")
 
 
 def layers_of(model: Transformer) -> list[Int8Linear]:

@@ -1,6 +1,7 @@
 """A compiled step says what the model says, wherever it is taken, and it is taken where it is fastest."""
 
 import gc
+import json
 import weakref
 
 import numpy as np
@@ -179,7 +180,7 @@ def test_the_fastest_way_is_taken_and_tried_once_for_a_number_of_rows(fastest, m
 
     def clock(model, rows):
         tried.append(rows)
-        return {how: 1.0 if how == fastest else 2.0 for how in WAYS}
+        return {how: 1.0 if how == fastest else 2.0 for how in WAYS}, True
 
     monkeypatch.setattr(decode_step, "trial", clock)
     model = prepared(how=None)
@@ -194,7 +195,7 @@ def test_the_fastest_way_is_taken_and_tried_once_for_a_number_of_rows(fastest, m
 def test_a_trial_times_whole_steps_and_leaves_nothing_behind(rows, taken):
     model = prepared()
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    times = trial(model, rows)
+    times, _ = trial(model, rows)
     assert set(times) == set(WAYS) and all(0 < seconds < 60 for seconds in times.values())
     assert {how for _, how in taken} == set(COMPILED) and {n for n, _ in taken} == {rows}
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
@@ -204,16 +205,16 @@ FASTER = [9 * 0.8**n for n in range(9)]
 
 
 @pytest.mark.parametrize(
-    ("seconds", "rounds", "best"),
+    ("seconds", "rounds", "best", "reliable"),
     [
-        ({"torch": [9], "alone": [5], "threads": [4]}, {"torch": 3, "alone": 3, "threads": 3}, "threads"),
-        ({"torch": [9], "alone": [5], "threads": [8, 8, 4]}, {"torch": 3, "alone": 4, "threads": 4}, "threads"),
-        ({"torch": [9], "alone": [5], "threads": FASTER}, {"torch": 3, "alone": 6, "threads": 9}, "threads"),
-        ({"torch": [1], "alone": [5], "threads": [4]}, {"torch": 3, "alone": 1, "threads": 1}, "torch"),
+        ({"torch": [9], "alone": [5], "threads": [4]}, {"torch": 3, "alone": 3, "threads": 3}, "threads", True),
+        ({"torch": [9], "alone": [5], "threads": [8, 8, 4]}, {"torch": 3, "alone": 4, "threads": 4}, "threads", True),
+        ({"torch": [9], "alone": [5], "threads": FASTER}, {"torch": 3, "alone": 6, "threads": 9}, "threads", False),
+        ({"torch": [1], "alone": [5], "threads": [4]}, {"torch": 3, "alone": 1, "threads": 1}, "torch", True),
     ],
     ids=["quiet", "a slow moment", "never alike", "torch"],
 )
-def test_a_trial_goes_on_until_its_times_can_be_relied_on(seconds, rounds, best, monkeypatch):
+def test_a_trial_goes_on_until_its_times_can_be_relied_on(seconds, rounds, best, reliable, monkeypatch):
     """The times of each way, round by round, the last one again and again."""
     now, count = [0.0], dict.fromkeys(WAYS, 0)
 
@@ -223,8 +224,58 @@ def test_a_trial_goes_on_until_its_times_can_be_relied_on(seconds, rounds, best,
 
     monkeypatch.setattr(decode_step, "taken", take)
     monkeypatch.setattr(decode_step.time, "perf_counter", lambda: now[0])
-    times = trial(prepared(), 1)
-    assert min(times, key=times.__getitem__) == best and count == rounds
+    times, found = trial(prepared(), 1)
+    assert min(times, key=times.__getitem__) == best and count == rounds and found == reliable
+
+
+@pytest.fixture
+def tried(monkeypatch):
+    """The rows that were tried, of steps that are fastest on one thread; `reliable[0]`: whether that is relied on."""
+    rows, reliable = [], [True]
+
+    def clock(model, n):
+        rows.append(n)
+        return {how: 1.0 if how == "alone" else 2.0 for how in WAYS}, reliable[0]
+
+    monkeypatch.setattr(decode_step, "trial", clock)
+    return rows, reliable
+
+
+@torch.inference_mode()
+def started(folder, more=None, rows=1, small=False):
+    """The way of a step of so many texts, of a model as a start loads it."""
+    model = prepared(how=None, more=more)
+    model = quantised(model) if small else model
+    decode_step.remember(model, folder)
+    return way(model, rows)[1]
+
+
+def test_what_a_trial_found_is_remembered_at_the_next_start(tried, tmp_path):
+    rows, _ = tried
+    assert [started(tmp_path) for _ in range(3)] == ["alone"] * 3 and rows == [1]
+    assert started(tmp_path, {"n_layer": 5}) == "alone" and rows == [1, 1], "a step of another size is tried"
+    assert started(tmp_path / "another") == "alone" and rows == [1, 1, 1]
+    assert started(tmp_path, rows=3) == "alone" and rows == [1, 1, 1, 2], "so is another number of rows"
+    assert started(tmp_path, small=True) == "alone" and rows == [1, 1, 1, 2, 1], "and one of other numbers"
+    assert started(tmp_path) == "alone" and rows == [1, 1, 1, 2, 1]
+
+
+def test_what_cannot_be_relied_on_is_tried_again_at_the_next_start(tried, tmp_path):
+    rows, reliable = tried
+    reliable[0] = False
+    assert [started(tmp_path), started(tmp_path)] == ["alone"] * 2 and rows == [1, 1] and not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"NAME": "other"}', '{"NAME": ["alone"]}', "\0"])
+def test_a_file_that_is_not_in_order_is_written_anew(text, tried, tmp_path):
+    rows, _ = tried
+    started(tmp_path)
+    (file,) = tmp_path.iterdir()
+    whole = file.read_text(encoding="utf-8")
+    (name,) = json.loads(whole)
+    file.write_text(text.replace("NAME", name), encoding="utf-8")
+    assert started(tmp_path) == "alone" and rows == [1, 1]
+    assert file.read_text(encoding="utf-8") == whole
 
 
 def test_weights_are_reordered_only_where_torch_will_read_them(monkeypatch):

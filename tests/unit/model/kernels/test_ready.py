@@ -18,7 +18,7 @@ def fresh(monkeypatch, tmp_path):
     """A process that has not asked for them yet, on a machine that has not compiled them; commands that were run."""
     commands = []
     monkeypatch.setenv("NUMBA_CACHE_DIR", "elsewhere")
-    monkeypatch.setattr(ready, "_folder", lambda: tmp_path / "loops")
+    monkeypatch.setattr(ready, "folder", lambda: tmp_path / "loops")
     monkeypatch.setattr(ready, "_import", lambda: LOOPS)
     monkeypatch.setattr(ready.subprocess, "run", lambda command, **_: commands.append(command))
     again()
@@ -95,7 +95,7 @@ def test_another_source_or_cpu_has_another_folder(monkeypatch, tmp_path):
     for source, kind in (("a = 1", "one"), ("a = 1", "one"), ("a = 2", "one"), ("a = 2", "two")):
         (tmp_path / "compiled.py").write_text(source)
         monkeypatch.setattr(ready, "cpu", lambda kind=kind: kind)
-        folders.append(ready._folder())
+        folders.append(ready.folder())
     assert folders[0] == folders[1] and len({*folders}) == 3
     assert all(folder.parent == tmp_path and folder.name.startswith("loops-") for folder in folders)
 
