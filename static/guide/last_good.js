@@ -5,7 +5,10 @@ import { focusPrompt, promptText, setPrompt } from "../page/prompt/prompt.js";
 let good = null,
   back = "";
 onDrawn((root, payload) => {
-  if (payload) root.dataset.drawn = ""; // until then guide.css hides what has no words yet
+  if (payload) {
+    root.dataset.drawn = ""; // until then guide.css hides what has no words yet
+    root.closest(".tabitem")?.setAttribute("data-begun", ""); // and shows that a tab has nothing yet
+  }
   if (root.dataset.part === "tokens") good = payload?.prompt ?? good;
   if (root.dataset.part !== "notice" || payload?.kind !== "error" || !back) return;
   if (payload.actions?.some((action) => action.name === "retry")) return;

@@ -15,6 +15,13 @@ export const fill = (template, values) => template.replace(/\{(\w+)\}/g, (whole,
 export const touch = () => matchMedia("(hover: none)").matches;
 export const hint = (words, name) => (touch() && words[`${name}_touch`]) || words[name];
 
+// Show or hide a part with the room that Gradio leaves around it. (`:has()` with an attribute would do the same in CSS,
+// and would have the browser look at all that a figure stands in whenever a label of it is drawn.)
+export function showBlock(root, shown) {
+  root.hidden = !shown;
+  root.closest(".block")?.toggleAttribute("data-gone", !shown);
+}
+
 // Arrow keys move the focus among buttons of which one at a time can be reached by Tab.
 export function roving(container, step) {
   container.addEventListener("focusin", ({ target }) => {

@@ -6,6 +6,7 @@ define("howto", (root) => (payload) => {
   const details = el("details");
   details.append(el("summary", "", payload.title));
   for (const [kind, text] of Object.entries(payload.parts)) details.append(el("p", `pg-howto-${kind}`, text));
+  details.ontoggle = () => root.classList.toggle("pg-howto-open", details.open);
   root.replaceChildren(details);
 });
 

@@ -36,6 +36,35 @@ def test_a_click_on_a_token_replaces_or_with_a_key_adds(call, places, at, add, n
     assert call("page/selection/selection.js", "module.toggled", places, at, add) == now
 
 
+# Two rows of next tokens with their buttons; after each click, which buttons are pressed and which pairs stay in sight.
+WATCHED = """() => {
+  const both = [3, 5].map((id) => module.watchButtons(id, `token ${id}`));
+  document.body.replaceChildren(...both);
+  const seen = () => both.map((each) => [
+    [...each.children].map((button) => button.getAttribute("aria-pressed") === "true"),
+    each.classList.contains("pg-watch-taken"),
+  ]);
+  const found = [seen()];
+  for (const [row, button] of [[0, 0], [1, 1], [1, 0], [1, 0]]) {
+    both[row].children[button].click();
+    found.push(seen());
+  }
+  return [...found, [3, 5].map((id) => module.watchButtons(id, "")).map((each) => each.className)];
+}"""
+
+
+def test_the_buttons_of_the_target_and_the_distractor_are_pressed_and_stay_in_sight(call):
+    none, target, distractor = [[False, False], False], [[True, False], True], [[False, True], True]
+    assert call("page/selection/watched.js", WATCHED) == [
+        [none, none],
+        [target, none],
+        [target, distractor],
+        [none, target],  # one token cannot be both
+        [none, none],
+        ["pg-watch", "pg-watch"],
+    ]
+
+
 # --- all heads ---
 
 

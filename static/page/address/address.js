@@ -6,7 +6,7 @@
 // payload of "address": { words, usual: { model, prompt, tab }, held: [part], settled }; value { n, ... }: a question and its number.
 // payload of "linked": { n, model, text, hint, load, close }: the answer, and a model that is not here.
 
-import { el } from "../dom.js";
+import { el, showBlock } from "../dom.js";
 import { define, mounted, onAsk, onDrawn, onMount } from "../mount.js";
 import { pushAll } from "../screen.js";
 import { onSelect, selection } from "../selection/selection.js";
@@ -254,13 +254,13 @@ let stay = () => {};
 define("linked", (root, props, trigger) => {
   root.hidden = true;
   stay = () => {
-    root.hidden = true;
+    showBlock(root, false);
     waits = null;
   };
   return (payload) => {
     if (payload.n !== n || !asking) return;
     asking = false;
-    root.hidden = !payload.model;
+    showBlock(root, Boolean(payload.model));
     root.className = "pg-linked pg-notice";
     root.setAttribute("role", "status");
     if (payload.model) {

@@ -42,7 +42,7 @@ define("selection", (root, props, trigger) => {
     of: selection.of,
   });
   const item = (text, drop, hue) => {
-    const chip = el("span", "pg-selected", text);
+    const chip = el("span", hue ? "pg-selected pg-selected-hued" : "pg-selected", text);
     if (hue) chip.style.setProperty("--pg-hue", hue);
     if (drop) {
       const cross = el("button", "pg-cross", "×", { type: "button", "aria-label": `${words.remove}: ${text}` });

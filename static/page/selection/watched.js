@@ -20,6 +20,13 @@ export function watch(role, id, text) {
 
 const MARKS = { target: "+", distractor: "−" };
 
+// Say of the buttons of a token whether it is the target or the distractor.
+function mark(both) {
+  const taken = (button) => selection[button.dataset.role] === +both.dataset.watch;
+  for (const button of both.children) button.setAttribute("aria-pressed", taken(button));
+  both.classList.toggle("pg-watch-taken", [...both.children].some(taken));
+}
+
 // Two small buttons that make the token of a row the target or the distractor, and once more to let it go.
 export function watchButtons(id, text) {
   const both = el("span", "pg-watch", "", { "data-watch": id });
@@ -30,7 +37,6 @@ export function watchButtons(id, text) {
       type: "button",
       title: name,
       "aria-label": name,
-      "aria-pressed": selection[role] === id,
       "data-role": role,
     });
     button.onclick = (event) => {
@@ -39,6 +45,7 @@ export function watchButtons(id, text) {
     };
     both.append(button);
   }
+  mark(both);
   return both;
 }
 
@@ -53,7 +60,5 @@ export function watchRow(line, name, id, text) {
 }
 
 onSelect(() => {
-  for (const both of document.querySelectorAll("[data-watch]"))
-    for (const button of both.children)
-      button.setAttribute("aria-pressed", selection[button.dataset.role] === +both.dataset.watch);
+  for (const both of document.querySelectorAll("[data-watch]")) mark(both);
 });

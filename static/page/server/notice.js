@@ -1,5 +1,5 @@
 // What is wrong or under way, below the page's head, with buttons to do something about it.
-import { el } from "../dom.js";
+import { el, showBlock } from "../dom.js";
 import { define } from "../mount.js";
 import { focusPrompt, setPrompt } from "../prompt/prompt.js";
 
@@ -21,7 +21,7 @@ define("notice", (root, props, trigger) => {
 });
 
 function build(root, trigger, payload, frame) {
-  root.hidden = !payload.text;
+  showBlock(root, Boolean(payload.text));
   root.className = `pg-notice pg-notice-${payload.kind ?? "info"}`;
   root.setAttribute("role", payload.kind === "error" ? "alert" : "status");
   const text = el("div", "pg-notice-text");

@@ -129,7 +129,7 @@ define("edits", (root) => {
       several = selection.heads.length > 1;
     const chips = selection.heads.map(([layer, head], i) => {
       const name = fill(words.head, { layer, head }),
-        chip = el("span", "pg-selected", name);
+        chip = el("span", "pg-selected pg-selected-hued", name);
       chip.style.setProperty("--pg-hue", pageState.hues?.[i % 8] ?? "");
       if (several) {
         const cross = button("×", () => pickHead(layer, head, true), "pg-cross");

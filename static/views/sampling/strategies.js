@@ -125,7 +125,7 @@ define("strategies", (root, props, trigger) => {
   // --- a line for each ---
 
   const line = (strategy, i, label) => {
-    const item = el("li", "pg-strat");
+    const item = el("li", i === open ? "pg-strat pg-strat-opened" : "pg-strat");
     item.style.setProperty("--pg-hue", hue(i));
     const show = el("button", "pg-strat-open", "", {
       type: "button",

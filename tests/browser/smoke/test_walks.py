@@ -14,6 +14,7 @@ pytestmark = pytest.mark.browser
 # an axis that are hidden or cut off.
 WRONG = """() => {
   const open = [...document.querySelectorAll("[data-screen]")].find((screen) => screen.offsetParent), wrong = [];
+  if (getComputedStyle(open.closest(".tabitem"), "::before").content !== "none") wrong.push("the tab seems to wait");
   for (const problem of open.querySelectorAll(".pg-problem:not(.pg-quiet-box)"))
     if (problem.offsetParent) wrong.push(`problem: ${problem.textContent}`);
   for (const part of open.querySelectorAll(".pg-block > [data-part]")) {

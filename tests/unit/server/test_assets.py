@@ -89,6 +89,12 @@ def reached(name: str, seen: set[str]) -> set[str]:
     return seen
 
 
+def test_no_style_looks_for_an_attribute_within():
+    """With `:has([...])` of anything around a figure, Chromium looks at all of that for each label that is drawn."""
+    for path in (STATIC / "style").rglob("*.css"):
+        assert not re.findall(r":has\([^{]*\[", path.read_text(encoding="utf-8")), path.name
+
+
 def test_every_module_is_reached_from_the_first():
     assert sorted(reached(MAIN, set())) == AT_ONCE
     assert sorted(reached(LATER, reached(MAIN, set()))) == MODULES

@@ -57,7 +57,10 @@ def test_memories_write_side_by_side(open_page):
     expect(lines).to_have_count(4)
     expect(lines.nth(1)).to_contain_text("last 32 keys")
     expect(lines.nth(3)).to_contain_text("H2O 32 keys")
+    ground = "(line) => getComputedStyle(line).backgroundColor"
+    plain = lines.nth(3).evaluate(ground)
     lines.nth(3).locator(".pg-strat-open").click()
+    assert lines.nth(3).evaluate(ground) != plain == lines.nth(2).evaluate(ground)  # the one that is edited
     editor = page.locator("#pg-strat-editor")
     expect(editor.get_by_label("What the cache keeps")).to_have_value("h2o")
     editor.get_by_label("Keys it holds").fill("4")

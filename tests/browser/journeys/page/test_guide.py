@@ -73,8 +73,13 @@ def test_steps_tick_themselves_off_and_nothing_else_does(open_page):
 def test_terms_open_their_meaning_on_a_narrow_dark_chinese_page(open_page):
     page = open_page("?lang=zh&__theme=dark", ready=READY, viewport={"width": 390, "height": 844})
     terms = payload(words("zh"))["terms"]
-    page.locator(".pg-howto:visible summary").click()
     howto = page.locator("[data-part=map_howto]")
+    page.set_viewport_size({"width": 1280, "height": 844})
+    folded = howto.bounding_box()["width"]
+    page.locator(".pg-howto:visible summary").click()
+    expect(howto).to_have_class(re.compile("pg-howto-open"))
+    assert howto.bounding_box()["width"] > 2 * folded  # a line of its own
+    page.set_viewport_size({"width": 390, "height": 844})
     text = howto.text_content()
     assert words("zh")["map.howto.body"] in text  # the text is the one of the catalogue
     term = howto.locator(".pg-term[data-term=sink]")
