@@ -23,7 +23,6 @@ from model.gpt import decode_step, linear
 from model.gpt.config import ModelConfig
 from model.gpt.edits import Edit
 from model.gpt.transformer import Transformer
-from model.kernels import ready
 from model.loading import devices, prepared, sources
 from model.loading.checkpoint import build, load_folder, load_gguf
 from model.loading.halves import DTYPES
@@ -231,7 +230,7 @@ def load_resolved(
         model, vocabulary = open_resolved(resolved, progress)
     model.join()
     linear.tune(model, sources.cache_dir())
-    decode_step.remember(model, ready.folder())
+    decode_step.remember(model)
     return LanguageModel(resolved.model_id, resolved.label, model, vocabulary)
 
 

@@ -9,7 +9,7 @@ import time
 import weakref
 from bisect import insort
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -128,7 +128,7 @@ def _loops(way: str) -> Iterator[tuple[ModuleType, int]]:
 
 
 _STEPS: "weakref.WeakKeyDictionary[nn.Module, DecodeStep]" = weakref.WeakKeyDictionary()
-_FOLDERS: "weakref.WeakKeyDictionary[nn.Module, Path]" = weakref.WeakKeyDictionary()
+_FOLDERS: "weakref.WeakKeyDictionary[nn.Module, Callable[[], Path]]" = weakref.WeakKeyDictionary()
 
 
 def step_of(model: nn.Module) -> DecodeStep | None:
@@ -202,14 +202,17 @@ def way(model: nn.Module, rows: int) -> tuple[DecodeStep, str] | None:
     return None if step.fastest[tried] == "torch" else (step, step.fastest[tried])
 
 
-def remember(model: nn.Module, folder: Path) -> None:
-    """Have what the trials of a model find read from a file in a folder, and what they find anew written to it."""
+def remember(model: nn.Module, folder: Callable[[], Path] = ready.folder) -> None:
+    """Have what the trials of a model find read from a file in a folder, and what they find anew written to it.
+
+    The folder is asked for at the first trial: where nothing can be compiled there is none.
+    """
     _FOLDERS[model] = folder
 
 
 def _fastest(model: nn.Module, step: DecodeStep, rows: int) -> str:
     folder, name = _FOLDERS.get(model), step.name(rows)
-    path = None if folder is None else remembered.file_in(folder, "steps")
+    path = None if folder is None else remembered.file_in(folder(), "steps")
     known = {} if path is None else remembered.entries(path)
     if known.get(name) in WAYS:
         return known[name]

@@ -124,7 +124,7 @@ def _joined(*layers: nn.Module) -> tuple[list[Int8Linear], tuple[Int8Linear]]:
 def int8(lm: LanguageModel) -> LanguageModel:
     """The language model with 8-bit weights, with its own id and dtype."""
     model = quantised(lm.model)
-    remember(model, ready.folder())
+    remember(model)
     return dataclasses.replace(lm, id=f"{lm.id} int8", model=model, dtype="int8 weights")
 
 

@@ -246,7 +246,7 @@ def started(folder, more=None, rows=1, small=False):
     """The way of a step of so many texts, of a model as a start loads it."""
     model = prepared(how=None, more=more)
     model = quantised(model) if small else model
-    decode_step.remember(model, folder)
+    decode_step.remember(model, lambda: folder)
     return way(model, rows)[1]
 
 
@@ -258,6 +258,14 @@ def test_what_a_trial_found_is_remembered_at_the_next_start(tried, tmp_path):
     assert started(tmp_path, rows=3) == "alone" and rows == [1, 1, 1, 2], "so is another number of rows"
     assert started(tmp_path, small=True) == "alone" and rows == [1, 1, 1, 2, 1], "and one of other numbers"
     assert started(tmp_path) == "alone" and rows == [1, 1, 1, 2, 1]
+
+
+@torch.inference_mode()
+def test_where_nothing_can_be_compiled_nothing_is_asked_for(monkeypatch):
+    model = prepared(how=None)
+    decode_step.remember(model, lambda: pytest.fail("no numba here"))
+    monkeypatch.setattr(ready, "soon", lambda: None)
+    assert way(model, 1) is None
 
 
 def test_what_cannot_be_relied_on_is_tried_again_at_the_next_start(tried, tmp_path):
