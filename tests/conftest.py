@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 
 from model.kernels import ready
 from viz.server.framework.stubs import leave_out
@@ -31,6 +32,9 @@ leave_out()  # before a test imports Gradio
 start.IMPORTED.append("tests.support.imported")  # for the apps that the tests start
 SOON, ready.soon = ready.soon, ready.now  # so that what is computed in a test does not depend on who was there first
 torch.set_num_threads(min(2, torch.get_num_threads()))
+# How long an example takes, or is thought out, says nothing of what is tested: the machine may be busy.
+settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("here")
 # pytest hangs a handler of its own on each that does not hand on, at every test.
 for logger in logging.root.manager.loggerDict.values():
     if isinstance(logger, logging.Logger):

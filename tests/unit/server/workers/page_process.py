@@ -12,8 +12,6 @@ state = {"state": "ready", "pages": 1, "place": os.environ["PLAYGROUND_PLACE"], 
 
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        if self.path == "/leave":  # the last page is closed
-            state["pages"] = 0
         said = json.dumps(
             state | {"place": os.environ["PLAYGROUND_PLACE"], "key": os.environ["PLAYGROUND_KEY"]}
         ).encode()
@@ -21,6 +19,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("content-length", str(len(said)))
         self.end_headers()
         self.wfile.write(said)
+        if self.path == "/leave":  # the last page is closed; what waits for that ends this process at once
+            state["pages"] = 0
 
     def log_message(self, *said: object) -> None:
         pass
