@@ -31,6 +31,8 @@ from viz.server.processes import start
 leave_out()  # before a test imports Gradio
 start.IMPORTED.append("tests.support.imported")  # for the apps that the tests start
 SOON, ready.soon = ready.soon, ready.now  # so that what is computed in a test does not depend on who was there first
+# Nor is anything imported beside the next test: pytest goes over all loggers meanwhile, and an import makes new ones.
+NEVER, ready.never = ready.never, lambda: ready.now() is None
 torch.set_num_threads(min(2, torch.get_num_threads()))
 # How long an example takes, or is thought out, says nothing of what is tested: the machine may be busy.
 settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -42,8 +44,9 @@ for logger in logging.root.manager.loggerDict.values():
 
 
 @pytest.fixture
-def own_soon():
-    """`model.kernels.ready.soon` as it is outside the tests."""
+def own_soon(monkeypatch):
+    """`model.kernels.ready.soon` as it is outside the tests, where `never` is then, too."""
+    monkeypatch.setattr(ready, "never", NEVER)
     return SOON
 
 
