@@ -73,7 +73,7 @@ class DecodeStep:
     fastest: dict[int, str] = field(default_factory=dict)  # rows: one of WAYS
 
     def name(self, rows: int) -> str:
-        """What decides how long a step of so many texts takes: "1 row: 30 x float32 960x576, ..."."""
+        """What decides how long a step of so many texts takes: "1 row(s): 30 x float32 960x576, ..."."""
         matrices = [part for layer in self.layers for part in (*layer.read, *layer.write)] + [*self.head]
         named = [f"{part.dtype} {'x'.join(map(str, part.shape))}" for part in matrices if getattr(part, "ndim", 0) == 2]
         return f"{rows} row(s): " + ", ".join(f"{count} x {each}" for each, count in Counter(named).items())

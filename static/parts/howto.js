@@ -7,6 +7,7 @@ define("howto", (root) => (payload) => {
   details.append(el("summary", "", payload.title));
   for (const [kind, text] of Object.entries(payload.parts)) details.append(el("p", `pg-howto-${kind}`, text));
   details.ontoggle = () => root.classList.toggle("pg-howto-open", details.open);
+  root.classList.remove("pg-howto-open"); // drawn anew it is closed
   root.replaceChildren(details);
 });
 
