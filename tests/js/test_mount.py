@@ -78,3 +78,25 @@ def test_a_slider_is_answered_while_it_is_held(pressed):
     page = pressed("slider")
     show(page, "two")
     assert seen(page) == ["drawn one", "drawn two"]
+
+
+# Instructions that were opened, and are drawn anew: whether they have a line of their own before and after.
+OPENED = """async (module) => {
+  await import(path.replace("page/mount.js", "parts/howto.js"));
+  const root = document.createElement("div");
+  root.dataset.part = "map_howto";
+  document.body.replaceChildren(root);
+  const entry = module.mountPart("howto", root, {}, () => {});
+  entry.show({ title: "How to read this", parts: { body: "So." } });
+  const toggled = new Promise((done) => root.firstChild.addEventListener("toggle", done, { once: true }));
+  root.firstChild.open = true;
+  await toggled;
+  const own = () => root.classList.contains("pg-howto-open");
+  const before = own();
+  entry.show({ title: "How to read this", parts: { body: "So." } });
+  return [before, own(), root.firstChild.open];
+}"""
+
+
+def test_instructions_that_are_drawn_anew_are_closed(call):
+    assert call("page/mount.js", f"({OPENED}).bind(null, module)") == [True, False, False]
