@@ -289,10 +289,11 @@ def main(arguments: list[str] | None = None) -> None:
         return
     gc.disable()  # until the page is served: imports make much that stays
     from model.errors import PlaygroundError
-    from viz.server.framework.stubs import load
+    from viz.server.framework import late, stubs
 
+    late.load_torch()
     use_threads(options.threads)
-    load(mcp=options.mcp)
+    stubs.load(mcp=options.mcp)
     try:
         from viz.server.serve import launch, prepare
         from viz.server.workers.pool import is_worker

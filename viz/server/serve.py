@@ -36,7 +36,7 @@ from viz.page.parts import packed
 from viz.seam.playground import Options, Playground
 from viz.server import lesson_routes, middleware
 from viz.server.assets import ROUTE, Assets, Head, answer, read, tags
-from viz.server.framework import answers, cors, errors, http, mended, patches, visits
+from viz.server.framework import answers, cors, errors, http, late, mended, patches, visits
 from viz.server.framework.door import Door, Untold
 from viz.server.framework.fair_queue import FairQueue, Room
 from viz.server.framework.visits import Listeners, heartbeat
@@ -262,7 +262,8 @@ def lessons(own: Path | None) -> Library:
 
 
 def warm(playground: Playground) -> None:
-    """Read what a first view does not need: lessons, and the words of other languages."""
+    """Read what a first view does not need: the rest of torch, lessons, and the words of other languages."""
+    late.rest()
     lessons(playground.options.lessons)
     for language in LANGUAGES:
         words(language)

@@ -16,7 +16,7 @@ def served(*what, **how):
     if what and str(what[0]).startswith("Attention playground:"):
         urllib.request.urlopen(what[0].split()[-1]).read()
         modules = sorted(sys.modules)
-        import mcp.types, httpx._main  # left out for a while, not broken
+        import mcp.types, httpx._main, torch.export, torch._meta_registrations  # left out for a while, not broken
         say(json.dumps({"modules": modules, "collects": gc.isenabled()}), flush=True)
         os._exit(0)
 
@@ -35,6 +35,8 @@ LATER = {  # not needed by a first view
     "ray",
     "matplotlib",
     "torch._dynamo",
+    "torch._meta_registrations",
+    "torch.export",
     "torch._inductor",
     "sympy",
     "plotly.express",
