@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from typing import Any
 
 import gradio as gr
-from gradio import component_meta
+from gradio import blocks, component_meta
 from gradio.routes import App
 
 VERSION = "6.31.0"  # the one whose source these functions were written and tested against
@@ -32,20 +32,34 @@ def check(installed: str = gr.__version__) -> None:
 
 
 def remember_arguments() -> None:
-    """Have Gradio look up the arguments of a component's constructor once, not for every component and update."""
-    lookup = functools.cache(inspect.getfullargspec)
-    component_meta.inspect = types.SimpleNamespace(**vars(inspect) | {"getfullargspec": lookup})
+    """Have Gradio look up the arguments of a component's constructor, and the folder of what is sent to it, once.
+
+    It does so for every component each time that the page is described, and the arguments for every update.
+    """
+    component_meta.inspect = _looked_up_once("getfullargspec")
+    blocks.inspect = _looked_up_once("signature")
+    blocks.get_upload_folder = functools.cache(blocks.get_upload_folder)
+
+
+def _looked_up_once(name: str) -> types.SimpleNamespace:
+    """The module `inspect`, of which one function remembers its answers."""
+    return types.SimpleNamespace(**vars(inspect) | {name: functools.cache(getattr(inspect, name))})
 
 
 @contextlib.contextmanager
 def no_app() -> Iterator[None]:
-    """Here Gradio makes no web application of a page: it makes three, each anew, and serves the one of launch()."""
-    make = App.create_app
+    """Here Gradio neither describes a page nor makes a web application of it.
+
+    It does so three times, each anew, and serves what launch() made.
+    """
+    make, describe_page = App.create_app, gr.Blocks.get_config_file
     App.create_app = staticmethod(lambda *_, **__: None)
+    gr.Blocks.get_config_file = lambda _: {}
     try:
         yield
     finally:
         App.create_app = staticmethod(make)
+        gr.Blocks.get_config_file = describe_page
 
 
 # --- the server -------------------------------------------------------------------------------------------

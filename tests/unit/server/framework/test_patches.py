@@ -5,6 +5,7 @@ import threading
 
 import gradio as gr
 import pytest
+from gradio import blocks, component_meta
 from starlette.testclient import TestClient
 
 from viz.server.framework import patches
@@ -13,6 +14,37 @@ from viz.server.framework import patches
 def test_another_version_is_refused_with_a_sentence():
     with pytest.raises(RuntimeError, match=r"written for gradio .*, and 5\.0 is installed"):
         patches.check("5.0")
+
+
+def described(build) -> list[dict]:
+    """What Gradio would send of a page's parts, but for their numbers."""
+    return [
+        {key: value for key, value in each.items() if key != "id"} for each in build().get_config_file()["components"]
+    ]
+
+
+def test_a_page_is_described_as_ever_but_not_while_it_is_built(monkeypatch):
+    def build():
+        with gr.Blocks() as page:
+            gr.Textbox("a", label="b", elem_classes=["c"]), gr.HTML("<b>d</b>"), gr.Dropdown(["e", "f"], value="e")
+            gr.Number(3, minimum=1)
+        return page
+
+    as_ever = described(build)
+    calls = []
+    signature = inspect.signature
+    monkeypatch.setattr(inspect, "signature", lambda of, **how: (calls.append(of), signature(of, **how))[1])
+    for module, name in ((component_meta, "inspect"), (blocks, "inspect"), (blocks, "get_upload_folder")):
+        monkeypatch.setattr(module, name, getattr(module, name))
+    patches.remember_arguments()
+    assert described(build) == as_ever
+    first = len([each for each in calls if each.__name__ == "__init__"])
+    assert described(build) == as_ever and first > 0
+    assert len([each for each in calls if each.__name__ == "__init__"]) == first
+    with patches.no_app():
+        page = build()
+        assert page.config == {} and page.app is None
+    assert page.get_config_file()["components"]
 
 
 @pytest.fixture
