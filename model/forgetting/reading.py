@@ -4,7 +4,7 @@ The restriction holds in every layer, so that later layers read streams that wer
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,17 +24,18 @@ from model.tracing.ranking import top_ids
 TOP = 10  # likeliest next tokens that are compared
 _WEIGHTS = 1 << 24  # weights of one layer in memory at once
 _LOGITS = 1 << 21  # logits in memory at once
+_KEPT = 1 << 24  # log-probabilities with full attention that are kept from one policy to the next; 64 MB
 
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """Texts [B, T] read under a policy, beside the same texts with full attention."""
+    """Texts [B, T] read under a policy, beside the same texts with full attention, and n predictions of each."""
 
     policy: Policy
-    loss: np.ndarray  # float32 [B, T]: -log p of the token after each position, NaN where none is known; nats
-    full_loss: np.ndarray  # float32 [B, T], with full attention
-    kl: np.ndarray  # float32 [B, T], KL(full || policy) of the prediction at each position; nats
-    agree: np.ndarray  # bool [B, T], whether the likeliest next token is the same
+    loss: np.ndarray  # float32 [B, n]: -log p of the token after each position, NaN where none is known; nats
+    full_loss: np.ndarray  # float32 [B, n], with full attention
+    kl: np.ndarray  # float32 [B, n], KL(full || policy) of the prediction at each position; nats
+    agree: np.ndarray  # bool [B, n], whether the likeliest next token is the same
     lost: np.ndarray  # float32 [L, H], share of the weight that a head would have put on keys that were gone
     kept: np.ndarray  # int32 [T], most keys that any query of this position saw in any layer
     gone: np.ndarray | None  # int32 [L, G, T] of the first text: first query that no longer sees a key; None: no cache
@@ -90,10 +91,37 @@ class Forgetful:
         self.kept = kept if self.kept is None else torch.maximum(self.kept, kept)
 
 
-@torch.inference_mode()
-def streams(model: Transformer, ids: Tensor) -> Tensor:
-    """The stream after the last block with full attention. ids [B, T] -> [B, T, D]"""
-    return model.trunk(ids, attend=attend_fused)
+class Full:
+    """Texts as a model reads them with full attention: what it predicts is computed once, for as much as is kept.
+
+    x [B, n, D]: the stream after the last block, at the positions from `since` on.
+    """
+
+    @torch.inference_mode()
+    def __init__(self, model: Transformer, ids: Tensor, *, since: int = 0, size: int | None = None) -> None:
+        self.model, self.since, self.size = model, since, size or model.config.vocab_size
+        self.x = model.trunk(ids, attend=attend_fused)[:, since:]
+        self._known: dict[int, Tensor] = {}
+
+    def parts(self) -> Iterator[slice]:
+        """The positions, a few at a time."""
+        B, n, _ = self.x.shape
+        step = max(1, _LOGITS // (B * self.model.config.vocab_size))
+        return (slice(start, start + step) for start in range(0, n, step))
+
+    def log_probs(self, part: slice) -> Tensor:
+        """ln p of every next token. [B, positions, V]"""
+        known = self._known.get(part.start)
+        if known is None:
+            known = log_probs(self.model, self.x[:, part], self.size)
+            if sum(each.numel() for each in self._known.values()) + known.numel() <= _KEPT:
+                self._known[part.start] = known
+        return known
+
+
+def log_probs(model: Transformer, x: Tensor, size: int) -> Tensor:
+    """ln p of the first `size` tokens of the vocabulary after a stream [..., D] -> [..., size]"""
+    return model.logits(x)[..., :size].float().log_softmax(-1)
 
 
 @torch.inference_mode()
@@ -103,22 +131,23 @@ def read(
     policy: Policy,
     *,
     following: Tensor | None = None,
-    full: Tensor | None = None,
+    full: Full | None = None,
     size: int | None = None,
 ) -> Reading:
-    """Read texts [B, T] under a policy and compare every prediction with that of full attention.
+    """Read texts [B, T] under a policy and compare its predictions with those of full attention.
 
-    `following` [B] are the tokens after the texts, where they are known; `full` is what `streams` gives, computed
-    where it is missing; `size` counts the tokens of the vocabulary where the model has more rows. Raises InputError
-    for a policy that makes no sense and for a model with other mixers, ValueError for ids that it cannot run.
+    `following` [B] are the tokens after the texts, where they are known; `full` are the same texts with full
+    attention, computed where they are missing, and says which positions are compared; `size` counts the tokens of the
+    vocabulary where the model has more rows. Raises InputError for a policy that makes no sense and for a model with
+    other mixers, ValueError for ids that it cannot run.
     """
     checked(policy)
     need_attention(model.config)
-    full = streams(model, ids) if full is None else full
+    full = full or Full(model, ids, size=size)
     kernel = Forgetful(policy)
-    less = model.trunk(ids, attend=kernel)
+    less = model.trunk(ids, attend=kernel)[:, full.since :]
     targets = torch.cat((ids[:, 1:], torch.full((len(ids), 1), -1) if following is None else following[:, None]), 1)
-    compared = _compare(model, full, less, targets, size or model.config.vocab_size)
+    compared = _compare(full, less, targets[:, full.since :])
     layers = range(model.config.n_layer)
     gone = torch.stack([kernel.gone[layer] for layer in layers]).int().numpy() if kernel.gone else None
     return Reading(
@@ -130,17 +159,15 @@ def read(
         torch.stack([kernel.lost[layer] / len(ids) for layer in layers]).numpy(),
         kernel.kept.int().numpy(),
         gone,
-        *_next(model, full[:1, -1:], less[:1, -1:], size or model.config.vocab_size),
+        *_next(model, full.x[:1, -1:], less[:1, -1:], full.size),
     )
 
 
-def _compare(model: Transformer, full: Tensor, less: Tensor, targets: Tensor, size: int) -> Tensor:
-    """Loss in full and with less, KL and agreement, a few positions at a time. [B, T, D] twice -> [4, B, T]"""
-    B, T, _ = full.shape
-    out, step = torch.empty(4, B, T), max(1, _LOGITS // (B * model.config.vocab_size))
-    for start in range(0, T, step):
-        part = slice(start, start + step)
-        a, b = (model.logits(x[:, part])[..., :size].float().log_softmax(-1) for x in (full, less))
+def _compare(full: Full, less: Tensor, targets: Tensor) -> Tensor:
+    """Loss in full and with less, KL and agreement, a few positions at a time. [B, n, D] -> [4, B, n]"""
+    out = torch.empty(4, *targets.shape)
+    for part in full.parts():
+        a, b = full.log_probs(part), log_probs(full.model, less[:, part], full.size)
         wanted = targets[:, part]
         for row, each in enumerate((a, b)):
             found = -each.gather(-1, wanted.clamp(min=0)[..., None])[..., 0]
@@ -166,13 +193,17 @@ def read_all(
     progress: Progress = silent,
     *,
     size: int | None = None,
+    since: int = 0,
     keep: Callable[[Reading], object] = lambda reading: reading,
 ) -> list:
-    """Windows of a text [W, T + 1], read under several policies: `keep` of each reading, in their order."""
+    """Windows of a text [W, T + 1], read under several policies: `keep` of each reading, in their order.
+
+    Predictions are compared at the positions from `since` on.
+    """
     ids, following = windows[:, :-1], windows[:, -1]
-    full, found = streams(model, ids), []
+    full, found = Full(model, ids, since=since, size=size), []
     for n, policy in enumerate(policies):
         progress(n, len(policies), "")
-        found.append(keep(read(model, ids, policy, following=following, full=full, size=size)))
+        found.append(keep(read(model, ids, policy, following=following, full=full)))
     progress(len(policies), len(policies), "")
     return found

@@ -102,6 +102,26 @@ def test_several_policies_read_the_same_windows():
     assert np.array_equal(found[0].full_loss, found[1].full_loss) and np.isfinite(found[0].loss).all()
 
 
+def test_full_attention_is_computed_once_where_it_is_kept_and_from_where_predictions_are_compared(monkeypatch):
+    model, policies, computed = model_of(), [Policy("window", 4), Policy("first", 4), Policy("h2o", 4)], []
+    plain = model.logits
+    monkeypatch.setattr(model, "logits", lambda x: (computed.append(x.shape[:2].numel()), plain(x))[1])
+    whole, all_of_it = read_all(model, ids_of(), policies), sum(computed)
+    computed.clear()
+    late, half_of_it = read_all(model, ids_of(), policies, since=9), sum(computed)
+    B, n = late[0].loss.shape
+    assert n == T - 9 and half_of_it == (1 + 3) * B * n + 2 * 3  # once in full, once a policy; and what comes next
+    monkeypatch.setattr("model.forgetting.reading._KEPT", 0)
+    computed.clear()
+    again = read_all(model, ids_of(), policies)
+    assert sum(computed) - all_of_it == 2 * B * T  # in full for each policy
+    for a, b, c in zip(whole, late, again, strict=True):
+        for name in ("loss", "full_loss", "kl", "agree"):
+            assert np.allclose(getattr(a, name)[:, 9:], getattr(b, name), atol=1e-6), name
+            assert np.array_equal(getattr(a, name), getattr(c, name)), name
+        assert np.array_equal(a.lost, b.lost) and np.array_equal(a.kept, b.kept) and np.array_equal(a.gone, b.gone)
+
+
 # --- writing with a bounded cache ---
 
 

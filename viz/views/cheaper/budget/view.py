@@ -59,9 +59,10 @@ def measure(scene: Scene, settings: Settings, progress: Progress) -> Sweep:
 
     def keep(read) -> tuple[float, float, float, float]:
         parts = read.loss, read.full_loss, read.agree, read.kl
-        return tuple(float(each[:, half:].mean(dtype=np.float64)) for each in parts)
+        return tuple(float(each.mean(dtype=np.float64)) for each in parts)
 
-    found = read_all(scene.model.model, windows, policies, progress, size=scene.model.tokenizer.vocab_size, keep=keep)
+    size = scene.model.tokenizer.vocab_size
+    found = read_all(scene.model.model, windows, policies, progress, size=size, since=half, keep=keep)
     loss, full, agree, kl = (np.array(each).reshape(len(kinds), len(budgets)) for each in zip(*found, strict=True))
     return Sweep(kinds, budgets, len(windows), length, float(full[0, 0]), loss, agree, kl)
 
