@@ -5,14 +5,17 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Protocol, Self
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from model.errors import CheckpointError
 from model.forgetting.policies import Policy
 from model.gpt.edits import Edit
+from model.kernels import ready
 from model.sampling.pipeline import Parameter, Step, draw, softmax
 from model.tracing.ranking import top_ids
 
@@ -123,24 +126,41 @@ class Rows:
     """Rows of logits after a forward, with statistics that every decoder needs."""
 
     logits: Tensor  # float32 [N, V], -inf for rows without a token
-    probabilities: tuple[Tensor, ...]  # float64 [V] each
-    total: tuple[float, ...]  # ln sum exp of the logits
-    entropy: tuple[float, ...]  # nats
+    sums: np.ndarray  # the largest logit, mass = sum exp(x - max) and sum exp(x - max) (x - max). float64 [N, 3]
     top: Tensor  # the likeliest tokens. int64 [N, TOP]
 
     def between(self, start: int, stop: int) -> Self:
         """Some neighbouring rows, as views."""
         return type(self)(*(getattr(self, field.name)[start:stop] for field in dataclasses.fields(self)))
 
+    @property
+    def total(self) -> np.ndarray:
+        """ln sum exp of the logits: max + ln mass. float64 [N]"""
+        return self.sums[:, 0] + np.log(self.sums[:, 1])
+
+    @property
+    def entropy(self) -> np.ndarray:
+        """Of the softmax: ln mass - sum exp(x - max) (x - max) / mass. float64 [N], nats"""
+        return np.log(self.sums[:, 1]) - self.sums[:, 2] / self.sums[:, 1]
+
+    def probabilities(self, row: int) -> np.ndarray:
+        """Softmax of a row. float64 [V]"""
+        return self.logits[row].double().sub_(self.sums[row, 0]).exp_().div_(self.sums[row, 1]).numpy()
+
+    def probabilities_of(self, row: int, ids: np.ndarray) -> np.ndarray:
+        """Softmax of a row at some tokens. float64 [n]"""
+        return np.exp(self.logits[row].numpy()[ids].astype(np.float64) - self.sums[row, 0]) / self.sums[row, 1]
+
 
 def rows_of(logits: Tensor) -> Rows:
-    """Softmax, its normaliser and its entropy in float64, and the first TOP tokens. logits [N, V]
+    """Sums of the softmax in float64, and the first TOP tokens. logits [N, V]
 
     Raises CheckpointError where a logit is NaN or infinite, -inf excepted.
     """
-    distributions = [_distribution(row) for row in logits]  # one row at a time stays in the processor's cache
-    probabilities, total, entropy = (tuple(each) for each in zip(*distributions, strict=True))
-    return Rows(logits, probabilities, total, entropy, top_ids(logits, TOP))
+    loops = ready.soon()
+    sums, top = _sums(logits) if loops is None else _compiled_sums(loops, logits)
+    check_finite(float(sums[:, :2].sum()))
+    return Rows(logits, sums, top)
 
 
 def check_finite(number: float) -> None:
@@ -150,16 +170,24 @@ def check_finite(number: float) -> None:
         raise CheckpointError("The model computes numbers that are not finite.", "", hint)
 
 
-def _distribution(logits: Tensor) -> tuple[Tensor, float, float]:
-    """p = exp(x - max) / mass, ln sum exp x, and the entropy ln mass - sum p (x - max), in float64. [V]"""
-    wide = logits.double()
-    largest = float(wide.max())
-    wide.sub_(largest).clamp_(min=_NOTHING)
-    p = wide.exp()
-    mass = float(p.sum())
-    check_finite(largest + mass)
-    p /= mass
-    return p, largest + math.log(mass), math.log(mass) - float(p @ wide)
+def _compiled_sums(loops: ModuleType, logits: Tensor) -> tuple[np.ndarray, Tensor]:
+    """`_sums`, by a compiled loop."""
+    n, size = logits.shape
+    sums, top = np.empty((n, 3)), np.empty((n, min(TOP, size)), np.int64)
+    loops.survey(logits.contiguous().numpy(), sums, top)
+    return sums, torch.from_numpy(top)
+
+
+def _sums(logits: Tensor) -> tuple[np.ndarray, Tensor]:
+    """`Rows.sums` and `Rows.top` of logits [N, V]."""
+    sums = []
+    for row in logits:  # one at a time stays in the processor's cache
+        wide = row.double()
+        largest = float(wide.max())
+        wide.sub_(largest).clamp_(min=_NOTHING)
+        shares = wide.exp()
+        sums.append((largest, float(shares.sum()), float(shares @ wide)))
+    return np.array(sums), top_ids(logits, TOP)
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +227,7 @@ def warped_row(rows: Rows, row: int, warped: Tensor | None) -> WarpedRow:
     inside = logits > -np.inf
     count = int(np.count_nonzero(inside))
     if warped is None:
-        return WarpedRow(rows.probabilities[row].numpy(), count)
+        return WarpedRow(rows.probabilities(row), count)
     if count > len(logits) // 8:
         return WarpedRow(warped.double().softmax(-1).numpy(), count)
     ids = np.flatnonzero(inside)
@@ -208,12 +236,12 @@ def warped_row(rows: Rows, row: int, warped: Tensor | None) -> WarpedRow:
 
 def generated_token(rows: Rows, row: int, after: WarpedRow, id: int, u: float | None = None) -> GeneratedToken:
     """A token with its numbers; u is the random number it was drawn with, None where it was not drawn."""
-    logits, p = rows.logits[row].numpy(), rows.probabilities[row]
+    logits = rows.logits[row].numpy()
     value = logits[id]
     rank = np.count_nonzero(logits[:id] >= value) + np.count_nonzero(logits[id:] > value) + 1
-    ids = rows.top[row]
-    top = tuple(zip(ids.tolist(), p[ids].tolist(), after.of(ids.numpy()).tolist(), strict=True))
-    log_probability, entropy = float(value) - rows.total[row], rows.entropy[row]
+    ids = rows.top[row].numpy()
+    top = tuple(zip(ids.tolist(), rows.probabilities_of(row, ids).tolist(), after.of(ids).tolist(), strict=True))
+    log_probability, entropy = float(value - rows.total[row]), float(rows.entropy[row])
     chance = (float("nan"), float("nan")) if u is None else (float(after.of(np.array(id))), u)
     return GeneratedToken(id, log_probability, rank, entropy, chance[0], after.kept, chance[1], top)
 

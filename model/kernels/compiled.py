@@ -22,6 +22,13 @@ _MATRICES = [f"{kind}[:, ::1], {_ROW}, {_ROW}" for kind in ("float32", "int8")] 
 _NORM = f"{_ROW}, {_ROW}, float32, boolean"  # gain, bias, eps and whether it is centred
 _ATTENTION = f"void({_TEXTS}, {_HEADS}, {_HEADS}, int64, {_ROWS}, {_ROWS}, {_ROW}, {_ROW}, float32, {_TEXTS}, int64)"
 RELU, GELU, GELU_TANH, SWIGLU = range(4)  # as they stand in model.gpt.layers.MLPS
+# e^x = 2^-k e^r: k whole, r = x + k ln 2 at most (ln 2) / 2 away from 0 (Cody and Waite 1980, chapter 6). ln 2 in two
+# parts, the first with so few digits that k times it is exact.
+PER_LN_2, LN_2, LN_2_REST = 1 / math.log(2), float.fromhex("0x1.62e42feep-1"), float.fromhex("0x1.a39ef35793c76p-33")
+HALVES = 0.5 ** np.arange(1100)  # 2^-k; beyond 1,074 it is 0
+SERIES = tuple(1 / math.factorial(n) for n in range(14))  # of e^r
+LEAST = -750.0  # e to it is 0
+TOGETHER = 64  # logits whose largest is looked for first
 
 
 @njit(**FAST)
@@ -284,3 +291,59 @@ def attention(qkv, keys, values, start, cos, sin, q_gain, k_gain, eps, z, thread
         for each in range(len(keys) * G):
             b, g = each // G, each % G
             _group(qkv[b], keys[b], values[b], start, cos, sin, q_gain, k_gain, eps, z[b], g)
+
+
+@njit(error_model="numpy", fastmath={"contract"})  # nothing is summed in another order
+def _exp(x):
+    """e^x of a number from LEAST to 0, to the last digit: the processor makes several at once, unlike of math.exp."""
+    k = np.floor(0.5 - x * PER_LN_2)
+    r = (x + k * LN_2) + k * LN_2_REST
+    total = SERIES[13]
+    for n in range(12, -1, -1):
+        total = total * r + SERIES[n]
+    return total * HALVES[np.int32(k)]
+
+
+@njit(**FAST)
+def _largest(row, values, ids):
+    """The largest numbers of a row and where they are, the largest first, ties by the smaller index. values, ids [n]"""
+    n, found = len(ids), 0
+    for start in range(0, len(row), TOGETHER):
+        end, most = min(start + TOGETHER, len(row)), row[start]
+        for i in range(start, end):
+            most = max(most, row[i])
+        if found == n and most <= values[n - 1]:
+            continue
+        for i in range(start, end):
+            if found == n and row[i] <= values[n - 1]:
+                continue
+            at = min(found, n - 1)
+            while at and row[i] > values[at - 1]:
+                values[at], ids[at] = values[at - 1], ids[at - 1]
+                at -= 1
+            values[at], ids[at] = row[i], i
+            found = min(found + 1, n)
+
+
+@njit(f"void({_ROWS}, float64[:, ::1], int64[:, ::1])", **FAST, cache=True)
+def survey(logits, sums, top):
+    """Of each row x: its largest number, sum e^(x - largest) and sum e^(x - largest) (x - largest), in float64, and
+    the largest numbers' places. logits [n, V], sums [n, 3], top [n, TOP]. The largest is NaN where any number is.
+    """
+    values = np.empty(top.shape[1], np.float32)
+    for row in range(len(logits)):
+        x, broken = logits[row], False
+        for i in range(len(x)):
+            broken |= x[i] != x[i]
+        if broken:
+            sums[row, 0], sums[row, 1], sums[row, 2] = np.nan, np.nan, np.nan
+            continue
+        _largest(x, values, top[row])
+        largest, mass, spread = np.float64(values[0]), 0.0, 0.0
+        for i in range(len(x)):
+            below = np.float64(x[i]) - largest
+            below = below if below > LEAST else LEAST
+            share = _exp(below)
+            mass += share
+            spread += share * below
+        sums[row, 0], sums[row, 1], sums[row, 2] = largest, mass, spread

@@ -18,6 +18,7 @@ from model.sampling.pipeline import Context, Step
 
 LOWEST = torch.finfo(torch.float32).min
 REACHED = 1 - torch.finfo(torch.float32).eps
+LIKELY = 1e-4  # of the largest probability: so likely tokens nearly always reach p, and all need not be sorted
 
 
 def cut_below(logits: Tensor, gap: float) -> Tensor:
@@ -57,9 +58,14 @@ def top_p(logits: Tensor, values: Mapping[str, float], context: Context, step: S
     if values["p"] >= 1:
         return logits.clone()
     array = logits.numpy()
-    largest_first = np.sort(array)[::-1]
-    reached = np.exp(largest_first.astype(np.float64) - largest_first[0]).cumsum()  # -inf adds exactly 0
-    count = int(np.searchsorted(reached, values["p"] * REACHED * reached[-1])) + 1
+    shares = logits.double().sub_(float(array.max())).exp_().numpy()  # of the largest one's; -inf gives exactly 0
+    wanted = values["p"] * REACHED * shares.sum()
+    for least in (LIKELY, 0.0):
+        largest_first = np.sort(array[shares >= least])[::-1]
+        reached = np.exp(largest_first.astype(np.float64) - largest_first[0]).cumsum()
+        if reached[-1] >= wanted:
+            break
+    count = int(np.searchsorted(reached, wanted)) + 1
     edge = largest_first[count - 1]
     result = np.where(array >= edge, array, -np.inf)
     surplus = np.count_nonzero(array >= edge) - count

@@ -160,6 +160,8 @@ def draw(probabilities: np.ndarray, u: float) -> int:
         raise InputError("The random number is out of its range.", shown(u), "Give a number from 0 up to below 1.")
     if not (0 < mass < np.inf and probabilities.min() >= 0):  # the sum is NaN where any is
         raise InputError("These are no probabilities.", shown(mass), "Give numbers from 0 up, one of them above 0.")
+    if len(probabilities) == 1:
+        return 0
     target = u * mass
     for least in (mass / FIRST, mass / (32 * FIRST)):
         ids = np.flatnonzero(probabilities >= least)

@@ -38,10 +38,11 @@ def temperature(logits: Tensor, values: Mapping[str, float], context: Context, s
     """
     if values["temperature"] == 0:
         result = torch.full_like(logits, -torch.inf)
-        result[logits.argmax()] = logits.max()
+        largest = int(logits.numpy().argmax())
+        result[largest] = logits[largest]
         return result
     result = logits / values["temperature"]
-    if torch.equal(result.isfinite(), logits.isfinite()):
+    if np.array_equal(np.isfinite(result.numpy()), np.isfinite(logits.numpy())):
         return result
     result = ((logits.double() - logits.max()) / values["temperature"]).clamp(min=LOWEST).float()
     return result.masked_fill(logits == -torch.inf, -torch.inf)

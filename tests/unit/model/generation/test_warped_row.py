@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from model.errors import CheckpointError
 from model.generation import generate
 from model.generation.decoder import WarpedRow, generated_token, rows_of, warped_row
 from model.generation.strategies import STRATEGIES, Plan
@@ -36,6 +37,38 @@ def test_few_or_many_remain(remain):
     token = generated_token(rows, 0, after, best, 0.5)
     assert token.probability == after.probabilities[best] and token.kept == remain
     assert [share for _, _, share in token.top] == [after.probabilities[id] for id, _, _ in token.top]
+
+
+@pytest.mark.parametrize("size", [5, V, 3000])
+def test_rows_are_the_same_where_nothing_is_compiled(size, monkeypatch):
+    logits = 4 * randn(3, size)
+    logits[1, 1:3] = -torch.inf
+    found = rows_of(logits)
+    monkeypatch.setattr("model.kernels.ready.soon", lambda: None)
+    plain = rows_of(logits)
+    shares = logits.double().softmax(-1)
+    entropy = -(shares * torch.where(shares > 0, shares.log(), 0)).sum(-1)
+    for rows in (found, plain):
+        assert torch.equal(rows.top, plain.top) and rows.top.shape == (3, min(8, size))
+        assert_close(torch.from_numpy(rows.total), logits.double().logsumexp(-1), 1e-14 * size)
+        assert_close(torch.from_numpy(rows.entropy), entropy, 1e-14 * size)
+        for row in range(3):
+            assert_close(torch.from_numpy(rows.probabilities(row)), shares[row], 1e-15)
+            some = rows.top[row].numpy()
+            assert_close(torch.from_numpy(rows.probabilities_of(row, some)), shares[row, some], 1e-15)
+        last = rows.between(2, 3)
+        assert last.total.tolist() == [rows.total[2]] and torch.equal(last.top, rows.top[2:])
+
+
+@pytest.mark.parametrize("number", [torch.nan, torch.inf])
+@pytest.mark.parametrize("compiled", [True, False])
+def test_what_is_no_number_is_refused_by_both(number, compiled, monkeypatch):
+    logits = randn(2, V)
+    logits[1, 7] = number
+    if not compiled:
+        monkeypatch.setattr("model.kernels.ready.soon", lambda: None)
+    with pytest.raises(CheckpointError, match="not finite"):
+        rows_of(logits)
 
 
 def test_the_states_are_computed_for_who_asks_alone(monkeypatch):

@@ -138,3 +138,51 @@ def test_what_is_no_number_stays_so():
     assert np.isnan(z).all()
     loops.norm(np.array([[1, np.nan, 2]], np.float32), np.ones(3, np.float32), NONE, np.float32(0), True, y)
     assert np.isnan(y).all()
+
+
+def surveyed(logits: np.ndarray, n: int = 8) -> tuple[np.ndarray, np.ndarray]:
+    """What the loop says of rows of logits."""
+    sums, top = np.full((len(logits), 3), 7.0), np.full((len(logits), min(n, logits.shape[1])), -1)
+    loops.survey(logits, sums, top)
+    return sums, top
+
+
+@pytest.mark.parametrize("size", [1, 5, 8, 64, 65, 1000, 49_152])
+@pytest.mark.parametrize("kind", ["any", "ties", "excluded", "far apart"])
+def test_a_survey_has_the_sums_of_the_softmax_and_the_largest(size, kind):
+    logits = 4 * randn(3, size).numpy()
+    if kind == "ties":
+        logits = logits.round()
+    elif kind == "excluded":
+        logits[:, 1::2] = -np.inf
+    elif kind == "far apart":
+        logits *= 1000
+    sums, top = surveyed(logits)
+    below = logits.astype(np.float64) - logits.max(1, keepdims=True)
+    shares = np.exp(below)
+    spread = np.where(shares > 0, shares * np.maximum(below, -1e4), 0)
+    # n numbers are added in any order, each of them an e^x and a product that are off by a few units in the last place
+    bound = (size + 8) * 2.0**-53
+    assert np.array_equal(sums[:, 0], logits.max(1))
+    assert (np.abs(sums[:, 1] - shares.sum(1)) <= bound * shares.sum(1)).all()
+    assert (np.abs(sums[:, 2] - spread.sum(1)) <= bound * np.abs(spread).sum(1) + 1e-300).all()
+    order = np.argsort(-logits, axis=1, kind="stable")  # ties by the smaller id
+    assert np.array_equal(top, order[:, : top.shape[1]])
+
+
+def test_its_powers_of_e_are_good_to_the_last_place():
+    x = np.linspace(0, 700, 100_001).astype(np.float32)[1:]
+    sums, _ = surveyed(np.stack((np.zeros_like(x), -x), 1))
+    found = sums[:, 2] / -x.astype(np.float64)  # e^-x, times x and divided by it again
+    assert (np.abs(found / np.exp(-x.astype(np.float64)) - 1) < 5 * 2.0**-53).all()
+    assert surveyed(np.array([[0, -800]], np.float32))[0].tolist() == [[0, 1, 0]]
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+@pytest.mark.parametrize("at", [0, 3, 99])
+def test_a_survey_shows_a_number_that_is_none(number, at):
+    logits = randn(2, 100).numpy()
+    logits[1, at] = number
+    sums, _ = surveyed(logits)
+    assert np.isfinite(sums[0]).all() and not np.isfinite(sums[1, :2].sum())
+    assert not np.isfinite(surveyed(np.full((1, 5), -np.inf, np.float32))[0][0, :2].sum())
