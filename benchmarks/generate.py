@@ -1,6 +1,7 @@
 """Tokens a second: this project beside transformers and, where llama-cpp-python is installed, llama.cpp.
 
     python benchmarks/generate.py [--shapes gpt2 smollm2-135m] [--batches 1 6] [--rounds 3] [--policy passive|spin]
+                                  [--engines transformers ours ours-int8 llama-f32 llama-q8]
 
 A prompt of 32 tokens and 128 new ones, greedy. Where there is a CUDA device, it is measured, too. Every engine lives in
 a process of its own and they are called in turn, so that a slow minute hits all of them; a figure is the median of the
@@ -220,15 +221,16 @@ def shared(a: list[int], b: list[int]) -> int:
     return next((i for i, (x, y) in enumerate(zip(a, b, strict=True)) if x != y), len(a))
 
 
-def measure(shape: str, batches: list[int], rounds: int, policy: str) -> list[str]:
-    """The rows of one shape."""
+def measure(shape: str, batches: list[int], rounds: int, policy: str, engines: list[str]) -> list[str]:
+    """The rows of one shape; shares and common tokens are those beside the first engine."""
     from benchmarks.engines import SHAPES
 
     s = SHAPES[shape]
     heads = s["width"] // s["heads"] * s["kv"] * 2 + 2 * s["width"]
     mlp = 2 * s["width"] * s["mlp"] if shape == "gpt2" else 3 * s["width"] * s["mlp"]
     weights = 4 * (s["layers"] * (s["width"] * heads + mlp) + s["vocab"] * s["width"])  # bytes read for a token
-    pipes = {engine: pipe for engine in LABELS if (pipe := start(worker, engine, shape, LABELS[engine]))}
+    pipes = {engine: pipe for engine in engines if (pipe := start(worker, engine, shape, LABELS[engine]))}
+    first = next(iter(pipes))
     lines, limit = [], bandwidth() / weights
     for batch in batches:
         found = {engine: [ask(pipe, batch)] for engine, pipe in pipes.items()}  # the first one warms up
@@ -237,10 +239,10 @@ def measure(shape: str, batches: list[int], rounds: int, policy: str) -> list[st
         for _ in range(rounds):
             for engine, pipe in pipes.items():
                 found[engine].append(ask(pipe, batch)[0])
-        base = statistics.median(found["transformers"])
+        base = statistics.median(found[first])
         for engine, seconds in found.items():
             middle = statistics.median(seconds)
-            same = shared(texts[engine], texts["transformers"])
+            same = shared(texts[engine], texts[first])
             lines.append(
                 f"| {policy} | {shape} | {batch} | {LABELS[engine]} | {batch * NEW / middle:.1f} "
                 f"| {base / middle:.2f} | {middle / NEW * 1e3:.1f} | {NEW / middle / limit:.0%} | {same} |"
@@ -259,12 +261,13 @@ def main() -> None:
     parser.add_argument("--batches", nargs="+", type=int, default=[1, 6])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--policy", choices=POLICIES, default="passive")
+    parser.add_argument("--engines", nargs="+", choices=list(LABELS), default=list(LABELS))
     options = parser.parse_args()
     os.environ.update(POLICIES[options.policy])
-    print("| threads | shape | batch | engine | tokens/s | x transformers | ms a step | of the limit | same tokens |")
+    print("| threads | shape | batch | engine | tokens/s | x the first | ms a step | of the limit | same tokens |")
     print("|---|---|---|---|---|---|---|---|---|")
     for shape in options.shapes:
-        measure(shape, options.batches, options.rounds, options.policy)
+        measure(shape, options.batches, options.rounds, options.policy, options.engines)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ whose matrices are float32 on the CPU, or of 8 bits.
 """
 
 import contextlib
+import math
 import time
 import weakref
 from bisect import insort
@@ -27,6 +28,7 @@ from model.kernels import ready, remembered
 
 MOST_ROWS = 16  # more are a matter for torch's products
 WAYS = ("torch", "alone", "threads")  # how a step can be computed: by torch, compiled on one thread, on all
+AGAIN = 600.0  # seconds after which it is tried again whether one thread is fastest
 _NONE = np.empty(0, np.float32)
 _ROUNDS = range(3, 10)  # of a trial: by turns, so that a slow moment hits all
 _ALIKE = 1.1  # the second least time is at most so many times the least where that can be relied on
@@ -71,6 +73,7 @@ class DecodeStep:
     vocab: int
     width: int  # of the stream
     fastest: dict[int, str] = field(default_factory=dict)  # rows: one of WAYS
+    until: dict[int, float] = field(default_factory=dict)  # rows: seconds of the clock up to which that holds
 
     def name(self, rows: int) -> str:
         """What decides how long a step of so many texts takes: "1 row(s): 30 x float32 960x576, ..."."""
@@ -191,14 +194,16 @@ def _norm(norm: Norm) -> tuple[np.ndarray, np.ndarray, float, bool]:
 def way(model: nn.Module, rows: int) -> tuple[DecodeStep, str] | None:
     """The compiled step and how it is fastest for so many rows; None where torch is, or where there is no such step.
 
-    It is tried at the first use of a number of rows, by all of WAYS in turn, unless that is remembered.
+    It is tried at the first use of a number of rows, by all of WAYS in turn, unless that is remembered. Where one
+    thread was fastest it is tried again after a while.
     """
     step = step_of(model) if rows <= MOST_ROWS and not torch.is_grad_enabled() else None
     if step is None:
         return None
     tried = 1 << (rows.bit_length() - 1)  # 1, 2, 4, 8 or 16
-    if tried not in step.fastest:
+    if tried not in step.fastest or time.monotonic() >= step.until.get(tried, math.inf):
         step.fastest[tried] = _fastest(model, step, tried)
+        step.until[tried] = math.inf if lasts(step.fastest[tried]) else time.monotonic() + AGAIN
     return None if step.fastest[tried] == "torch" else (step, step.fastest[tried])
 
 
@@ -210,15 +215,20 @@ def remember(model: nn.Module, folder: Callable[[], Path] = ready.folder) -> Non
     _FOLDERS[model] = folder
 
 
+def lasts(how: str) -> bool:
+    """Whether a way that was fastest will be: one thread is, too, while something else takes the other cores."""
+    return how in WAYS and (how != "alone" or torch.get_num_threads() == 1)
+
+
 def _fastest(model: nn.Module, step: DecodeStep, rows: int) -> str:
     folder, name = _FOLDERS.get(model), step.name(rows)
     path = None if folder is None else remembered.file_in(folder(), "steps")
     known = {} if path is None else remembered.entries(path)
-    if known.get(name) in WAYS:
+    if isinstance(known.get(name), str) and lasts(known[name]):
         return known[name]
     times, reliable = trial(model, rows)
     best = min(times, key=times.__getitem__)
-    if path is not None and reliable:
+    if path is not None and reliable and lasts(best):
         remembered.write_entries(path, remembered.entries(path) | {name: best})
     return best
 
