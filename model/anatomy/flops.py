@@ -7,7 +7,6 @@ Tables of sines, masks, look-ups and copies count nothing.
 """
 
 import dataclasses
-import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -288,7 +287,8 @@ def counted(config: ModelConfig, reading: Reading) -> Mapping[str, int]:
     through follows from numbers.
     """
     require_dense(config)
-    importlib.import_module("torch._meta_registrations")  # which a server imports late
+    from torch import _meta_registrations  # noqa: F401  (what the operations below need; a server imports it late)
+
     start = reading.S - reading.T
     with torch.device("meta"):
         model = Transformer(dataclasses.replace(config, n_ctx=max(config.n_ctx, reading.S)))

@@ -5,7 +5,6 @@ Python: for exporting, compiling and some operations on such tensors. `load_torc
 torch; `rest` imports what was put off, and from then on torch is whole. Without them the app only starts later.
 """
 
-import importlib
 import sys
 from types import ModuleType
 
@@ -32,5 +31,4 @@ def load_torch() -> None:
 
 def rest() -> None:
     """Import what was put off."""
-    for name in PUT_OFF:
-        importlib.import_module(name)
+    from torch import _meta_registrations, export  # noqa: F401
