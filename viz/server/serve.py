@@ -51,6 +51,7 @@ from viz.server.workers.pool import KEY, PORT
 from viz.words import LANGUAGES, Catalogue, file_texts, section, words
 
 log = logging.getLogger("playground")
+FIRST_VISIT = 10.0  # seconds after the start in which a first visitor's page should be drawn
 
 
 def prepare(options: argparse.Namespace, progress: Progress) -> Playground:
@@ -262,11 +263,12 @@ def lessons(own: Path | None) -> Library:
 
 
 def warm(playground: Playground) -> None:
-    """Read what a first view does not need: the rest of torch, lessons, and the words of other languages."""
-    late.rest()
+    """Read what a first view does not need: lessons, the words of other languages, and, after a while, all of torch."""
     lessons(playground.options.lessons)
     for language in LANGUAGES:
         words(language)
+    time.sleep(FIRST_VISIT)
+    late.rest()
 
 
 def know(page: gr.Blocks, key: bytes) -> None:

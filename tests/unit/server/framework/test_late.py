@@ -4,6 +4,9 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+
+from viz.server import serve
 
 CODE = """
 import json, sys
@@ -55,3 +58,11 @@ def test_a_model_runs_before_torch_is_whole_and_torch_is_whole_in_the_end():
     assert done.returncode == 0, done.stderr
     tried, mixers = json.loads(done.stdout)
     assert tried > len(mixers) > 5
+
+
+def test_a_first_visit_comes_before_the_rest(monkeypatch):
+    done = []
+    monkeypatch.setattr(serve, "time", SimpleNamespace(sleep=done.append))
+    monkeypatch.setattr(serve.late, "rest", lambda: done.append("rest"))
+    serve.warm(SimpleNamespace(options=SimpleNamespace(lessons=None)))
+    assert done == [serve.FIRST_VISIT, "rest"]
