@@ -137,9 +137,9 @@ def read(
     """Read texts [B, T] under a policy and compare its predictions with those of full attention.
 
     `following` [B] are the tokens after the texts, where they are known; `full` are the same texts with full
-    attention, computed where they are missing, and says which positions are compared; `size` counts the tokens of the
-    vocabulary where the model has more rows. Raises InputError for a policy that makes no sense and for a model with
-    other mixers, ValueError for ids that it cannot run.
+    attention, and says which positions and tokens are compared: where it is missing all positions, and the first
+    `size` tokens of the vocabulary where the model has more rows. Raises InputError for a policy that makes no sense
+    and for a model with other mixers, ValueError for ids that it cannot run.
     """
     checked(policy)
     need_attention(model.config)

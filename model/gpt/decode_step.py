@@ -215,7 +215,7 @@ def remember(model: nn.Module, folder: Callable[[], Path] = ready.folder) -> Non
     _FOLDERS[model] = folder
 
 
-def lasts(how: str) -> bool:
+def lasts(how: object) -> bool:
     """Whether a way that was fastest will be: one thread is, too, while something else takes the other cores."""
     return how in WAYS and (how != "alone" or torch.get_num_threads() == 1)
 
@@ -224,7 +224,7 @@ def _fastest(model: nn.Module, step: DecodeStep, rows: int) -> str:
     folder, name = _FOLDERS.get(model), step.name(rows)
     path = None if folder is None else remembered.file_in(folder(), "steps")
     known = {} if path is None else remembered.entries(path)
-    if isinstance(known.get(name), str) and lasts(known[name]):
+    if lasts(known.get(name)):
         return known[name]
     times, reliable = trial(model, rows)
     best = min(times, key=times.__getitem__)

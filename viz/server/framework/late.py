@@ -1,4 +1,4 @@
-"""Torch without what its own import brings along for exporting and compiling, until the page is served.
+"""Torch without what its own import brings along for exporting and compiling, until a while after the page is served.
 
 A quarter of torch's import is its exporter and those kernels for tensors without values ("meta") that are written in
 Python: for exporting, compiling and some operations on such tensors. `load_torch` is called before anything imports
@@ -15,18 +15,14 @@ def load_torch() -> None:
     """Import torch, with nothing in the places of what is put off."""
     if "torch" in sys.modules:
         return
-    empty = {name: ModuleType(name) for name in PUT_OFF}
-    sys.modules.update(empty)
+    sys.modules.update({name: ModuleType(name) for name in PUT_OFF})
     try:
         import torch
     finally:
-        for name, module in empty.items():
-            if sys.modules.get(name) is module:
-                del sys.modules[name]
-    for name, module in empty.items():
-        attribute = name.rpartition(".")[2]
-        if vars(torch).get(attribute) is module:
-            delattr(torch, attribute)
+        for name in PUT_OFF:
+            del sys.modules[name]
+    for name in PUT_OFF:
+        vars(torch).pop(name.rpartition(".")[2], None)
 
 
 def rest() -> None:
