@@ -22,7 +22,7 @@ from viz.server.middleware import path_of
 
 ROUTE = "/playground/static/{digest}/{name:path}"
 MAIN, STYLE = "main.js", "style.css"
-LATER = ("vendor/", "learn/")  # folders of scripts that are fetched when they are asked for
+LATER = ("vendor/", "learn/", "page/server/line_worker.js")  # scripts that are fetched when they are asked for
 TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
 _INLINE = re.compile(rb"<(script|style)([^>]*)>(.*?)</\1>", re.DOTALL | re.IGNORECASE)
 _BASE = re.compile(rb'<base href="[^"]*" ?/?>')  # all addresses after it are relative to what it says

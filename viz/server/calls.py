@@ -45,7 +45,7 @@ def names_sessions(where: str, query: bytes) -> bool:
         value for key, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True) if key == "session_hash"
     ]
     if where.startswith("heartbeat/"):
-        named.append(where.removeprefix("heartbeat/").rstrip("/"))
+        named += where.removeprefix("heartbeat/").rstrip("/").split(",")
     return all(map(is_session, named))
 
 

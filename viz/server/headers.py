@@ -14,6 +14,7 @@ SERVER = uuid.uuid4().hex  # another one after a restart: the pages that knew th
 SERVER_HEADER = "x-playground-server"
 KEPT = "public, max-age=3600"
 HASHED = ("/assets/", "/playground/static/")
+WORKER = "/page/server/line_worker.js"
 
 
 def page_policy(options: Options, scripts: Collection[str] = (), styles: Collection[str] = ()) -> str:
@@ -42,9 +43,13 @@ def page_policy(options: Options, scripts: Collection[str] = (), styles: Collect
     return "; ".join(f"{name} {value}" for name, value in sources.items())
 
 
-def other_policy(options: Options) -> str:
-    """What an answer that is no page may load and run, should a browser take it for one: nothing."""
-    return f"default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors {ancestors(options)}"
+def other_policy(options: Options, path: str = "") -> str:
+    """What an answer that is no page may load and run, should a browser take it for one: nothing.
+
+    The worker that pages share takes its own answer's: it may import scripts of this server, and ask it.
+    """
+    needs = "script-src 'self'; connect-src 'self'; " if path.endswith(WORKER) else ""
+    return f"default-src 'none'; {needs}base-uri 'none'; form-action 'none'; frame-ancestors {ancestors(options)}"
 
 
 def ancestors(options: Options) -> str:
@@ -89,7 +94,7 @@ def dress(start: Message, path: str, options: Options) -> None:
     for name, value in always(options).items():
         headers[name] = value
     is_page = headers.get("content-type", "").startswith("text/html")
-    headers.setdefault("content-security-policy", page_policy(options) if is_page else other_policy(options))
+    headers.setdefault("content-security-policy", page_policy(options) if is_page else other_policy(options, path))
     if start["status"] >= 400:
         headers["cache-control"] = "no-store"
     else:

@@ -27,7 +27,7 @@ from viz.words import pick_language, words
 log = logging.getLogger("playground")
 
 MOST_ADDRESS = 8192  # characters of a path with its query
-MOST_OPEN = 400  # requests under way of one address; a page holds two
+MOST_OPEN = 400  # requests under way of one address; a browser holds one, each page that waits another
 LONG = 64 << 10  # bytes of a body that is read in a thread of its own
 BODY_SECONDS = 30.0  # for a request to arrive
 METHODS = ("GET", "HEAD", "POST", "DELETE", "OPTIONS")  # MCP ends a session by DELETE

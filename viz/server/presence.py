@@ -57,9 +57,13 @@ class Presence:
         """Whether somebody reads the answers of a visit now."""
         return self._listening[visit] > 0
 
+    def is_open(self, visit: str) -> bool:
+        """Whether its page is open."""
+        return self._pages[visit] > 0
+
     def is_here(self, visit: str) -> bool:
         """Whether its page is open, or a program waits for its answers."""
-        return self._pages[visit] > 0 or self._listening[visit] > 0
+        return self.is_open(visit) or self._listening[visit] > 0
 
     @property
     def open_pages(self) -> int:

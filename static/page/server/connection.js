@@ -7,6 +7,7 @@ import { link, state } from "../address/address.js";
 import { el } from "../dom.js";
 import { promptText } from "../prompt/prompt.js";
 import { pageState } from "../state.js";
+import { stay } from "./here.js";
 import { goingOn, pending } from "./pending.js";
 import { tellOfRuns } from "./running.js";
 
@@ -202,6 +203,7 @@ window.fetch = (input, options) => {
     const whole = numbered(input, options);
     const [, session_hash = ""] = SESSION.exec(options?.body) ?? [];
     runs.asked({ session_hash, question: asked });
+    stay(session_hash, () => leaving || reachable());
     return questions.ask(() => joined(input, whole));
   }
   if (name === "queue/data") return answers(input, options);
@@ -210,27 +212,8 @@ window.fetch = (input, options) => {
 
 // --- signs of life ---
 
-// Gradio's heartbeat tells the server that the page is there; it begins before this script. Where it ends the server
-// may be gone; where it is not, the heartbeat goes on here.
-let beats = false;
-async function beat(url) {
-  if (beats || leaving) return;
-  beats = true;
-  for (;;) {
-    await reachable();
-    try {
-      const reader = (await ask(url)).body.getReader();
-      while (!(await reader.read()).done); // it says nothing that matters
-    } catch {
-      /* the same as its end */
-    }
-    await sleep(1);
-  }
-}
-new PerformanceObserver((list) => {
-  const ended = list.getEntries().find(({ name }) => name.includes("/gradio_api/heartbeat/"));
-  if (ended) beat(ended.name);
-}).observe({ type: "resource", buffered: true });
+// Gradio would hold a connection for each page to tell the server that it is there (./here.js).
+if (window.gradio_config) window.gradio_config.connect_heartbeat = false;
 
 // A connection that hangs does not end, so the page also looks for itself.
 const look = async () => {

@@ -110,3 +110,13 @@ def test_a_killed_server_is_told_once_and_the_page_comes_back_with_it(server, pr
     expect(notice).to_have_count(0)
     assert all("ERR_CONNECTION_REFUSED" in error for error in errors)  # of the attempts before
     page.close()
+
+
+def test_a_browser_has_room_for_many_pages(open_page, tiny_app):
+    """A browser has six connections to a server, whatever its number of pages."""
+    pages = [open_page(url=tiny_app) for _ in range(8)]
+    for page in pages[::7]:
+        prompt, chips = page.locator("#prompt textarea"), page.locator("#pg-tokens .pg-chip")
+        before = chips.count()
+        prompt.fill(prompt.input_value() + " again and again")
+        page.wait_for_function("before => document.querySelectorAll('#pg-tokens .pg-chip').length > before", arg=before)

@@ -18,8 +18,8 @@ ASSETS = read(STATIC)
 CLIENT = TestClient(Starlette(routes=[Route(ROUTE, answer(ASSETS))]))
 MODULES = sorted(path.relative_to(STATIC).as_posix() for path in STATIC.rglob("*.js") if path.parent.name != "vendor")
 
-AT_ONCE = [name for name in MODULES if not name.startswith("learn/")]  # the lessons are fetched when one is opened
-LATER = "learn/learn.js"
+LATER, WORKER = "learn/learn.js", "page/server/line_worker.js"  # fetched when a lesson is opened; run beside the pages
+AT_ONCE = [name for name in MODULES if not name.startswith("learn/") and name != WORKER]
 
 
 def ask(name: str, encoding: str = "identity", **headers: str):
@@ -97,8 +97,10 @@ def test_no_style_looks_for_an_attribute_within():
 
 def test_every_module_is_reached_from_the_first():
     assert sorted(reached(MAIN, set())) == AT_ONCE
-    assert sorted(reached(LATER, reached(MAIN, set()))) == MODULES
+    assert sorted(reached(LATER, reached(MAIN, set())) | {WORKER}) == MODULES
     assert f'import("../{LATER}")' in (STATIC / "guide" / "learn_item.js").read_text()
+    assert 'new URL("./line_worker.js", import.meta.url)' in (STATIC / "page" / "server" / "here.js").read_text()
+    assert reached(WORKER, set()) == {WORKER, "page/server/line.js"}  # it has no page
 
 
 def test_files_are_short_and_put_nothing_on_the_window():

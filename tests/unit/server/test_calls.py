@@ -82,7 +82,9 @@ def test_a_session_has_one_name(server):
     assert send(server, "queue/join", {"data": [""], "fn_index": number, "session_hash": "a" * 64}) == 200
 
 
-@pytest.mark.parametrize("path", [f"heartbeat/{'a' * 65}", "heartbeat/a%20b", f"queue/data?session_hash={'a' * 65}"])
+@pytest.mark.parametrize(
+    "path", [f"heartbeat/{'a' * 65}", "heartbeat/a%20b", "heartbeat/a,,b", f"queue/data?session_hash={'a' * 65}"]
+)
 def test_an_address_names_a_session_so_too(server, path):
     assert server.ask("GET", API + path).status == 400
 

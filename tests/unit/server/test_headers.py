@@ -8,7 +8,7 @@ import pytest
 
 from viz.seam.playground import Options
 from viz.server.assets import policy_of
-from viz.server.headers import MAPS, dress, hashed, other_policy, page_policy
+from viz.server.headers import MAPS, WORKER, dress, hashed, other_policy, page_policy
 
 PAGE = b"""<head><style>a {}</style><script>one()</script><SCRIPT type="module">two()
 </SCRIPT><script src="x.js"></script><link rel="stylesheet" href="x.css"></head>"""
@@ -19,11 +19,11 @@ def read(policy: str) -> dict[str, list[str]]:
     return {name: sources for name, *sources in (each.split() for each in policy.split("; "))}
 
 
-def dressed(content_type: str, policy: str = "", status: int = 200) -> dict[str, list[str]]:
+def dressed(content_type: str, policy: str = "", status: int = 200, path: str = "/") -> dict[str, list[str]]:
     headers = [(b"content-type", content_type.encode())]
     headers += [(b"content-security-policy", policy.encode())] if policy else []
     start = {"type": "http.response.start", "status": status, "headers": headers}
-    dress(start, "/", Options())
+    dress(start, path, Options())
     (said,) = [value for name, value in start["headers"] if name == b"content-security-policy"]
     return read(said.decode())
 
@@ -50,6 +50,12 @@ def test_what_is_no_page_may_load_nothing():
         assert dressed(kind)["default-src"] == ["'none'"]
     assert dressed("text/html; charset=utf-8")["script-src"] == ["'self'"]
     assert dressed("text/html", policy_of(PAGE, Options()))["script-src"][1:]
+
+
+def test_the_worker_that_pages_share_may_import_and_ask_and_no_other_script_may():
+    said = dressed("text/javascript", path=f"/playground/static/0123456789abcdef{WORKER}")
+    needs = {"script-src": ["'self'"], "connect-src": ["'self'"]}
+    assert said == dressed("text/javascript", path="/playground/static/0123456789abcdef/main.js") | needs
 
 
 def test_the_style_sheet_that_plotly_adds_is_the_one_that_is_named():

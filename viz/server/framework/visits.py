@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+from collections.abc import Iterable, Mapping
 from copy import copy
+from typing import Any
 
 import gradio as gr
 from gradio import blocks, mcp, route_utils, routes, state_holder
@@ -16,6 +18,8 @@ from viz.server.calls import is_session
 from viz.server.presence import Presence
 
 BEAT_SECONDS = 15.0  # between two signs of life on the line of an open page
+MOST_PAGES = 256  # on one line, as in static/page/server/line.js
+GRACE = 3.0  # seconds in which a page whose line was cut may be on another one
 
 
 class Visit(state_holder.SessionState):
@@ -79,22 +83,28 @@ def attend(page: gr.Blocks, presence: Presence) -> None:
 
 
 class Heartbeat:
-    """GET /gradio_api/heartbeat/VISIT: the line that an open page holds. Closing it ends what the page had begun.
+    """GET /gradio_api/heartbeat/VISIT,VISIT: the line that open pages hold. What pages had begun that are on no line
+    any more is ended.
 
     For a visit that the server has never drawn for there is nothing to end, so that it costs nothing.
     """
 
     def __init__(self, presence: Presence):
         self.presence = presence
+        self._ends: set[asyncio.Task] = set()  # a task that nothing refers to may be lost
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        visit, app = scope["path_params"]["visit"], scope["app"]
-        if not is_session(visit) or scope["method"] != "GET":
+        visits, app = set(scope["path_params"]["visits"].split(",")), scope["app"]
+        if len(visits) > MOST_PAGES or not all(map(is_session, visits)) or scope["method"] != "GET":
             await Response(status_code=400)(scope, receive, send)
             return
         gone = asyncio.create_task(_gone(receive))
         stopped = asyncio.create_task(app.stop_event.wait())
-        self.presence.arrive(visit)
+        drawn = app.state_holder.session_data
+        for visit in visits:
+            self.presence.arrive(visit)
+            if (kept := drawn.get(visit)) is not None:
+                kept.is_closed = False
         try:
             headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store")]
             await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -106,9 +116,19 @@ class Heartbeat:
         finally:
             gone.cancel()
             stopped.cancel()
-            if self.presence.depart(visit) and (kept := app.state_holder.session_data.get(visit)) is not None:
+            closed = {visit for visit in visits if self.presence.depart(visit)}
+            if known := closed & drawn.keys():
+                task = asyncio.create_task(self._end(known, drawn))
+                self._ends.add(task)
+                task.add_done_callback(self._ends.discard)
+
+    async def _end(self, visits: Iterable[str], drawn: Mapping[str, Any]) -> None:
+        """End what pages had begun that do not come back."""
+        await asyncio.sleep(GRACE)
+        for visit in visits:
+            if not self.presence.is_open(visit) and (kept := drawn.get(visit)) is not None:
                 kept.is_closed = True
-                await asyncio.shield(run_in_threadpool(self.presence.leaving, visit))
+                await run_in_threadpool(self.presence.leaving, visit)
 
 
 async def _gone(receive: Receive) -> None:
@@ -118,7 +138,7 @@ async def _gone(receive: Receive) -> None:
 
 def heartbeat(presence: Presence) -> Route:
     """The route, to stand before Gradio's own."""
-    return Route("/gradio_api/heartbeat/{visit}", Heartbeat(presence))
+    return Route("/gradio_api/heartbeat/{visits}", Heartbeat(presence))
 
 
 class Listeners:

@@ -291,7 +291,9 @@ def test_closing_the_page_stops_its_run(open_page):
     start(first, steps=20_000)
     fill(second, **SMALL, steps=3)
     second.get_by_role("button", name="Start training").click()
-    expect(second.get_by_role("alert")).to_contain_text("Another training run is using this server", timeout=SOON)
+    told = second.locator(".pg-train-status")
+    expect(told).to_contain_text("Another training run is using this server", timeout=SOON)
+    expect(told.get_by_role("alert")).to_be_visible()
     assert second.evaluate(RUNS) == 0
     first.close()
     for _ in range(30):
@@ -300,4 +302,4 @@ def test_closing_the_page_stops_its_run(open_page):
             second.wait_for_function(f"() => ({RUNS})() > 0", timeout=2000)
             break
     expect(state(second)).to_have_text("Done", timeout=SOON)
-    expect(second.get_by_role("alert")).to_have_count(0)
+    expect(told.get_by_role("alert")).to_have_count(0)
