@@ -133,8 +133,9 @@ def test_a_line_that_ends_is_told_to_every_page(arrive, server):
     "before",
     [
         "delete Navigator.prototype.locks",
+        "navigator.locks.request = async () => { throw new TypeError('no'); }",
         "delete window.SharedWorker",
-        "window.SharedWorker = class { constructor() { throw new DOMException('no'); } }",
+        "window.SharedWorker = class { constructor() { throw new TypeError('no'); } }",
     ],
 )
 def test_a_page_that_can_share_no_worker_has_a_line_of_its_own(arrive, server, before):

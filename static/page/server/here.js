@@ -8,10 +8,8 @@ export function stay(visit, lost) {
   if (!visit || said.has(visit)) return;
   said.add(visit);
   const address = new URL("gradio_api/heartbeat/", document.baseURI).href;
-  let worker = null,
-    locked = false,
+  let newest = null,
     own = null;
-  const tell = (here) => worker?.port.postMessage({ visit, here, locked });
   const alone = () => {
     own ??= line(opener(address), lost);
     own.add(visit);
@@ -19,27 +17,17 @@ export function stay(visit, lost) {
 
   // The worker may end with the page that began it: then there is another one.
   function share() {
-    const from = new URL("./line_worker.js", import.meta.url);
-    const mine = new SharedWorker(from, { type: "module", name: address });
-    worker = mine;
+    const worker = new SharedWorker(new URL("./line_worker.js", import.meta.url), { type: "module", name: address });
+    newest = worker;
     const ended = () => {
-      if (mine === worker && !own) share();
+      if (worker === newest && !own) share();
     };
-    mine.onerror = alone;
-    mine.port.onmessage = ({ data }) => (data === "lost" ? lost() : onceFree(address, ended));
-    tell(true);
+    worker.onerror = alone;
+    worker.port.onmessage = ({ data }) => (data === "lost" ? lost() : onceFree(address, ended));
+    worker.port.postMessage(visit);
   }
 
-  try {
-    if (!navigator.locks) return alone(); // nobody would notice the end of a page or of the worker
-    share();
-  } catch {
-    return alone(); // a browser without such workers, or a frame that may have none
-  }
-  holdLock(visit, () => {
-    locked = true;
-    tell(true);
-  });
-  window.addEventListener("pagehide", () => tell(false));
-  window.addEventListener("pageshow", ({ persisted }) => persisted && tell(true));
+  // A browser may have no such workers, or a frame none; and without locks nobody would notice the end of a page.
+  if (navigator.locks) holdLock(visit, share).catch(alone);
+  else alone();
 }

@@ -11,17 +11,15 @@ holdLock(self.name, () => {
   for (const port of ports) port.postMessage("held");
 });
 
-// A page says that it is there, or that it leaves; where it cannot, its end is noticed by its lock.
+// A page that holds its lock says who it is; however it ends, the lock is free then.
 self.onconnect = ({ ports: [port] }) => {
   ports.add(port);
   if (held) port.postMessage("held");
-  port.onmessage = ({ data: { visit, here, locked } }) => {
-    if (!here) return shared.remove(visit);
+  port.onmessage = ({ data: visit }) => {
     shared.add(visit);
-    if (locked)
-      onceFree(visit, () => {
-        ports.delete(port);
-        shared.remove(visit);
-      });
+    onceFree(visit, () => {
+      ports.delete(port);
+      shared.remove(visit);
+    });
   };
 };
