@@ -241,7 +241,7 @@ def start(
     answers.no_files()
     visits.install()
     allowed, engine = playground.options.allowed, playground.engine
-    with patches.no_app():
+    with patches.blocks_only():
         page.queue(max_size=allowed.queue, api_open=False)
     room = Room(allowed.queue, allowed.share, playground.answer_bytes)
     page._queue = FairQueue.of(page, playground.presence, room, engine.places)
@@ -287,7 +287,7 @@ def launch(playground: Playground, static: Path, *, host: str, port: int | None,
     """Serve until interrupted or terminated."""
     patches.check()
     patches.remember_arguments()
-    with patches.no_app():
+    with patches.blocks_only():
         page = build(playground)
     for number in (signal.SIGINT, signal.SIGTERM):  # so that what was trained is removed then, too
         signal.signal(number, patches.on_stop(page))

@@ -47,8 +47,8 @@ def _looked_up_once(name: str) -> types.SimpleNamespace:
 
 
 @contextlib.contextmanager
-def no_app() -> Iterator[None]:
-    """Here Gradio neither describes a page nor makes a web application of it.
+def blocks_only() -> Iterator[None]:
+    """Here Gradio makes a page's blocks, and neither describes the page nor makes a web application of it.
 
     It does so three times, each anew, and serves what launch() made.
     """

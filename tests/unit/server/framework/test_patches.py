@@ -41,7 +41,7 @@ def test_a_page_is_described_as_ever_but_not_while_it_is_built(monkeypatch):
     first = len([each for each in calls if each.__name__ == "__init__"])
     assert described(build) == as_ever and first > 0
     assert len([each for each in calls if each.__name__ == "__init__"]) == first
-    with patches.no_app():
+    with patches.blocks_only():
         page = build()
         assert page.config == {} and page.app is None
     assert page.get_config_file()["components"]
