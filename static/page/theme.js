@@ -6,10 +6,17 @@ export const isDark = () => document.body.classList.contains("dark");
 // Told after each change: listener(dark).
 export const onTheme = (listener) => listeners.add(listener);
 
+// Scroll bars, the lists of selects and what else the browser draws by itself.
+const dressBrowser = () => {
+  document.documentElement.style.colorScheme = last ? "dark" : "light";
+};
+
 let last = isDark();
+dressBrowser();
 new MutationObserver(() => {
   const dark = isDark();
   if (dark === last) return;
   last = dark;
+  dressBrowser();
   for (const listener of listeners) listener(dark);
 }).observe(document.documentElement, { attributes: true, subtree: true, attributeFilter: ["class"] });

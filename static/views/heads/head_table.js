@@ -209,6 +209,8 @@ define("headtable", (root) => {
     if (payload.names) add(NAMES, words.names, words.rule, "", true);
     payload.columns.forEach(({ label, help, unit }, c) => add(c, label, `${help} (${unit})`, unit, false));
     head.replaceChildren(line);
+    grid.classList.toggle("pg-named", Boolean(payload.names)); // what its width is worked out from
+    grid.style.setProperty("--pg-numbers", payload.columns.length);
   };
 
   const filters = () => {

@@ -138,6 +138,7 @@ def test_every_view_is_drawn_fits_and_can_be_used_by_everyone(open_page, theme, 
     query = f"?__theme={theme}&lang={language}"
     page = open_page(query, ready=READY, viewport={"width": width, "height": 900}, color_scheme=theme)
     settle(page)
+    assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == theme  # of scroll bars and lists
     page.evaluate(AXE)
     whole = theme == "light" or not ALL  # what does not depend on width and theme, too: once, by the only walk there is
     levels = LEVELS if whole else None

@@ -95,6 +95,13 @@ def test_no_style_looks_for_an_attribute_within():
         assert not re.findall(r":has\([^{]*\[", path.read_text(encoding="utf-8")), path.name
 
 
+def test_no_table_of_fixed_layout_is_as_wide_as_what_it_holds():
+    """Firefox makes it 18 million pixels wide: of the table of all heads nothing but their names was seen."""
+    for path in (STATIC / "style").rglob("*.css"):
+        for rule in re.findall(r"{([^{}]*)}", path.read_text(encoding="utf-8")):
+            assert "table-layout: fixed" not in rule or "max-content;" not in rule, path.name
+
+
 def test_every_module_is_reached_from_the_first():
     assert sorted(reached(MAIN, set())) == AT_ONCE
     assert sorted(reached(LATER, reached(MAIN, set())) | {WORKER}) == MODULES
