@@ -289,9 +289,8 @@ def main(arguments: list[str] | None = None) -> None:
         return
     gc.disable()  # until the page is served: imports make much that stays
     from model.errors import PlaygroundError
-    from viz.server.framework import late, stubs
+    from viz.server.framework import stubs
 
-    late.load_torch()
     use_threads(options.threads)
     stubs.load(mcp=options.mcp)
     try:

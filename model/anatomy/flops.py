@@ -287,8 +287,6 @@ def counted(config: ModelConfig, reading: Reading) -> Mapping[str, int]:
     through follows from numbers.
     """
     require_dense(config)
-    from torch import _meta_registrations  # noqa: F401  (what the operations below need; a server imports it late)
-
     start = reading.S - reading.T
     with torch.device("meta"):
         model = Transformer(dataclasses.replace(config, n_ctx=max(config.n_ctx, reading.S)))

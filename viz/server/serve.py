@@ -36,7 +36,7 @@ from viz.page.parts import packed
 from viz.seam.playground import Options, Playground
 from viz.server import lesson_routes, middleware
 from viz.server.assets import ROUTE, Assets, Head, answer, read, tags
-from viz.server.framework import answers, cors, errors, http, late, mended, patches, visits
+from viz.server.framework import answers, cors, errors, http, mended, patches, visits
 from viz.server.framework.door import Door, Untold
 from viz.server.framework.fair_queue import FairQueue, Room
 from viz.server.framework.visits import Listeners, heartbeat
@@ -51,7 +51,6 @@ from viz.server.workers.pool import KEY, PORT
 from viz.words import LANGUAGES, Catalogue, file_texts, section, words
 
 log = logging.getLogger("playground")
-FIRST_VISIT = 10.0  # seconds after the start in which a first visitor's page should be drawn
 
 
 def prepare(options: argparse.Namespace, progress: Progress) -> Playground:
@@ -263,12 +262,10 @@ def lessons(own: Path | None) -> Library:
 
 
 def warm(playground: Playground) -> None:
-    """Read what a first view does not need: lessons, the words of other languages, and, after a while, all of torch."""
+    """Read what a first view does not need: lessons, and the words of other languages."""
     lessons(playground.options.lessons)
     for language in LANGUAGES:
         words(language)
-    time.sleep(FIRST_VISIT)
-    late.rest()
 
 
 def know(page: gr.Blocks, key: bytes) -> None:
