@@ -7,16 +7,16 @@ export const isDark = () => document.body.classList.contains("dark");
 export const onTheme = (listener) => listeners.add(listener);
 
 // Scroll bars, the lists of selects and what else the browser draws by itself.
-const dressBrowser = () => {
-  document.documentElement.style.colorScheme = last ? "dark" : "light";
+const dressBrowser = (dark) => {
+  document.documentElement.style.colorScheme = dark ? "dark" : "light";
 };
 
 let last = isDark();
-dressBrowser();
+dressBrowser(last);
+onTheme(dressBrowser);
 new MutationObserver(() => {
   const dark = isDark();
   if (dark === last) return;
   last = dark;
-  dressBrowser();
   for (const listener of listeners) listener(dark);
 }).observe(document.documentElement, { attributes: true, subtree: true, attributeFilter: ["class"] });

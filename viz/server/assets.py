@@ -17,12 +17,12 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from viz.seam.playground import Options
-from viz.server.headers import hashed, page_policy
+from viz.server.headers import WORKER, hashed, page_policy
 from viz.server.middleware import path_of
 
 ROUTE = "/playground/static/{digest}/{name:path}"
 MAIN, STYLE = "main.js", "style.css"
-LATER = ("vendor/", "learn/", "page/server/line_worker.js")  # scripts that are fetched when they are asked for
+LATER = ("vendor/", "learn/", WORKER)  # scripts that are fetched when they are asked for
 TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
 _INLINE = re.compile(rb"<(script|style)([^>]*)>(.*?)</\1>", re.DOTALL | re.IGNORECASE)
 _BASE = re.compile(rb'<base href="[^"]*" ?/?>')  # all addresses after it are relative to what it says

@@ -14,7 +14,7 @@ SERVER = uuid.uuid4().hex  # another one after a restart: the pages that knew th
 SERVER_HEADER = "x-playground-server"
 KEPT = "public, max-age=3600"
 HASHED = ("/assets/", "/playground/static/")
-WORKER = "/page/server/line_worker.js"
+WORKER = "page/server/line_worker.js"  # among the page's scripts
 
 
 def page_policy(options: Options, scripts: Collection[str] = (), styles: Collection[str] = ()) -> str:
@@ -48,7 +48,7 @@ def other_policy(options: Options, path: str = "") -> str:
 
     The worker that pages share takes its own answer's: it may import scripts of this server, and ask it.
     """
-    needs = "script-src 'self'; connect-src 'self'; " if path.endswith(WORKER) else ""
+    needs = "script-src 'self'; connect-src 'self'; " if path.endswith(f"/{WORKER}") else ""
     return f"default-src 'none'; {needs}base-uri 'none'; form-action 'none'; frame-ancestors {ancestors(options)}"
 
 

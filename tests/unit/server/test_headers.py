@@ -53,7 +53,7 @@ def test_what_is_no_page_may_load_nothing():
 
 
 def test_the_worker_that_pages_share_may_import_and_ask_and_no_other_script_may():
-    said = dressed("text/javascript", path=f"/playground/static/0123456789abcdef{WORKER}")
+    said = dressed("text/javascript", path=f"/playground/static/0123456789abcdef/{WORKER}")
     needs = {"script-src": ["'self'"], "connect-src": ["'self'"]}
     assert said == dressed("text/javascript", path="/playground/static/0123456789abcdef/main.js") | needs
 
