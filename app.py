@@ -288,10 +288,13 @@ def main(arguments: list[str] | None = None) -> None:
         serve_by_several(options, sys.argv[1:] if arguments is None else arguments)
         return
     gc.disable()  # until the page is served: imports make much that stays
-    from model.errors import PlaygroundError
-    from viz.server.framework import stubs
+    from viz.server.framework import put_off, stubs
 
-    use_threads(options.threads)
+    put_off.methods()
+    from model.errors import PlaygroundError
+
+    with put_off.sources():
+        use_threads(options.threads)
     stubs.load(mcp=options.mcp)
     try:
         from viz.server.serve import launch, prepare

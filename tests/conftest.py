@@ -25,10 +25,12 @@ import torch
 from hypothesis import HealthCheck, settings
 
 from model.kernels import ready
+from viz.server.framework import put_off
 from viz.server.framework.stubs import leave_out
 from viz.server.processes import start
 
 leave_out()  # before a test imports Gradio
+put_off.methods()
 start.IMPORTED.append("tests.support.imported")  # for the apps that the tests start
 SOON, ready.soon = ready.soon, ready.now  # so that what is computed in a test does not depend on who was there first
 # Nor is anything imported beside the next test: pytest goes over all loggers meanwhile, and an import makes new ones.

@@ -36,8 +36,8 @@ from viz.page.parts import packed
 from viz.seam.playground import Options, Playground
 from viz.server import lesson_routes, middleware
 from viz.server.assets import ROUTE, Assets, Head, answer, read, tags
-from viz.server.framework import answers, cors, errors, http, mended, patches, visits
-from viz.server.framework.door import Door, Untold
+from viz.server.framework import answers, cors, errors, http, mended, patches, put_off, visits
+from viz.server.framework.door import Door
 from viz.server.framework.fair_queue import FairQueue, Room
 from viz.server.framework.visits import Listeners, heartbeat
 from viz.server.guard import login
@@ -215,7 +215,6 @@ def launch_options(static: Path, playground: Playground, draining: threading.Eve
                 *middleware.middleware(playground.options),
                 Middleware(Listeners, presence=playground.presence),
                 Middleware(Head, tags=head(assets, options.workshop), options=playground.options),
-                *([Middleware(Untold)] if playground.options.login else []),
             ],
         },
         "max_file_size": "64kb",
@@ -294,7 +293,8 @@ def launch(playground: Playground, static: Path, *, host: str, port: int | None,
         signal.signal(signal.SIGUSR1, lambda *_: draining.set())
         threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
     key = key_of(os.environ[KEY]) if worker else None
-    start(playground, static, page, host=host, port=port, browser=open_browser, key=key, draining=draining)
+    with put_off.certificates():
+        start(playground, static, page, host=host, port=port, browser=open_browser, key=key, draining=draining)
     gc.freeze()  # what the start made stays; looking through it again and again takes time
     gc.enable()
     print(f"Attention playground: {page.local_url}", flush=True)

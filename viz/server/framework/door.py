@@ -4,14 +4,13 @@ Gradio's login is counted by nobody and its cookie goes out with other websites'
 ends every session of a name. The page that asks for a name and a password is Gradio's, and expects its answers.
 """
 
-import re
 from dataclasses import dataclass, field
 
 from starlette.datastructures import Headers
 from starlette.requests import Request, cookie_parser
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Scope
 
 from viz.server.clients import client_of
 from viz.server.guard.rate_limit import Buckets, Rate
@@ -20,9 +19,6 @@ from viz.words import pick_language, words
 WRONG = Rate(burst=10, per_second=1 / 30)  # tries of one name from one address that did not succeed
 WRONG_ADDRESS = Rate(burst=600, per_second=5)  # of an address, behind which a whole class may sit
 MOST_TEXT = 1024  # characters of a name or a password
-_INFO = re.compile(rb"window\.gradio_api_info = .*?;</script>", re.DOTALL)  # "<" is escaped in what it holds
-
-_NOTHING = b'window.gradio_api_info = {"named_endpoints":{},"unnamed_endpoints":{}};</script>'
 
 
 def cookie_of(app: object) -> str:
@@ -100,40 +96,3 @@ class Door:
 def _say(request: Request, what: str) -> str:
     language = pick_language(request.query_params.get("lang"), request.headers.get("accept-language"))
     return words(language)[f"server.{what}"]
-
-
-@dataclass(eq=False)
-class Untold:
-    """Leaves the description of all functions out of the page that asks for the login."""
-
-    app: ASGIApp
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or name_inside(scope) is not None:
-            await self.app(scope, receive, send)
-            return
-        start: list[Message] = []
-        body = bytearray()
-
-        async def without(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                if not _is_page(message["headers"]):
-                    await send(message)
-                else:
-                    start.append(message)
-            elif not start:
-                await send(message)
-            else:
-                body.extend(message.get("body", b""))
-                if not message.get("more_body", False):
-                    page = _INFO.sub(_NOTHING, bytes(body))
-                    kept = [pair for pair in start[0]["headers"] if pair[0].lower() != b"content-length"]
-                    length = (b"content-length", str(len(page)).encode())
-                    await send(start[0] | {"headers": [*kept, length]})
-                    await send({"type": "http.response.body", "body": page})
-
-        await self.app(scope, receive, without)
-
-
-def _is_page(headers: list[tuple[bytes, bytes]]) -> bool:
-    return Headers(raw=headers).get("content-type", "").startswith("text/html")

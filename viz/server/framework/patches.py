@@ -137,13 +137,18 @@ def describe(dependency: gr.events.Dependency, arguments: Collection[tuple[str, 
 
 
 def leave_out(page: gr.Blocks, names: Collection[str]) -> None:
-    """Leave functions out of what a visitor's page is sent. Programs ask for the whole and find them."""
+    """Leave functions out of what a visitor's page is sent, and their descriptions, which are longer than the rest.
+
+    Programs ask for the whole and find them.
+    """
     functions = {number: block for number, block in page.fns.items() if block.api_name in names}
     parts = {part._id for block in functions.values() for part in (*block.inputs, *block.outputs)}
     sent = page.config["page"][""]
     sent["components"] = [number for number in sent["components"] if number not in parts]
     sent["dependencies"] = [number for number in sent["dependencies"] if number not in functions]
     sent["layout"]["children"] = [child for child in sent["layout"]["children"] if child["id"] not in parts]
+    for every in (False, True):
+        page.app.page_api_info["", every] = {"named_endpoints": {}, "unnamed_endpoints": {}}
 
 
 def answer_in_json(page: gr.Blocks) -> None:

@@ -13,6 +13,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from types import ModuleType
 
+from viz.server.framework import put_off
+
 MODULE = "gradio.component_meta"
 WRITES = "create_or_modify_pyi"
 LISTENER, DESCRIBES = "EventListener", "set_doc"  # a class that the module imports, and its method
@@ -55,7 +57,9 @@ def leave_out() -> None:
 def load(*, mcp: bool) -> None:
     """Import Gradio without its stubs, and without what `without` names."""
     leave_out()
-    with without(mcp=mcp):
+    with put_off.certificates(), without(mcp=mcp):
+        with put_off.forms():
+            import fastapi  # noqa: F401
         import gradio  # noqa: F401
 
 

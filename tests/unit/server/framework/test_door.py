@@ -99,8 +99,12 @@ def test_a_stranger_is_not_told_what_there_is(server):
     page = server.ask("GET", "/?all_endpoints=1").body
     assert b'{"named_endpoints":{},"unnamed_endpoints":{}};</script>' in page and b"auth_required" in page
     assert b'"/tokenize"' not in page and b"playground/static" in page
-    inside = server.ask("GET", "/", cookie(server.log_in("ann", "secret"))).body
-    assert b'"/tokenize"' in inside
+    assert b'"/tokenize"' not in server.ask("GET", "/gradio_api/info").body
+    ann = cookie(server.log_in("ann", "secret"))
+    inside = server.ask("GET", "/", ann).body
+    assert b"auth_required" not in inside and b'"components":[{' in inside
+    assert b'"/tokenize"' not in inside  # only programs need it, and ask for it
+    assert b'"/tokenize"' in server.ask("GET", "/gradio_api/info", ann).body
 
 
 # --- guesses ---
