@@ -21,8 +21,7 @@ import plotly
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.routing import Route
 
 from model.errors import PlaygroundError
 from model.loading.sources import BUILT_IN, resolve
@@ -45,12 +44,14 @@ from viz.server.guard.health import Health
 from viz.server.guard.tokens import Tokens, cookie_id, key_of
 from viz.server.headers import SERVER
 from viz.server.limits import PRIVATE, PUBLIC
+from viz.server.packed import Folder
 from viz.server.processes.archive import archive
 from viz.server.protocol import crowd_of, files_allowed, tell_few
 from viz.server.workers.pool import KEY, PORT
 from viz.words import LANGUAGES, Catalogue, file_texts, section, words
 
 log = logging.getLogger("playground")
+PLOTLY = "plotly.min.js"
 
 
 def prepare(options: argparse.Namespace, progress: Progress) -> Playground:
@@ -119,7 +120,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
 
 def head(assets: Assets, workshop: str = "") -> str:
     """The beginning of the page's head, before Gradio's part of it."""
-    plotly_js = '<link rel="preload" as="script" href="playground/plotly/plotly.min.js">'
+    plotly_js = f'<link rel="preload" as="script" href="playground/plotly/{PLOTLY}">'
     return identity(workshop) + plotly_js + tags(assets)
 
 
@@ -172,7 +173,6 @@ def running(playground: Playground) -> Callable[[Request], Response]:
 def launch_options(static: Path, playground: Playground, draining: threading.Event | None = None) -> dict:
     """Options of launch() that are the same whichever way the page is served."""
     draining = draining or threading.Event()
-    bundled = Path(plotly.__file__).parent / "package_data"
     assets = read(static)
     options = playground.options
     crowd = crowd_of(public=options.public, proxies=options.proxies, files=files_allowed())
@@ -189,7 +189,7 @@ def launch_options(static: Path, playground: Playground, draining: threading.Eve
         Health(playground, draining).route(),
         Route("/playground/alive", alive),
         Route("/playground/running", running(playground)),
-        Mount("/playground/plotly", app=StaticFiles(directory=bundled)),
+        Route("/playground/plotly/{name}", bundled().answer),
         Route(ROUTE, answer(assets)),
         *mended.routes(),
         Route("/playground/trained/{number}.zip", trained_archive(playground)),
@@ -255,13 +255,20 @@ def start(
 
 
 @functools.cache
+def bundled() -> Folder:
+    """The files that Plotly comes with."""
+    return Folder(Path(plotly.__file__).parent / "package_data")
+
+
+@functools.cache
 def lessons(own: Path | None) -> Library:
     """The lessons of this server, read once."""
     return library(own)
 
 
 def warm(playground: Playground) -> None:
-    """Read what a first view does not need: lessons, and the words of other languages."""
+    """Make ready what is asked for next: Plotly first, then lessons, and the words of other languages."""
+    bundled().pack(PLOTLY)
     lessons(playground.options.lessons)
     for language in LANGUAGES:
         words(language)

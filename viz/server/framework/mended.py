@@ -1,19 +1,17 @@
-"""A script of Gradio's page that is served with a mistake of it taken out.
+"""The files of Gradio's page, and a script among them that is served with a mistake of it taken out.
 
 The sign that Gradio shows until its page is there counts the seconds, anew at every frame, for as long as it waits. It
 is taken away still waiting, and its clock goes on for ever: every open page keeps a twentieth of a core busy, and draws
 60 frames a second of nothing. Served is a clock that stops with the sign.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 
 import gradio
-from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import Route
 
-from viz.server.assets import Asset, asset, sent
+from viz.server.assets import Asset, asset
+from viz.server.packed import Folder
 
 _ASSETS = Path(gradio.__file__).parent / "templates" / "frontend" / "assets"
 _SCRIPT = "statustracker-*.js"
@@ -31,10 +29,6 @@ def mended(folder: Path = _ASSETS) -> dict[str, Asset]:
     }
 
 
-def routes() -> list[Route]:
-    """In front of Gradio's own."""
-    return [Route(f"/assets/{name}", _answer(file)) for name, file in mended().items()]
-
-
-def _answer(file: Asset) -> Callable[[Request], Response]:
-    return lambda request: sent(file, request)
+def routes(folder: Path = _ASSETS) -> list[Route]:
+    """In front of Gradio's own, for all that stands beside it, too."""
+    return [Route("/assets/{name}", Folder(folder, mended(folder)).answer)]

@@ -1,0 +1,42 @@
+"""Files of a folder that others wrote, like Plotly's and Gradio's: packed for the way once, not at every request.
+
+Plotly alone takes a fifth of a second to pack, which every other visitor would wait for.
+"""
+
+import asyncio
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+
+from viz.server.assets import TYPES, Asset, asset, sent
+
+
+class Folder:
+    """The files that lie in a folder itself, by name. Scripts and styles are kept in memory once they were asked for.
+
+    `ready`: what is sent in the place of some of them.
+    """
+
+    def __init__(self, path: Path, ready: Mapping[str, Asset] | None = None) -> None:
+        self._paths = {each.name: each for each in path.iterdir() if each.is_file()}
+        self._packed = dict(ready or {})
+        self._packing = threading.Lock()  # whoever comes meanwhile waits for the same
+
+    def pack(self, name: str) -> Asset:
+        """A script or a style sheet with what is sent of it. Raises KeyError for a name that is not there."""
+        with self._packing:
+            if name not in self._packed:
+                self._packed[name] = asset(name, self._paths[name].read_bytes())
+            return self._packed[name]
+
+    async def answer(self, request: Request) -> Response:
+        """Send the file that the path names."""
+        name = request.path_params["name"]
+        if name not in self._paths:
+            return Response("There is no such file.", status_code=404, media_type="text/plain")
+        if self._paths[name].suffix not in TYPES:
+            return FileResponse(self._paths[name])
+        return sent(self._packed.get(name) or await asyncio.to_thread(self.pack, name), request)
