@@ -4,6 +4,7 @@ One hash stands for the whole folder, so that the scripts' imports of one anothe
 """
 
 import asyncio
+import functools
 import gzip
 import hashlib
 import re
@@ -17,12 +18,11 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from viz.seam.playground import Options
-from viz.server.headers import WORKER, hashed, page_policy
+from viz.server.headers import hashed, page_policy
 from viz.server.middleware import path_of
 
 ROUTE = "/playground/static/{digest}/{name:path}"
 MAIN, STYLE = "main.js", "style.css"
-LATER = ("vendor/", "learn/", WORKER)  # scripts that are fetched when they are asked for
 TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
 _INLINE = re.compile(rb"<(script|style)([^>]*)>(.*?)</\1>", re.DOTALL | re.IGNORECASE)
 _BASE = re.compile(rb'<base href="[^"]*" ?/?>')  # all addresses after it are relative to what it says
@@ -36,12 +36,16 @@ STUB = (
 
 @dataclass(frozen=True)
 class Asset:
-    """A file in memory, as it is and packed."""
+    """A file in memory."""
 
     body: bytes
-    packed: bytes
     media_type: str
     etag: str
+
+    @functools.cached_property
+    def packed(self) -> bytes:
+        """What is sent of it to who can unpack it."""
+        return gzip.compress(self.body, 6, mtime=0)  # higher levels take longer, and a hundredth less room
 
 
 @dataclass(frozen=True)
@@ -67,9 +71,9 @@ def read(static: Path) -> Assets:
 
 
 def asset(name: str, body: bytes) -> Asset:
-    """A file with what is sent of it."""
+    """A file as it is sent."""
     etag = f'"{hashlib.sha256(body).hexdigest()[:16]}"'
-    return Asset(body, gzip.compress(body, 9, mtime=0), TYPES[Path(name).suffix], etag)
+    return Asset(body, TYPES[Path(name).suffix], etag)
 
 
 def stylesheet(folder: Path) -> bytes:
@@ -79,13 +83,11 @@ def stylesheet(folder: Path) -> bytes:
 
 
 def tags(assets: Assets) -> str:
-    """The content of the page's head: the styles, the scripts, and the scripts' imports ahead of their first use."""
-    modules = [name for name in assets.files if name.endswith(".js") and not name.startswith(LATER)]
+    """The content of the page's head: the styles and the scripts."""
     return "".join(
         (
             f"<script>{STUB}</script>",
             f'<link rel="stylesheet" href="{assets.address(STYLE)}">',
-            *(f'<link rel="modulepreload" href="{assets.address(name)}">' for name in modules),
             f'<script type="module" src="{assets.address(MAIN)}"></script>',
         )
     )

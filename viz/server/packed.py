@@ -26,10 +26,12 @@ class Folder:
         self._packing = threading.Lock()  # whoever comes meanwhile waits for the same
 
     def pack(self, name: str) -> Asset:
-        """A script or a style sheet with what is sent of it. Raises KeyError for a name that is not there."""
+        """A script or a style sheet, packed. Raises KeyError for a name that is not there."""
         with self._packing:
             if name not in self._packed:
-                self._packed[name] = asset(name, self._paths[name].read_bytes())
+                file = asset(name, self._paths[name].read_bytes())
+                assert file.packed
+                self._packed[name] = file
             return self._packed[name]
 
     async def answer(self, request: Request) -> Response:

@@ -43,6 +43,7 @@ from viz.server.guard import login
 from viz.server.guard.health import Health
 from viz.server.guard.tokens import Tokens, cookie_id, key_of
 from viz.server.headers import SERVER
+from viz.server.joined import joined
 from viz.server.limits import PRIVATE, PUBLIC
 from viz.server.packed import Folder
 from viz.server.processes.archive import archive
@@ -173,7 +174,7 @@ def running(playground: Playground) -> Callable[[Request], Response]:
 def launch_options(static: Path, playground: Playground, draining: threading.Event | None = None) -> dict:
     """Options of launch() that are the same whichever way the page is served."""
     draining = draining or threading.Event()
-    assets = read(static)
+    assets = joined(read(static))
     options = playground.options
     crowd = crowd_of(public=options.public, proxies=options.proxies, files=files_allowed())
     if options.public:
@@ -267,7 +268,7 @@ def lessons(own: Path | None) -> Library:
 
 
 def warm(playground: Playground) -> None:
-    """Make ready what is asked for next: Plotly first, then lessons, and the words of other languages."""
+    """Make ready what is asked for next: Plotly, lessons, and the words of other languages."""
     bundled().pack(PLOTLY)
     lessons(playground.options.lessons)
     for language in LANGUAGES:

@@ -96,7 +96,7 @@ def test_a_terminated_server_removes_what_was_trained(playground, monkeypatch):
         postprocess_data=None,
         block_thread=block,
         _queue=types.SimpleNamespace(max_thread_count=1, update_intervals=1, default_concurrency_limit=1),
-        app=types.SimpleNamespace(state_holder=types.SimpleNamespace(), routes=[]),
+        app=types.SimpleNamespace(state_holder=types.SimpleNamespace(), routes=[], page_api_info={}),
         preprocess_data=None,
         fns={},
         mcp_server_obj=None,

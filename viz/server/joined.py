@@ -1,0 +1,135 @@
+"""The page's modules joined into one script for the way: a browser asks for one file instead of a hundred and thirty.
+
+In the folder each stays a module of its own. Joined, each is a function that gives what the module exports, in the
+order in which a browser would run them; what is imported is taken from what ran before. That is the same as long as no
+module imports itself in a circle and nothing that is exported changes; `join` refuses what it does not know. Under its
+own name a joined module hands on what it exports there, so that each runs once, whoever imports it.
+"""
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from viz.server.assets import MAIN, Assets, asset
+from viz.server.headers import WORKER
+
+LEARN = "learn/learn.js"  # with all that only lessons need
+_IMPORT = re.compile(r'^import (?:(\{[^}]*\}|\* as \w+) from )?"(\.[^"]+)";(?= *(?://.*)?$)', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:const|function|async function) (\w+))", re.MULTILINE)
+_OTHER = re.compile(r"^(?:import|export)\b.*|^(?:const .* = )?await\b.*", re.MULTILINE)
+_LATER = re.compile(r"\bimport\(")  # a module that is asked for when it is needed
+_WHERE = re.compile(r"\bimport\.meta\.url\b")
+_HELP = "const $later = (where, address) => import(new URL(address, where));\n"
+
+
+@dataclass(frozen=True)
+class Module:
+    """One of the page's modules: its name among them, its text, what it imports as it begins, and what it exports."""
+
+    name: str
+    text: str
+    imports: tuple[str, ...]
+    exports: tuple[str, ...]
+
+    @property
+    def variable(self) -> str:
+        """What a script calls that which it exports."""
+        return "$" + re.sub(r"\W", "_", self.name.removesuffix(".js"))
+
+
+def module(name: str, text: str) -> Module:
+    """A module by its text."""
+    imports = [posixpath.normpath(posixpath.join(posixpath.dirname(name), at)) for _, at in _IMPORT.findall(text)]
+    return Module(name, text, tuple(imports), tuple(_EXPORT.findall(text)))
+
+
+def joined(assets: Assets) -> Assets:
+    """The files as they are sent: what the page runs at first and what its lessons need as one script each.
+
+    The worker runs beside the pages and has what it imports for itself.
+    """
+    names = [name for name in assets.files if name.endswith(".js")]
+    modules = {name: module(name, assets.files[name].body.decode()) for name in names}
+    sent: dict[str, str] = {}
+    where: dict[str, str] = {}  # the script that has a module
+    for script in (each for each in (MAIN, LEARN) if each in modules):
+        sent[script] = join(modules, script, where)
+        where |= {name: script for name in order(modules, script) if name not in where}
+    sent |= {name: hand_on(modules[name], script) for name, script in where.items() if name not in sent}
+    sent |= {name: join(modules, name) for name in modules if name == WORKER}
+    return Assets(assets.digest, assets.files | {name: asset(name, text.encode()) for name, text in sent.items()})
+
+
+def order(modules: Mapping[str, Module], entry: str) -> list[str]:
+    """All that a module imports, and itself, as they run. Raises ValueError where they go in a circle."""
+    done: dict[str, bool] = {}
+
+    def visit(name: str) -> Iterator[str]:
+        if name in done:
+            if not done[name]:
+                raise ValueError(f"{name} imports itself by way of others")
+            return
+        done[name] = False
+        for other in modules[name].imports:
+            yield from visit(other)
+        done[name] = True
+        yield name
+
+    return list(visit(entry))
+
+
+def join(modules: Mapping[str, Module], entry: str, before: Mapping[str, str] | None = None) -> str:
+    """A module and all that it imports as one script. `before`: modules that other scripts have, and which.
+
+    Raises ValueError for what cannot be joined.
+    """
+    before = before or {}
+    own = [modules[name] for name in order(modules, entry) if name not in before]
+    taken = [modules[name] for name in sorted({other for each in own for other in each.imports} & before.keys())]
+    parts = []
+    for n, script in enumerate(sorted({before[each.name] for each in taken})):
+        parts.append(f'import {{ modules as $from_{n} }} from "{_address(script, entry)}";\n')
+        parts += [
+            f'const {each.variable} = $from_{n}["{each.name}"];\n' for each in taken if before[each.name] == script
+        ]
+    parts += [_HELP, *(_function(modules, each, entry) for each in own)]
+    listed = "".join(f'  "{each.name}": {each.variable},\n' for each in own)
+    return (
+        f"{''.join(parts)}export const modules = {{\n{listed}}};\n{_exports(modules[entry], modules[entry].variable)}"
+    )
+
+
+def hand_on(module: Module, script: str) -> str:
+    """What stands in the place of a module that a script has."""
+    taken = f'import {{ modules }} from "{_address(script, module.name)}";\n'
+    return taken + _exports(module, f'modules["{module.name}"]')
+
+
+def _function(modules: Mapping[str, Module], module: Module, script: str) -> str:
+    """A module as a function that is called at once and gives what it exports, in a script of that name."""
+    where = f'new URL("{_address(module.name, script)}", import.meta.url).href'
+    others = iter(module.imports)
+
+    def take(found: re.Match) -> str:
+        other = modules[next(others)].variable
+        names = (found[1] or "").removeprefix("* as ").replace(" as ", ": ")
+        return f"const {names} = {other};" if names else ""
+
+    body = _EXPORT.sub("", _IMPORT.sub(take, module.text))
+    if unknown := _OTHER.search(body):
+        raise ValueError(f"{module.name} cannot be joined with others: {unknown[0]}")
+    if "import" in body:
+        body = _LATER.sub(lambda _: f"$later({where}, ", _WHERE.sub(lambda _: where, body))
+    given = ", ".join(module.exports)
+    return f"// {module.name}\nconst {module.variable} = (() => {{\n{body}\nreturn {{ {given} }};\n}})();\n"
+
+
+def _exports(module: Module, value: str) -> str:
+    return f"export const {{ {', '.join(module.exports)} }} = {value};\n" if module.exports else ""
+
+
+def _address(name: str, script: str) -> str:
+    """Where a file is, seen from a script."""
+    path = posixpath.relpath(name, posixpath.dirname(script) or ".")
+    return path if path.startswith(".") else f"./{path}"
