@@ -30,7 +30,7 @@ class Folder:
         with self._packing:
             if name not in self._packed:
                 file = asset(name, self._paths[name].read_bytes())
-                assert file.packed
+                _ = file.packed  # here, and not where it is sent
                 self._packed[name] = file
             return self._packed[name]
 

@@ -13,38 +13,47 @@ import inspect
 import ssl
 from collections.abc import Callable, Iterator
 
-COMPILES = "_create_fn"  # of dataclasses, up to Python 3.12; later ones compile all functions of a class together
+COMPILES, DESCRIBES = "_create_fn", "_repr_fn"  # of dataclasses, up to Python 3.12; later ones compile all at once
 
 
 class Method:
-    """A function of a class that is compiled, and takes its own place in the class, as soon as it is looked at."""
+    """A function of a class that is made, and takes its own place in the class, as soon as it is looked at."""
 
-    def __init__(self, compiled: Callable, name: str, *texts: object, **spaces: object) -> None:
-        self._compiled = functools.cache(lambda: compiled(name, *texts, **spaces))
-        # What is seen of it where it is wrapped once more, as `__repr__` is.
-        self.__name__, self.__doc__, self.__module__ = name, None, (spaces.get("globals") or {}).get("__name__")
+    def __init__(self, name: str, make: Callable[[], Callable]) -> None:
+        self.__name__, self._make = name, make
 
     def __get__(self, instance: object, owner: type) -> Callable:
-        function, name = self._compiled(), self.__name__
+        function, name = self._make(), self.__name__
         for each in owner.__mro__:
             if vars(each).get(name) is self:
                 function.__qualname__ = f"{each.__qualname__}.{name}"
                 setattr(each, name, function)
         return function.__get__(instance, owner)
 
-    def __call__(self, *given: object) -> object:
-        return self._compiled()(*given)
+    def __reduce__(self) -> tuple:
+        """Where a class is pickled with all that it has, this is its function."""
+        return _as_it_is, (self._make(),)
 
-    @property
-    def __signature__(self) -> inspect.Signature:
-        return inspect.signature(self._compiled())
+
+def _as_it_is(function: Callable) -> Callable:
+    return function
+
+
+def _compiled_later(compiled: Callable, name: str, *texts: object, **spaces: object) -> Callable | Method:
+    make = functools.partial(compiled, name, *texts, **spaces)
+    return make() if name == "__repr__" else Method(name, make)  # which is put off as a whole, with what wraps it
+
+
+def _described_later(described: Callable, *given: object) -> Method:
+    return Method("__repr__", functools.partial(described, *given))
 
 
 def methods() -> None:
     """From now on the functions of a new dataclass are put off, where this Python compiles them one by one."""
-    compiled = getattr(dataclasses, COMPILES, None)
-    if compiled is not None and not isinstance(compiled, functools.partial):
-        setattr(dataclasses, COMPILES, functools.partial(Method, compiled))
+    for name, later in ((COMPILES, _compiled_later), (DESCRIBES, _described_later)):
+        whole = getattr(dataclasses, name, None)
+        if whole is not None and not isinstance(whole, functools.partial):
+            setattr(dataclasses, name, functools.partial(later, whole))
 
 
 _certificates = functools.cache(ssl.create_default_context)

@@ -18,19 +18,20 @@ from viz.server.framework import put_off
 METHODS = ("__init__", "__repr__", "__eq__", "__hash__", "__setattr__", "__delattr__", "__lt__", "__ge__")
 KINDS = [{}, {"frozen": True}, {"order": True}, {"eq": False}, {"slots": True, "frozen": True}, {"kw_only": True}]
 KINDS += [{"repr": False, "unsafe_hash": True}, {"init": False}, {"frozen": True, "order": True}]
-# As whoever is imported first finds it, whatever the tests before have put off.
-WHOLE = dataclasses._create_fn.args[0] if isinstance(dataclasses._create_fn, partial) else dataclasses._create_fn
-
-
-@pytest.fixture
-def later(monkeypatch):
-    monkeypatch.setattr(dataclasses, put_off.COMPILES, WHOLE)
-    put_off.methods()
+NAMES = (put_off.COMPILES, put_off.DESCRIBES)
+# As whoever is imported first finds them, whatever the tests before have put off.
+WHOLE = {name: each.args[0] if isinstance(each := getattr(dataclasses, name), partial) else each for name in NAMES}
 
 
 @pytest.fixture
 def at_once(monkeypatch):
-    monkeypatch.setattr(dataclasses, put_off.COMPILES, WHOLE)
+    for name in NAMES:
+        monkeypatch.setattr(dataclasses, name, WHOLE[name])
+
+
+@pytest.fixture
+def later(at_once):
+    put_off.methods()
 
 
 def made(options: dict) -> tuple[type, type]:
@@ -83,8 +84,7 @@ def told(options: dict) -> list:
 
 
 @pytest.mark.parametrize("options", KINDS, ids=str)
-def test_a_dataclass_is_as_ever(options, monkeypatch):
-    monkeypatch.setattr(dataclasses, put_off.COMPILES, WHOLE)
+def test_a_dataclass_is_as_ever(options, at_once):
     as_ever = told(options)
     put_off.methods()
     assert told(options) == as_ever
@@ -109,15 +109,16 @@ def test_what_a_class_inherits_is_compiled_where_it_stands(later):
 
 
 def test_putting_off_twice_is_putting_off_once(later):
-    before = dataclasses._create_fn
+    before = [getattr(dataclasses, name) for name in NAMES]
     put_off.methods()
-    assert dataclasses._create_fn is before
+    assert [getattr(dataclasses, name) for name in NAMES] == before
 
 
 def test_where_python_compiles_them_together_nothing_is_changed(monkeypatch):
-    monkeypatch.delattr(dataclasses, put_off.COMPILES)
+    for name in NAMES:
+        monkeypatch.delattr(dataclasses, name)
     put_off.methods()
-    assert not hasattr(dataclasses, put_off.COMPILES)
+    assert not [name for name in NAMES if hasattr(dataclasses, name)]
 
 
 def test_it_is_pickled_by_its_name(later):
@@ -127,6 +128,19 @@ def test_it_is_pickled_by_its_name(later):
         assert pickle.loads(pickle.dumps(each(3))) == each(3)
     finally:
         del globals()["Each"]
+
+
+def test_a_class_is_pickled_whole(later):
+    from ray import cloudpickle  # as a cluster sends a class
+
+    below = made({"frozen": True})[0]
+    below.__module__ = "elsewhere"  # so that it cannot be found by its name
+    there = "import pickle, sys; c = pickle.loads(sys.stdin.buffer.read()); print(c(at=1) == c(at=1), c(at=1))"
+    done = subprocess.run(
+        [sys.executable, "-c", there], input=cloudpickle.dumps(below), capture_output=True, timeout=120
+    )
+    assert done.stdout.decode().split(" ", 1)[0] == "True", done.stderr.decode()
+    assert done.stdout.decode().rstrip().endswith("Below(at=1, names=[])")
 
 
 def test_the_usual_certificates_are_read_once():
