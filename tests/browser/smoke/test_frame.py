@@ -140,6 +140,13 @@ def test_the_first_picture_is_on_the_first_screen_and_one_line_stays(open_page, 
         assert page.locator("#pg-nav .pg-title").bounding_box()["y"] < 0
 
 
+def test_on_a_tablet_the_picture_follows_its_question(open_page):
+    page = open_page(ready=READY, viewport={"width": 790, "height": 1000})
+    about, heads = (page.locator(each).bounding_box() for each in ("#pg-map_about", "#pg-overview_heads"))
+    assert 0 < heads["y"] - about["y"] - about["height"] < 150  # the form is between them
+    assert top(page, "#pg-map_howto") < about["y"]  # beside the question
+
+
 def test_the_models_are_described_and_one_is_chosen_there(open_page):
     page = open_page("", ready=FIRST)
     page.get_by_role("button", name=WORDS["models.label"]).click()
