@@ -16,6 +16,7 @@ from viz.server.headers import WORKER
 
 LEARN = "learn/learn.js"  # with all that only lessons need
 _IMPORT = re.compile(r'^import (?:(\{[^}]*\}|\* as \w+) from )?"(\.[^"]+)";(?= *(?://.*)?$)', re.MULTILINE)
+_TAKEN = re.compile(r"[{,]\s*(\w+)")  # names between braces, as the other module calls them
 _EXPORT = re.compile(r"^export (?=(?:const|function|async function) (\w+))", re.MULTILINE)
 _OTHER = re.compile(r"^(?:import|export)\b.*|^(?:const .* = )?await\b.*", re.MULTILINE)
 _LATER = re.compile(r"\bimport\(")  # a module that is asked for when it is needed
@@ -112,9 +113,11 @@ def _function(modules: Mapping[str, Module], module: Module, script: str) -> str
     others = iter(module.imports)
 
     def take(found: re.Match) -> str:
-        other = modules[next(others)].variable
-        names = (found[1] or "").removeprefix("* as ").replace(" as ", ": ")
-        return f"const {names} = {other};" if names else ""
+        other, names = modules[next(others)], found[1] or ""
+        if unknown := set(_TAKEN.findall(names)) - set(other.exports):
+            raise ValueError(f"{module.name} imports what {other.name} does not export: {', '.join(sorted(unknown))}")
+        names = names.removeprefix("* as ").replace(" as ", ": ")
+        return f"const {names} = {other.variable};" if names else ""
 
     body = _EXPORT.sub("", _IMPORT.sub(take, module.text))
     if unknown := _OTHER.search(body):

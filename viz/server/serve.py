@@ -34,7 +34,7 @@ from viz.page.build import build
 from viz.page.parts import packed
 from viz.seam.playground import Options, Playground
 from viz.server import lesson_routes, middleware
-from viz.server.assets import ROUTE, Assets, Head, answer, read, tags
+from viz.server.assets import MAIN, ROUTE, STYLE, Assets, Head, answer, read, tags
 from viz.server.framework import answers, cors, errors, http, mended, patches, put_off, visits
 from viz.server.framework.door import Door
 from viz.server.framework.fair_queue import FairQueue, Room
@@ -174,8 +174,7 @@ def running(playground: Playground) -> Callable[[Request], Response]:
 def launch_options(static: Path, playground: Playground, draining: threading.Event | None = None) -> dict:
     """Options of launch() that are the same whichever way the page is served."""
     draining = draining or threading.Event()
-    assets = joined(read(static))
-    options = playground.options
+    assets, options = scripts(static), playground.options
     crowd = crowd_of(public=options.public, proxies=options.proxies, files=files_allowed())
     if options.public:
         tell_few(crowd, log.warning)
@@ -256,6 +255,12 @@ def start(
 
 
 @functools.cache
+def scripts(static: Path) -> Assets:
+    """The page's own scripts and styles as they are sent, read once."""
+    return joined(read(static))
+
+
+@functools.cache
 def bundled() -> Folder:
     """The files that Plotly comes with."""
     return Folder(Path(plotly.__file__).parent / "package_data")
@@ -267,8 +272,10 @@ def lessons(own: Path | None) -> Library:
     return library(own)
 
 
-def warm(playground: Playground) -> None:
-    """Make ready what is asked for next: Plotly, lessons, and the words of other languages."""
+def warm(playground: Playground, static: Path) -> None:
+    """Make ready what is asked for next: scripts, styles and Plotly, lessons, and the words of other languages."""
+    for name in (MAIN, STYLE):
+        _ = scripts(static).files[name].packed  # kept there
     bundled().pack(PLOTLY)
     lessons(playground.options.lessons)
     for language in LANGUAGES:
@@ -306,7 +313,7 @@ def launch(playground: Playground, static: Path, *, host: str, port: int | None,
     gc.freeze()  # what the start made stays; looking through it again and again takes time
     gc.enable()
     print(f"Attention playground: {page.local_url}", flush=True)
-    threading.Thread(target=warm, args=(playground,), daemon=True).start()
+    threading.Thread(target=warm, args=(playground, static), daemon=True).start()
     try:
         page.block_thread()
     finally:

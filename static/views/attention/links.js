@@ -5,8 +5,8 @@
 import { el } from "../../page/dom.js";
 import { pageState } from "../../page/state.js";
 
-export const MONO = "ui-monospace, Menlo, Consolas, monospace",
-  SANS = "ui-sans-serif, system-ui, sans-serif";
+export const MONO = "ui-monospace, Menlo, Consolas, monospace";
+export const SANS = "ui-sans-serif, system-ui, sans-serif";
 
 function typed(base64, Type) {
   const text = atob(base64),

@@ -87,6 +87,13 @@ def test_what_is_not_known_is_refused(line):
         join(modules(main=f"const x = 1;\n{line}\n", b=""), "main.js")
 
 
+@pytest.mark.parametrize("exports", ["export const a = 1;", "export const a = 1,\n  b = 2;", "const a = 1, b = 2;"])
+def test_a_name_that_is_not_found_among_the_exports_is_refused(exports):
+    some = modules(main='import { a as c, b } from "./one.js";\n', one=exports)
+    with pytest.raises(ValueError, match=r"^main\.js imports what one\.js does not export: (a, )?b$"):
+        join(some, "main.js")
+
+
 def test_a_script_takes_from_others_what_they_have():
     some = modules(late='import { a as b } from "./one.js";\nimport "./own.js";', one="export const a = 1;", own="")
     found = join(some, "late.js", {"one.js": "main.js"})
