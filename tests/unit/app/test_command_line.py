@@ -27,6 +27,7 @@ def test_the_command_line_of_a_shared_server():
     assert proxied == [0, 1, 2]
 
 
+@pytest.mark.long
 def test_a_cluster_is_asked_for_and_without_one_ray_is_not_even_imported():
     own, shared = app.parse([], {}), app.parse(["--engine", "ray://first:10001", "--replicas", "4"], {})
     assert (own.engine, own.replicas, own.replica_cpus) == (None, None, 1)

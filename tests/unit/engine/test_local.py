@@ -55,6 +55,7 @@ def direct(view, measure, opened, settings):
     return call(measure, opened, settings, results=used)
 
 
+@pytest.mark.long
 def test_it_answers_what_the_measures_say_for_every_view(playground):
     assert isinstance(playground.engine, Local) and playground.engine.status() == ()
     opened = scene(playground, heads=[[1, 2]], tokens=[5])

@@ -339,6 +339,7 @@ def test_no_lesson_is_left_out():
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("by_hand", BY_HAND, ids=lambda each: each.__name__)
 def test_every_answer_is_numpy_s(playground, by_hand):
     lesson, expected = library().lesson(by_hand.__name__, "en"), by_hand()

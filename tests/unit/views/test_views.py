@@ -80,6 +80,7 @@ def kept(request, tmp_path_factory):
     return serving(LanguageModel("tiny", "Tiny", model, tokenizer, request.param))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("tab", "view"), VIEWS)
 def test_every_view_is_drawn_of_weights_of_another_type(kept, tab, view):
     parts, notice = drawn(kept, tab, view, edits=[EDIT])

@@ -100,6 +100,7 @@ def test_another_source_or_cpu_has_another_folder(monkeypatch, tmp_path):
     assert all(folder.parent == tmp_path and folder.name.startswith("loops-") for folder in folders)
 
 
+@pytest.mark.long
 def test_what_was_compiled_is_read_by_the_next_process():
     """The command itself, where these tests began on a new machine, and a second one, which finds nothing to do."""
     code = """if True:

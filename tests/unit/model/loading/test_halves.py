@@ -122,6 +122,7 @@ def test_in_float32_shares_the_weights():
         )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", TYPES)
 def test_the_bundled_model(dtype):
     ours, theirs = load_model("tinygpt", dtype=dtype), load_model("tinygpt")

@@ -179,6 +179,7 @@ def test_the_bundled_model_from_its_file():
     assert [made[0].id for made in texts[0]] == [made[0].id for made in texts[1]]
 
 
+@pytest.mark.long
 def test_the_bundled_model_from_its_file_in_its_type():
     ours, theirs = (load_model(WEIGHTS / "tinygpt", stored=stored, dtype="float16") for stored in (True, False))
     assert (ours.dtype, ours.device) == ("float16", "cpu") and ours.nbytes < theirs.nbytes / 50

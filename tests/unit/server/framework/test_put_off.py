@@ -195,6 +195,7 @@ torch.Generator(), torch.nn.Linear(2, 2)(torch.ones(2)).sum().backward()
 """
 
 
+@pytest.mark.long
 def test_the_app_starts_so():
     done = subprocess.run([sys.executable, "-c", STARTED], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
