@@ -7,7 +7,9 @@ import { exporting } from "../export/menu.js";
 import { el } from "../page/dom.js";
 import { define } from "../page/mount.js";
 
+const PROSE = 24; // characters of the longest cell from which on a column is read as text, not compared as numbers
 const textOf = (cell) => (typeof cell === "object" && cell !== null ? cell.text : cell);
+const isProse = (rows, column) => rows.some((row) => String(textOf(row[column]) ?? "").length >= PROSE);
 
 function fillCell(node, cell) {
   node.textContent = textOf(cell);
@@ -25,11 +27,17 @@ define("labtable", (root) => (payload) => {
     head = el("thead"),
     names = el("tr"),
     body = el("tbody");
-  for (const name of payload.columns) names.append(el("th", "", name, { scope: "col" }));
+  const looks = payload.columns.map((_, n) => (n && isProse(payload.rows, n) ? "pg-lab-prose" : ""));
+  payload.columns.forEach((name, n) => {
+    names.append(el("th", looks[n], name, { scope: "col" }));
+  });
   head.append(names);
   for (const [first, ...rest] of payload.rows) {
     const line = el("tr");
-    line.append(fillCell(el("th", "", "", { scope: "row" }), first), ...rest.map((cell) => fillCell(el("td"), cell)));
+    line.append(
+      fillCell(el("th", "", "", { scope: "row" }), first),
+      ...rest.map((cell, n) => fillCell(el("td", looks[n + 1]), cell)),
+    );
     body.append(line);
   }
   grid.append(head, body);

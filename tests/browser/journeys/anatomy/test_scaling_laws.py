@@ -35,6 +35,14 @@ def test_a_budget_is_planned_and_own_runs_are_asked_for(open_page):
     expect(page.locator("#pg-scaling_laws_mine")).to_contain_text("no run of yours yet", timeout=SOON)
     page.get_by_role("button", name="Fit again").click()
     expect(page.get_by_role("button", name="Fit again")).to_be_enabled()
+    page.set_viewport_size({"width": 800, "height": 1000})  # sources are read as text: nothing is cut off on a tablet
+    models = page.locator("#pg-scaling_laws_models .pg-lab-scroll")
+    assert models.evaluate("(box) => box.scrollWidth <= box.clientWidth")
+    source = models.locator("tbody tr").first.locator("td").last
+    assert (
+        source.bounding_box()["width"] < 400
+        and source.evaluate("(cell) => getComputedStyle(cell).textAlign") == "start"
+    )
 
 
 def test_merges_are_walked_to_the_tokenizers_own_ids(open_page, lm):
