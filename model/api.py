@@ -19,7 +19,7 @@ from model.errors import CheckpointError, InputError, say
 from model.generation.generate import Tick, generate
 from model.generation.strategies import STRATEGIES, Plan, Strategy
 from model.generation.together import SharedBatch
-from model.gpt import decode_step, linear
+from model.gpt import decode_step, decode_ways, linear
 from model.gpt.config import ModelConfig
 from model.gpt.edits import Edit
 from model.gpt.transformer import Transformer
@@ -224,13 +224,15 @@ def load_resolved(
     stored = stored and resolved.kind == "folder"
     if stored or (dtype, device) != ("float32", "cpu"):
         return _load_placed(resolved, progress, stored, dtype, device)
+    codes = None
     if resolved.kind == "gguf":
-        model, vocabulary = prepared.opened(resolved.path, lambda: open_resolved(resolved, progress))
+        model, vocabulary, codes = prepared.opened(resolved.path, lambda: open_resolved(resolved, progress))
     else:
         model, vocabulary = open_resolved(resolved, progress)
-    model.join()
+        model.join()
     linear.tune(model, sources.cache_dir())
-    decode_step.remember(model)
+    decode_ways.remember(model)
+    decode_step.take_codes(model, codes)
     return LanguageModel(resolved.model_id, resolved.label, model, vocabulary)
 
 
@@ -242,7 +244,7 @@ def _load_placed(
     With `stored` they stay in their files, unless these are of another type than the products are to be.
     """
     if resolved.kind == "gguf":
-        model, vocabulary = prepared.opened(resolved.path, lambda: open_resolved(resolved, progress))
+        model, vocabulary, _ = prepared.opened(resolved.path, lambda: open_resolved(resolved, progress))
     else:
         model, vocabulary = open_resolved(resolved, progress, stored=True)
     told = dtype

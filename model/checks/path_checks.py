@@ -8,7 +8,8 @@ from torch import Tensor
 
 from model.checks.result import Finding, Subject, Worst, unable
 from model.gpt.cache import KVCache
-from model.gpt.decode_step import MOST_ROWS, WAYS, step_of, taken
+from model.gpt.decode_step import step_of
+from model.gpt.decode_ways import MOST_ROWS, taken
 from model.gpt.edits import Edit
 from model.gpt.tap import compose, identity
 from model.gpt.transformer import Transformer
@@ -65,18 +66,18 @@ def chunked(subject: Subject, progress: Progress) -> Finding:
 def _in_every_way(subject: Subject, last: Sequence[int], progress: Progress) -> Finding:
     """Feed the prompt as one chunk, followed by chunks of the sizes `last`, in each way in which a text may go on.
 
-    A model that is compiled has several (model.gpt.decode_step) for so few tokens. Which of them is the fastest, and
+    A model that is compiled has several (model.gpt.decode_ways) for so few tokens. Which of them is the fastest, and
     what the page goes by, depends on the machine; what is found here does not.
     """
     few = 0 < max(last, default=0) <= MOST_ROWS and subject.run.tap is None
-    compiled = few and ready.now() is not None and step_of(subject.run.model) is not None
-    found = [_in_chunks(subject, last, progress, how) for how in (WAYS if compiled else WAYS[:1])]
+    step = step_of(subject.run.model) if few and ready.now() is not None else None
+    found = [_in_chunks(subject, last, progress, how) for how in (("torch",) if step is None else step.ways())]
     worst = max(found, key=lambda each: each.difference / each.bound if each.bound else each.difference)
     return dataclasses.replace(worst, compared=sum(each.compared for each in found))
 
 
 def _in_chunks(subject: Subject, last: Sequence[int], progress: Progress, how: str) -> Finding:
-    """The same in one of WAYS, the first chunk by torch."""
+    """The same in one of those ways, the first chunk by torch."""
     run, ids, T, parts = subject.run, subject.ids, subject.ids.shape[1], []
     if T < 2:
         return unable("one_token")

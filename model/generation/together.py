@@ -21,7 +21,8 @@ from torch import Tensor
 from model.generation.edited import tap_of_rows, through
 from model.generation.generate import Course, Found, Need, Tick, course_of, forward, normed
 from model.generation.strategies import Plan, Strategy
-from model.gpt.decode_step import Place, pack_where_needed, way
+from model.gpt.decode_step import Place, pack_where_needed
+from model.gpt.decode_ways import way
 from model.gpt.passes import Attend, Pass, attend_fused
 from model.gpt.transformer import Transformer
 

@@ -1,41 +1,42 @@
 """A few tokens through a model by the compiled loops of `model.kernels.compiled`, as generation needs them.
 
 The same numbers as those of `Transformer.trunk` and `logits`, to rounding: for models of full attention with dense MLPs
-whose matrices are float32 on the CPU, or of 8 bits.
+whose matrices are float32 on the CPU, or of 8 bits. Of float32 matrices that a file has as whole numbers these may be
+read in their place: they are the same weights in fewer bytes (model.kernels.coded).
 """
 
 import contextlib
-import math
-import time
+import copy
+import logging
+import threading
 import weakref
-from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from model.errors import PlaygroundError
 from model.gpt.cache import KVCache
 from model.gpt.layers import MLPS
 from model.gpt.linear import PACKED_ROWS, pack
 from model.gpt.norm import Norm
-from model.gpt.passes import attend_fused
-from model.kernels import ready, remembered
+from model.kernels import ready
+from model.kernels.coded import Codes, Strips, digest
 
-MOST_ROWS = 16  # more are a matter for torch's products
-WAYS = ("torch", "alone", "threads")  # how a step can be computed: by torch, compiled on one thread, on all
-AGAIN = 600.0  # seconds after which it is tried again whether one thread is fastest
+# How a step can be computed: by torch, or compiled on one thread or on all, from the weights or from their codes.
+PLAIN = ("torch", "alone", "threads")
+WAYS = (*PLAIN, "codes alone", "codes threads")
+_WRITE = ("o", "up", "down")  # the matrices of one call of compiled.write
+_WEIGHT = 5  # place of the weight in what compiled.read takes
 _NONE = np.empty(0, np.float32)
-_ROUNDS = range(3, 10)  # of a trial: by turns, so that a slow moment hits all
-_ALIKE = 1.1  # the second least time is at most so many times the least where that can be relied on
-_HOPELESS = 3.0  # times as long as the fastest so far: it is not tried again
-_BEHIND = 1.5  # the same once there are several times of each
 
-Matrix = tuple[np.ndarray, np.ndarray, np.ndarray]  # weight [out, in] in float32 or int8, scale and bias [out] or empty
+# Weight [out, in] in float32 or int8, scale and bias [out] or empty; or whole numbers and scales in strips, and bias.
+Matrix = tuple[np.ndarray, np.ndarray, np.ndarray]
+Named = Callable[[str, nn.Module], Matrix | None]  # a matrix by its name, see `parts_of`, and its layer
 
 
 @dataclass(frozen=True)
@@ -65,11 +66,56 @@ class _Layer:
 
 
 @dataclass(frozen=True, eq=False)
-class DecodeStep:
-    """A model's numbers where they lie, none of them copied, and what was the fastest way for so many rows."""
+class _Numbers:
+    """A model's numbers."""
 
     layers: tuple[_Layer, ...]
     head: tuple  # of compiled.read: final norm and output head
+
+
+class _FromCodes:
+    """A step's numbers with the codes of its weights: made at their first use, there while these are the weights."""
+
+    def __init__(self, codes: Codes | None, weights: Sequence[np.ndarray], model: "weakref.ref[nn.Module]") -> None:
+        self._codes, self._weights, self._model = codes, weights, model
+        self._numbers: _Numbers | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self) -> _Numbers | None:
+        with self._lock:
+            if self._codes is not None and self._numbers is None:
+                self._numbers = self._made(self._codes)
+                self._codes = self._codes if self._numbers else None
+            return self._numbers
+
+    @property
+    def told(self) -> bool:
+        """Whether there are codes that may be of these weights."""
+        return self._codes is not None
+
+    def look(self) -> None:
+        """Forget them where a weight was changed since."""
+        if self._numbers is not None and digest(self._weights) != self._codes.digest:
+            self._numbers = self._codes = None
+
+    def _made(self, codes: Codes) -> _Numbers | None:
+        model = self._model()
+        if model is None or digest(self._weights) != codes.digest:
+            return None
+        try:
+            strips = codes.strips()
+        except (OSError, PlaygroundError) as error:
+            logging.getLogger(__name__).warning("Steps of generation read the weights, not their codes: %s", error)
+            return None
+        return _numbers_of(model, lambda name, layer: _coded(strips, name, layer)) if strips else None
+
+
+@dataclass(frozen=True, eq=False)
+class DecodeStep:
+    """A model's numbers where they lie, none of them copied, and what was the fastest way for so many rows."""
+
+    plain: _Numbers
+    coded: _FromCodes
     vocab: int
     width: int  # of the stream
     fastest: dict[int, str] = field(default_factory=dict)  # rows: one of WAYS
@@ -77,9 +123,16 @@ class DecodeStep:
 
     def name(self, rows: int) -> str:
         """What decides how long a step of so many texts takes: "1 row(s): 30 x float32 960x576, ..."."""
-        matrices = [part for layer in self.layers for part in (*layer.read, *layer.write)] + [*self.head]
-        named = [f"{part.dtype} {'x'.join(map(str, part.shape))}" for part in matrices if getattr(part, "ndim", 0) == 2]
-        return f"{rows} row(s): " + ", ".join(f"{count} x {each}" for each, count in Counter(named).items())
+        named = [f"{each.dtype} {'x'.join(map(str, each.shape))}" for each in _weights(self.plain)]
+        of = f"{rows} row(s){' with codes' if self.coded.told else ''}: "
+        return of + ", ".join(f"{count} x {each}" for each, count in Counter(named).items())
+
+    def ways(self) -> Sequence[str]:
+        """Those of WAYS in which it can be taken."""
+        return WAYS if self.coded() else PLAIN
+
+    def _numbers(self, way: str) -> _Numbers:
+        return (self.coded() if way.startswith("codes") else None) or self.plain
 
     def blocks(self, x: Tensor, places: Sequence[Place], way: str) -> Tensor:
         """All blocks; keys and values are put after those in the caches. The places' tokens x [N, D] -> [N, D]"""
@@ -87,7 +140,7 @@ class DecodeStep:
         stream = np.array(x.numpy(), order="C")
         kept = [(place.cache.k.numpy(), place.cache.v.numpy()) for place in places]  # [L, B, G, S, E] each
         with _loops(way) as (loops, threads):
-            for number, layer in enumerate(self.layers):
+            for number, layer in enumerate(self._numbers(way).layers):
                 qkv, z = (np.empty((len(stream), size), np.float32) for size in layer.sizes)
                 loops.read(stream, *layer.read, qkv, threads)
                 start = 0
@@ -116,14 +169,14 @@ class DecodeStep:
         rows = np.ascontiguousarray(x.reshape(-1, self.width).numpy())
         logits = np.empty((len(rows), self.vocab), np.float32)
         with _loops(way) as (loops, threads):
-            loops.read(rows, *self.head, logits, threads)
+            loops.read(rows, *self._numbers(way).head, logits, threads)
         return torch.from_numpy(logits).view(*x.shape[:-1], -1)
 
 
 @contextlib.contextmanager
 def _loops(way: str) -> Iterator[tuple[ModuleType, int]]:
     """The compiled loops and the number of their threads, until the end of the block."""
-    if way == "alone":
+    if way.endswith("alone"):
         yield ready.now(), 1
     else:
         with ready.threads() as threads:
@@ -131,7 +184,7 @@ def _loops(way: str) -> Iterator[tuple[ModuleType, int]]:
 
 
 _STEPS: "weakref.WeakKeyDictionary[nn.Module, DecodeStep]" = weakref.WeakKeyDictionary()
-_FOLDERS: "weakref.WeakKeyDictionary[nn.Module, Callable[[], Path]]" = weakref.WeakKeyDictionary()
+_CODES: "weakref.WeakKeyDictionary[nn.Module, Codes]" = weakref.WeakKeyDictionary()
 
 
 def step_of(model: nn.Module) -> DecodeStep | None:
@@ -153,30 +206,94 @@ def pack_where_needed(model: nn.Module, rows: int) -> None:
 
 
 def _built(model: nn.Module) -> DecodeStep | None:
-    config, head = model.config, _matrix(model.unembed)
+    plain = _numbers_of(model, lambda name, layer: _matrix(layer))
+    if plain is None:
+        return None
+    codes = _CODES.get(model)
+    coded = _FromCodes(codes, [] if codes is None else weights_of(model), weakref.ref(model))
+    return DecodeStep(plain, coded, *plain.head[_WEIGHT].shape)
+
+
+def parts_of(model: nn.Module) -> dict[str, tuple[str, ...]]:
+    """The matrices of a model's step by the names that they have here: of which of its layers each was joined."""
+    parts = {"head": ("unembed",)}
+    for i, block in enumerate(model.blocks):
+        ups = ("gate", "up") if block.mlp.gate is not None else ("up",)
+        for name, layers in {"qkv": "qkv", "o": "o"}.items():
+            parts[f"{i}.{name}"] = tuple(f"blocks.{i}.attn.{layer}" for layer in layers)
+        for name, layers in {"up": ups, "down": ("down",)}.items():
+            parts[f"{i}.{name}"] = tuple(f"blocks.{i}.mlp.{layer}" for layer in layers)
+    return parts
+
+
+def _numbers_of(model: nn.Module, matrix: Named) -> _Numbers | None:
+    """A model's numbers, those of its matrices as they are found; None for one that has no such step."""
+    config, head = model.config, matrix("head", model.unembed)
     if config.n_expert > 1 or {*config.mixers} != {"softmax"} or head is None:
         return None
     layers = []
-    for block in model.blocks:
+    for i, block in enumerate(model.blocks):
         attn, mlp = block.attn, block.mlp
-        ups = mlp.joint if mlp.gate is not None else (mlp.up,)
-        matrices = [_matrix(each) for each in (*attn.joint, attn.o, *ups, mlp.down)]
-        if None in matrices or len(matrices) != 4:  # a model that was not joined
+        up = mlp.joint if mlp.gate is not None else (mlp.up,)
+        if not attn.joint or not up:  # a model that was not joined
             return None
-        qkv, o, up, down = matrices
+        named = {"qkv": attn.joint[0], "o": attn.o, "up": up[0], "down": mlp.down}
+        found = {name: matrix(f"{i}.{name}", layer) for name, layer in named.items()}
+        if None in found.values():
+            return None
+        if len({(each.dtype, each.ndim) for each in (found[name][0] for name in _WRITE)}) > 1:  # one kind of product
+            found |= {name: _matrix(named[name]) for name in _WRITE}
         gains = [_NONE if each is None else each.weight.detach().numpy() for each in (attn.q_norm, attn.k_norm)]
         norm1, norm2 = _norm(block.norm1), _norm(block.norm2)
-        mlp_of = (*up, [*MLPS].index(config.mlp), *down)
+        mlp_of = (*found["up"], [*MLPS].index(config.mlp), *found["down"])
         layers.append(
             _Layer(
-                (not block.post_norm, *norm1, *qkv),
+                (not block.post_norm, *norm1, *found["qkv"]),
                 (*gains, block.norm1.eps),
-                (*o, *norm1, *norm2, *mlp_of, block.post_norm, block.parallel),
-                (len(qkv[0]), o[0].shape[1]),
+                (*found["o"], *norm1, *norm2, *mlp_of, block.post_norm, block.parallel),
+                (len(_matrix(attn.joint[0])[0]), found["o"][0].shape[1]),
             )
         )
     final = (False, _NONE, _NONE, 0.0, False) if model.final_norm is None else (True, *_norm(model.final_norm))
-    return DecodeStep(tuple(layers), (*final, *head), *head[0].shape)
+    return _Numbers(tuple(layers), (*final, *head))
+
+
+def _weights(numbers: _Numbers) -> list[np.ndarray]:
+    """All matrices."""
+    parts = [part for layer in numbers.layers for part in (*layer.read, *layer.write)] + [*numbers.head]
+    return [part for part in parts if getattr(part, "ndim", 0) == 2]
+
+
+def _coded(strips: Mapping[str, Strips], name: str, layer: nn.Module) -> Matrix | None:
+    """A matrix in strips where there are such of it, and as it is otherwise."""
+    plain = _matrix(layer)
+    return plain if plain is None or name not in strips else (*strips[name], plain[2])
+
+
+def take_codes(model: nn.Module, codes: Codes | None) -> None:
+    """Have a model's steps read its weights by their codes where that is fastest."""
+    if codes is not None:
+        _CODES[model] = codes
+
+
+def without_codes(model: nn.Module) -> nn.Module:
+    """The same model, whose steps read the weights themselves."""
+    return copy.copy(model) if model in _CODES else model
+
+
+def look_again(model: nn.Module) -> None:
+    """At the beginning of a text: whether a model's codes are still those of its weights."""
+    if step := _STEPS.get(model):
+        step.coded.look()
+
+
+def weights_of(model: nn.Module) -> list[np.ndarray]:
+    """The float32 matrices of a joined model's step, whose `digest` its codes have. [out, in] each"""
+    layers = [model.unembed]
+    for block in model.blocks:
+        up = block.mlp.up if block.mlp.gate is None else block.mlp.joint[0]
+        layers += [block.attn.joint[0], block.attn.o, up, block.mlp.down]
+    return [layer.weight.detach().numpy() for layer in layers]
 
 
 def _matrix(layer: nn.Module) -> Matrix | None:
@@ -189,82 +306,3 @@ def _norm(norm: Norm) -> tuple[np.ndarray, np.ndarray, float, bool]:
     """A norm's gain, bias or none, eps, and whether it is centred."""
     bias = _NONE if norm.bias is None else norm.bias.detach().numpy()
     return norm.weight.detach().numpy(), bias, norm.eps, norm.kind == "layernorm"
-
-
-def way(model: nn.Module, rows: int) -> tuple[DecodeStep, str] | None:
-    """The compiled step and how it is fastest for so many rows; None where torch is, or where there is no such step.
-
-    It is tried at the first use of a number of rows, by all of WAYS in turn, unless that is remembered. Where one
-    thread was fastest it is tried again after a while.
-    """
-    step = step_of(model) if rows <= MOST_ROWS and not torch.is_grad_enabled() else None
-    if step is None:
-        return None
-    tried = 1 << (rows.bit_length() - 1)  # 1, 2, 4, 8 or 16
-    if tried not in step.fastest or time.monotonic() >= step.until.get(tried, math.inf):
-        step.fastest[tried] = _fastest(model, step, tried)
-        step.until[tried] = math.inf if lasts(step.fastest[tried]) else time.monotonic() + AGAIN
-    return None if step.fastest[tried] == "torch" else (step, step.fastest[tried])
-
-
-def remember(model: nn.Module, folder: Callable[[], Path] = ready.folder) -> None:
-    """Have what the trials of a model find read from a file in a folder, and what they find anew written to it.
-
-    The folder is asked for at the first trial: where nothing can be compiled there is none.
-    """
-    _FOLDERS[model] = folder
-
-
-def lasts(how: object) -> bool:
-    """Whether a way that was fastest will be: one thread is, too, while something else takes the other cores."""
-    return how in WAYS and (how != "alone" or torch.get_num_threads() == 1)
-
-
-def _fastest(model: nn.Module, step: DecodeStep, rows: int) -> str:
-    folder, name = _FOLDERS.get(model), step.name(rows)
-    path = None if folder is None else remembered.file_in(folder(), "steps")
-    known = {} if path is None else remembered.entries(path)
-    if lasts(known.get(name)):
-        return known[name]
-    times, reliable = trial(model, rows)
-    best = min(times, key=times.__getitem__)
-    if path is not None and reliable and lasts(best):
-        remembered.write_entries(path, remembered.entries(path) | {name: best})
-    return best
-
-
-def taken(model: nn.Module, ids: Tensor, cache: KVCache, how: str) -> Tensor:
-    """Logits of tokens that continue what a cache holds, in one of WAYS. ids [B, T] -> [B, T, V]"""
-    if how == "torch":
-        return model.logits(model.trunk(ids, cache=cache, attend=attend_fused))
-    step, (B, T) = step_of(model), ids.shape
-    cache.reserve(B, T)
-    run = model.prepare(cache.length, T)
-    stream = step.following(model.embed_tokens(ids, cache.length, run), run.rope, cache, how)
-    cache.advance(T)
-    return step.logits(stream, how)
-
-
-def trial(model: nn.Module, rows: int) -> tuple[Mapping[str, float], bool]:
-    """Least seconds of a step of so many texts, from their tokens to the logits, by each of WAYS; are they reliable?
-
-    They are once every way that may be the fastest has taken its least time twice.
-    """
-    ids, cache = torch.zeros(rows, 1, dtype=torch.long), KVCache.empty(model.config, rows, 1)
-    times: dict[str, list[float]] = {how: [] for how in WAYS}  # each ascending
-    trying: Sequence[str] = WAYS
-    reliable = False
-    with torch.inference_mode():
-        for done in range(1, _ROUNDS.stop):
-            for how in trying:
-                cache.truncate(0)
-                began = time.perf_counter()
-                taken(model, ids, cache, how)
-                insort(times[how], time.perf_counter() - began)
-            least = min(each[0] for each in times.values())
-            most = least * (_HOPELESS if done < _ROUNDS.start else _BEHIND)
-            trying = [how for how in trying if times[how][0] < most]
-            reliable = done >= _ROUNDS.start and all(times[how][1] < _ALIKE * times[how][0] for how in trying)
-            if reliable:
-                break
-    return {how: each[0] for how, each in times.items()}, reliable

@@ -7,7 +7,8 @@ from torch import Tensor, nn
 
 from model.gpt.cache import KVCache
 from model.gpt.config import ModelConfig
-from model.gpt.decode_step import way
+from model.gpt.decode_step import look_again
+from model.gpt.decode_ways import way
 from model.gpt.experts import Experts
 from model.gpt.layers import MLPS, rope_table, sinusoidal_positions
 from model.gpt.linear import Linear, join
@@ -141,11 +142,13 @@ class Transformer(nn.Module):
 
         `attend` replaces the attention kernel: fused where there is no tap, step by step where there is one. Layers
         with another mixer than softmax attention have none to replace; `see` is shown theirs. With a cache and none of
-        these, few tokens are computed in the way that is fastest for them, model.gpt.decode_step.
+        these, few tokens are computed in the way that is fastest for them, model.gpt.decode_ways.
         """
         start = 0 if cache is None else cache.length
         self.check(ids, start)
         if cache is not None:
+            if start == 0:
+                look_again(self)
             cache.reserve(*ids.shape)
         run = self.prepare(start, ids.shape[1], tap=tap, attend=attend, cache=cache, see=see)
         x = self.embed_tokens(ids, start, run)
@@ -193,7 +196,7 @@ class Transformer(nn.Module):
     def logits(self, x: Tensor, *, tap: Tap | None = None, cached: bool = False) -> Tensor:
         """Final norm and output head. x [B, T, D] -> logits [B, T, V]; `cached`: of a forward with a cache.
 
-        What continues a text is computed in the way that is fastest for so few rows, model.gpt.decode_step.
+        What continues a text is computed in the way that is fastest for so few rows, model.gpt.decode_ways.
         """
         if compiled := way(self, x.shape[:-1].numel()) if cached and tap is None else None:
             step, how = compiled

@@ -2,7 +2,7 @@
 
 A step has a few rows: one for each text that is written. Its time is that of reading the weights, and of the calls
 between; torch's products are for many rows and its operations are many calls. Here a product reads each weight once,
-for all rows, on all threads; weights of 8 bits become float32 in the register. Everything is float32.
+for all rows, on all threads; weights of 8 bits, and of strips, become float32 in the register. Everything is float32.
 
 Importing this module imports numba; `model.kernels.ready` does so, beside whatever else is going on.
 """
@@ -12,13 +12,15 @@ import math
 import numpy as np
 from numba import njit, prange
 
-# Sums may be taken in another order; NaN and infinity stay what they are. Other threads of Python go on meanwhile.
-FAST = {"fastmath": {"reassoc", "nsz", "contract", "arcp"}, "error_model": "numpy", "nogil": True}
-ZERO, HALF, ONE = np.float32(0), np.float32(0.5), np.float32(1)
+from model.kernels import strips
+from model.kernels.strips import FAST, ZERO
+
+HALF, ONE = np.float32(0.5), np.float32(1)
 ROOT_HALF, ROOT_2_PI, CUBE = np.float32(math.sqrt(0.5)), np.float32(math.sqrt(2 / math.pi)), np.float32(0.044715)
 
 _ROW, _ROWS, _TEXTS, _HEADS = (f"float32[{':, ' * n}::1]" for n in range(4))
-_MATRICES = [f"{kind}[:, ::1], {_ROW}, {_ROW}" for kind in ("float32", "int8")]  # weight, scale and bias
+# Weight, scale and bias: of float32, of 8 bits with a scale for each output, and of strips.
+_MATRICES = [f"{kind}, {_ROW}" for kind in (f"{_ROWS}, {_ROW}", f"int8[:, ::1], {_ROW}", f"int8[:, :, ::1], {_HEADS}")]
 _NORM = f"{_ROW}, {_ROW}, float32, boolean"  # gain, bias, eps and whether it is centred
 _ATTENTION = f"void({_TEXTS}, {_HEADS}, {_HEADS}, int64, {_ROWS}, {_ROWS}, {_ROW}, {_ROW}, float32, {_TEXTS}, int64)"
 RELU, GELU, GELU_TANH, SWIGLU = range(4)  # as they stand in model.gpt.layers.MLPS
@@ -100,22 +102,40 @@ def _outputs(x, weight, scale, bias, y, start, stop):
                 y[row, j] += bias[j]
 
 
+@njit(**FAST)
+def _count(weight):
+    """How many outputs a matrix has."""
+    return len(weight) * weight.shape[2] if weight.ndim == 3 else len(weight)
+
+
+@njit(**FAST)
+def _share(x, weight, scale, bias, y, part, parts):
+    """One of so many parts of a product's outputs: whole strips, or fours, within which none ends.
+
+    So the numbers are the same for any number of parts.
+    """
+    if weight.ndim == 3:
+        strips.outputs(x, weight, scale, bias, y, len(weight) * part // parts, len(weight) * (part + 1) // parts)
+    else:
+        fours = len(weight) // 4
+        stop = len(weight) if part == parts - 1 else fours * (part + 1) // parts * 4
+        _outputs(x, weight, scale, bias, y, fours * part // parts * 4, stop)
+
+
 @njit([f"void({_ROWS}, {each}, {_ROWS}, int64)" for each in _MATRICES], parallel=True, **FAST, cache=True)
 def _product(x, weight, scale, bias, y, threads):
-    fours = len(weight) // 4  # no part ends within four: so the numbers are the same for any number of threads
     for part in prange(threads):
-        stop = len(weight) if part == threads - 1 else fours * (part + 1) // threads * 4
-        _outputs(x, weight, scale, bias, y, fours * part // threads * 4, stop)
+        _share(x, weight, scale, bias, y, part, threads)
 
 
 @njit([f"void({_ROWS}, {each}, {_ROWS}, int64)" for each in _MATRICES], **FAST, cache=True)
 def product(x, weight, scale, bias, y, threads):
-    """y = (x W^T) * scale + b. x [n, in], weight [out, in], scale and bias [out] or empty, y [n, out].
+    """y = x W^T + b, each of the threads making some of the outputs. x [n, in], bias [out] or empty, y [n, out].
 
-    Each of the threads has some of the outputs.
+    W is `weight` [out, in] where `scale` is empty, (weight) * scale with one for each output [out], or strips.
     """
     if threads == 1:
-        _outputs(x, weight, scale, bias, y, 0, len(weight))
+        _share(x, weight, scale, bias, y, 0, 1)
     else:
         _product(x, weight, scale, bias, y, threads)
 
@@ -190,7 +210,7 @@ def write(
     Wired as model.gpt.transformer.Block: `post` norms the sums, `parallel` has the MLP read what the attention read.
     """
     attended, hidden, added = np.empty_like(x), np.empty_like(x), np.empty_like(x)
-    inner, width = np.empty((len(x), len(up)), np.float32), down.shape[1]
+    inner, width = np.empty((len(x), _count(up)), np.float32), down.shape[1]
     product(z, o, o_scale, o_bias, attended, threads)
     for row in range(len(x)):
         for i in range(x.shape[1]):

@@ -22,7 +22,7 @@ import torch
 from model.kernels.remembered import cpu
 from model.loading.downloads import cache_dir
 
-_SOURCE = Path(__file__).with_name("compiled.py")
+_SOURCES = [Path(__file__).with_name(name) for name in ("compiled.py", "strips.py")]
 _LONGEST = 600  # seconds that a process waits for the one that compiles
 _TURN = 1e-4  # seconds after which a thread hands over while the loops are read, of Python's usual 5e-3
 _ONE_AT_A_TIME = threading.Lock()
@@ -56,7 +56,13 @@ def _import() -> ModuleType:
 
 def folder() -> Path:
     """Where numba keeps what it made of this source for this CPU."""
-    told = [cpu(), sys.version, version("numba"), version("llvmlite"), _SOURCE.read_text(encoding="utf-8")]
+    told = [
+        cpu(),
+        sys.version,
+        version("numba"),
+        version("llvmlite"),
+        *(source.read_text(encoding="utf-8") for source in _SOURCES),
+    ]
     return cache_dir() / f"loops-{hashlib.sha256(repr(told).encode()).hexdigest()[:12]}"
 
 
@@ -72,7 +78,7 @@ def _compile(folder: Path) -> None:
     with FileLock(folder / "lock", timeout=_LONGEST):
         if not done.exists():
             command = [sys.executable, "-c", "import model.kernels.compiled"]
-            subprocess.run(command, cwd=_SOURCE.parents[2], check=True, capture_output=True, timeout=_LONGEST)
+            subprocess.run(command, cwd=_SOURCES[0].parents[2], check=True, capture_output=True, timeout=_LONGEST)
             done.touch()
 
 

@@ -87,12 +87,12 @@ def convert(
         got = f"{config.n_layer} layers, {len(names)} tensors"
         raise CheckpointError("The config has more layers than the file has tensors.", got, "Correct the config.")
     shapes = expected_shapes(config)
-    plan = _plan(names, layout, config, shapes)
+    steps = plan(names, layout, config, shapes)
     total, done = 4 * sum(torch.Size(shape).numel() for shape in shapes.values()), 0
     if copied:
         need_room(total)
     state: dict[str, Tensor] = {}
-    for theirs, (ours, change) in plan.items():
+    for theirs, (ours, change) in steps.items():
         for name, tensor in zip(ours, _apply(theirs, read(theirs), change, config, copied), strict=True):
             expected = shapes.get(name, shapes["embed.weight"])
             if tuple(tensor.shape) != expected:
@@ -108,12 +108,12 @@ def convert(
     return state
 
 
-def _plan(
+def plan(
     names: Collection[str], layout: Layout, config: ModelConfig, shapes: dict[str, tuple[int, ...]]
 ) -> dict[str, tuple[tuple[str, ...], Change | None]]:
     """{their name: (our names, change)}, checked to cover every one of our names exactly once."""
     allowed = shapes.keys() | ({"unembed.weight"} if config.tie_embeddings else set())
-    plan, source = {}, {}
+    steps, source = {}, {}
     for theirs in names:
         rule, layer = _rule(theirs, layout)
         if rule is None:
@@ -127,12 +127,12 @@ def _plan(
                 got = f"{theirs} and {source[name]}"
                 raise CheckpointError("Two weights have the same meaning.", got, "Remove one of them.")
             source[name] = theirs
-        plan[theirs] = (ours, None if isinstance(rule, str) else rule.change)
+        steps[theirs] = (ours, None if isinstance(rule, str) else rule.change)
     if missing := sorted(shapes.keys() - source.keys()):
         theirs = list(dict.fromkeys(_their_name(name, layout) for name in missing))
         got = ", ".join(theirs[:5]) + (f" and {len(theirs) - 5} more" if len(theirs) > 5 else "")
         raise CheckpointError("The checkpoint lacks weights.", got, "Fetch all files of the checkpoint.")
-    return plan
+    return steps
 
 
 def _rule(theirs: str, layout: Layout) -> tuple[str | Into | None, str]:

@@ -68,12 +68,16 @@ class GgufFile:
         was parsed.
         """
         info = self.tensors[name]
+        return dequantise(self.stored(name), info.type, info.shape)
+
+    def stored(self, name: str) -> np.ndarray:
+        """The named tensor's bytes, mapped from the file; CheckpointError where it was cut short. [n_bytes] uint8"""
+        info = self.tensors[name]
         try:
             # Copy-on-write, not read-only: torch warns about arrays that cannot be written to.
-            data = np.memmap(self.path, np.uint8, "c", info.offset, (info.n_bytes,))
+            return np.memmap(self.path, np.uint8, "c", info.offset, (info.n_bytes,))
         except (OSError, ValueError) as error:
             raise _broken(self.path, f"tensor {name} cannot be read: {error}") from error
-        return dequantise(data, info.type, info.shape)
 
 
 def read_gguf(path: Path) -> GgufFile:

@@ -1,4 +1,5 @@
-"""What loading a GGUF file makes of it, kept beside the downloads: float32 weights in memory order, and the vocabulary.
+"""What loading a GGUF file makes of it, kept beside the downloads: float32 weights in memory order, their codes in the
+order in which steps of generation read them, and the vocabulary.
 
 Dequantising and ranking a vocabulary take seconds and always give the same. The next load maps the weights into memory
 (safetensors), where each is read from the disk when a forward first needs it. What is kept belongs to one file and to
@@ -13,7 +14,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -22,22 +23,31 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from model.errors import CheckpointError
 from model.gpt.config import from_dict, to_dict
 from model.gpt.transformer import Transformer
+from model.kernels.coded import Codes
 from model.loading.checkpoint import build
 from model.loading.downloads import cache_dir
+from model.loading.gguf_codes import codes_of
 from model.text.tokenizer import Tokenizer, from_vocabulary
 from model.text.vocabulary import AddedToken, Vocabulary
 
 LEAST, MOST = 64 << 20, 1 << 30  # bytes of weights: less is read at once, more would fill a disk
 ROOM = 4  # free space on the disk, in copies of the weights
 _SPAN = 1 << 20  # bytes of a file hashed at once
-_CODE = ("loading", "text", "gpt/config.py", "gpt/transformer.py")  # whose results are kept
-Opened = tuple[Transformer, Tokenizer]
+# Whose results are kept.
+_CODE = (
+    "loading",
+    "text",
+    *(f"gpt/{name}.py" for name in ("config", "transformer", "decode_step")),
+    "kernels/coded.py",
+)
+Opened = tuple[Transformer, Tokenizer, Codes | None]
 
 
-def opened(source: Path, make: Callable[[], Opened]) -> Opened:
-    """The plain model and vocabulary of a file as `make` gives them, from what an earlier call kept of it.
+def opened(source: Path, make: Callable[[], tuple[Transformer, Tokenizer]]) -> Opened:
+    """The joined model and vocabulary of a file as `make` gives them, and its codes, from what an earlier call kept.
 
     Weights kept are bit by bit the same, and those of layers that are joined lie side by side. `make` raises its
     errors; this has none of its own.
@@ -45,10 +55,11 @@ def opened(source: Path, make: Callable[[], Opened]) -> Opened:
     with contextlib.suppress(Exception):  # whatever is wrong with what was kept: it is made again
         return _read(source)
     model, vocabulary = make()
+    model.join()
+    codes = codes_of(source, model)
     with contextlib.suppress(OSError, ValueError, SafetensorError):
-        model.join()
-        _write(source, model, vocabulary)
-    return model, vocabulary
+        _write(source, model, vocabulary, codes)
+    return model, vocabulary, codes
 
 
 def kept_at(source: Path) -> Path:
@@ -74,7 +85,16 @@ def _read(source: Path) -> Opened:
         told = {name: json.loads(text) for name, text in file.metadata().items() if name != "format"}
         stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
     state = {name: _part(stored[held], at, shape) for name, (held, at, shape) in told["index"].items()}
-    return build(from_dict(told["config"]), state), from_vocabulary(_vocabulary(told["vocabulary"]))
+    model = build(from_dict(told["config"]), state)
+    model.join()
+    return model, from_vocabulary(_vocabulary(told["vocabulary"])), _codes(stored, told["codes"])
+
+
+def _codes(stored: Mapping[str, Tensor], told: dict | None) -> Codes | None:
+    if told is None:
+        return None
+    kept = {name: tuple(stored[each].numpy() for each in _code_names(name)) for name in told["names"]}
+    return Codes(told["digest"], lambda: kept)
 
 
 def _part(stored: Tensor, at: int, shape: list[int]) -> Tensor:
@@ -91,14 +111,14 @@ def _vocabulary(told: dict) -> Vocabulary:
 # --- writing ---------------------------------------------------------------------------------------
 
 
-def _write(source: Path, model: Transformer, tokenizer: Tokenizer) -> None:
+def _write(source: Path, model: Transformer, tokenizer: Tokenizer, codes: Codes | None) -> None:
     """Keep a model and its vocabulary; OSError where the disk does not take them."""
     state = {name: tensor.detach() for name, tensor in model.state_dict().items()}
     whole = {tensor.untyped_storage().data_ptr(): tensor for tensor in state.values()}
     size = sum(tensor.untyped_storage().nbytes() for tensor in whole.values())
     if not LEAST <= size <= MOST or any(tensor.dtype != torch.float32 for tensor in state.values()):
         return
-    path, told = kept_at(source), tokenizer.vocabulary
+    path, vocabulary = kept_at(source), tokenizer.vocabulary
     path.parent.mkdir(parents=True, exist_ok=True)
     if shutil.disk_usage(path.parent).free < ROOM * size:
         return
@@ -107,13 +127,19 @@ def _write(source: Path, model: Transformer, tokenizer: Tokenizer) -> None:
         name: (names[tensor.untyped_storage().data_ptr()], tensor.storage_offset(), list(tensor.shape))
         for name, tensor in state.items()
     }
-    words = asdict(replace(told, raw=(), ranks={}, rank_ids=())) | {
-        "raw": [None if raw is None else raw.decode("latin-1") for raw in told.raw],
-        "ranks": [raw.decode("latin-1") for raw in sorted(told.ranks, key=told.ranks.__getitem__)],
-        "rank_ids": told.rank_ids,
+    words = asdict(replace(vocabulary, raw=(), ranks={}, rank_ids=())) | {
+        "raw": [None if raw is None else raw.decode("latin-1") for raw in vocabulary.raw],
+        "ranks": [raw.decode("latin-1") for raw in sorted(vocabulary.ranks, key=vocabulary.ranks.__getitem__)],
+        "rank_ids": vocabulary.rank_ids,
     }
-    about = {"index": index, "config": to_dict(model.config), "vocabulary": words}
-    stored = {names[at]: _flat(tensor) for at, tensor in whole.items()}
+    stored, told = {names[at]: _flat(tensor) for at, tensor in whole.items()}, None
+    if codes is not None:
+        with contextlib.suppress(CheckpointError):
+            strips = codes.strips()
+            told = {"digest": codes.digest, "names": [*strips]}
+            for name, parts in strips.items():
+                stored |= {each: torch.from_numpy(part) for each, part in zip(_code_names(name), parts, strict=True)}
+    about = {"index": index, "config": to_dict(model.config), "vocabulary": words, "codes": told}
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.", suffix=".part")
     os.close(handle)
     part = Path(name)
@@ -127,6 +153,11 @@ def _write(source: Path, model: Transformer, tokenizer: Tokenizer) -> None:
         _write_seal(path, seal | {"kept": _state(path)})
     finally:
         part.unlink(missing_ok=True)
+
+
+def _code_names(name: str) -> tuple[str, str]:
+    """Under what a matrix's whole numbers and scales are kept."""
+    return f"codes.{name}.whole", f"codes.{name}.scale"
 
 
 def _flat(tensor: Tensor) -> Tensor:

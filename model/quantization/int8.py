@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from model.api import LanguageModel
 from model.gpt.cache import KVCache
-from model.gpt.decode_step import MOST_ROWS, remember
+from model.gpt.decode_ways import MOST_ROWS, remember
 from model.gpt.mixers.needs import need_attention
 from model.gpt.transformer import Transformer
 from model.kernels import ready

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from model.gpt.cache import KVCache
+from model.gpt.decode_step import without_codes
 from model.gpt.linear import Linear
 from model.gpt.mixers.needs import need_attention
 from model.gpt.transformer import Transformer
@@ -37,7 +38,7 @@ def _bfloat16(layer: Linear) -> HalfLinear:
 
 
 RUNNERS: dict[str, Callable[[Transformer], Transformer]] = {
-    "float32": lambda model: model,
+    "float32": without_codes,
     "bf16": halved,
     "int8-channel": quantised,
 }

@@ -84,7 +84,7 @@ def allowed(name: str, importer: str) -> bool:
         return top == "numpy"
     if importer == "model.checks.parity":
         return top in MODEL | {"transformers"}  # what it compares with; imported in functions, where it is installed
-    if importer in ("model.kernels.compiled", "model.kernels.ready"):
+    if importer in ("model.kernels.compiled", "model.kernels.ready", "model.kernels.strips"):
         return top in MODEL | {"numba", "filelock"}
     if importer.startswith("model"):
         return top in MODEL

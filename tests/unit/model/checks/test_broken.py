@@ -17,7 +17,7 @@ from model.checks.registry import CHECKS, run_checks
 from model.generation import decoder
 from model.gpt import passes
 from model.gpt.cache import KVCache
-from model.gpt.decode_step import WAYS
+from model.gpt.decode_step import PLAIN
 from model.gpt.linear import tune
 from model.gpt.mixers.attention import Attention
 from model.sampling import pipeline
@@ -246,7 +246,7 @@ def _ready(model):
     return model
 
 
-@pytest.mark.parametrize("wrong", WAYS)
+@pytest.mark.parametrize("wrong", PLAIN)
 def test_a_wrong_step_is_seen_in_whichever_way_it_is_taken(tokenizer, monkeypatch, wrong):
     subject = made(tokenizer, "llama", change=_ready)
     good = run_checks(subject, ["cached"])["cached"]

@@ -90,13 +90,15 @@ def test_other_threads_have_their_turns_meanwhile(fresh, monkeypatch):
 
 def test_another_source_or_cpu_has_another_folder(monkeypatch, tmp_path):
     monkeypatch.setattr(ready, "cache_dir", lambda: tmp_path)
-    monkeypatch.setattr(ready, "_SOURCE", tmp_path / "compiled.py")
+    sources = [tmp_path / "one.py", tmp_path / "two.py"]
+    monkeypatch.setattr(ready, "_SOURCES", sources)
     folders = []
-    for source, kind in (("a = 1", "one"), ("a = 1", "one"), ("a = 2", "one"), ("a = 2", "two")):
-        (tmp_path / "compiled.py").write_text(source)
+    for texts, kind in (("aa", "one"), ("aa", "one"), ("ba", "one"), ("bb", "one"), ("bb", "two")):
+        for source, text in zip(sources, texts, strict=True):
+            source.write_text(text)
         monkeypatch.setattr(ready, "cpu", lambda kind=kind: kind)
         folders.append(ready.folder())
-    assert folders[0] == folders[1] and len({*folders}) == 3
+    assert folders[0] == folders[1] and len({*folders}) == 4
     assert all(folder.parent == tmp_path and folder.name.startswith("loops-") for folder in folders)
 
 
@@ -114,7 +116,7 @@ def test_what_was_compiled_is_read_by_the_next_process():
     for _ in range(2):
         done = subprocess.run(
             [sys.executable, "-c", code],
-            cwd=ready._SOURCE.parents[2],
+            cwd=ready._SOURCES[0].parents[2],
             env=env,
             capture_output=True,
             text=True,

@@ -5,15 +5,21 @@ import os
 import shutil
 import time
 from collections import namedtuple
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
+from model.errors import CheckpointError
+from model.gpt.decode_step import weights_of
+from model.gpt.transformer import Transformer
+from model.kernels.coded import Coded, Codes, digest, in_strips
 from model.loading import prepared
 from model.loading.checkpoint import build, load_folder
 from model.loading.downloads import CACHE_VARIABLE
-from model.text.tokenizer import from_folder
+from model.text.tokenizer import Tokenizer, from_folder
 from tests.support.models.small_models import LLAMA, TEXT, save_tiny
 
 
@@ -25,7 +31,7 @@ class Source:
         self.folder = save_tiny(folder / "weights", **LLAMA, n_layer=2, n_kv_head=1, q_bias=True).path
         self.path.write_bytes(b"what the weights were made of")
 
-    def make(self) -> prepared.Opened:
+    def make(self) -> tuple[Transformer, Tokenizer]:
         self.made += 1
         return build(*load_folder(self.folder)), from_folder(self.folder)
 
@@ -45,19 +51,34 @@ class Source:
 def source(tmp_path, monkeypatch) -> Source:
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setattr(prepared, "LEAST", 0)
+    monkeypatch.setattr(prepared, "codes_of", lambda path, model: Codes(digest(weights_of(model)), lambda: STRIPS))
     return Source(tmp_path)
 
 
-def same(found: prepared.Opened, wanted: prepared.Opened) -> None:
-    """The same weights, bit by bit, the same config and the same vocabulary."""
-    for a, b in zip(found, wanted, strict=True):
-        assert type(a) is type(b)
-    (model, vocabulary), (other, words) = found, wanted
+STRIPS = {
+    name: in_strips(
+        Coded(np.full((out, 32), n, np.int8), np.ones((out, 2), np.float32), np.zeros((out, 2), np.float32))
+    )
+    for n, (name, out) in enumerate({"head": 96, "0.qkv": 160}.items())
+}
+
+
+def same(found: Sequence, wanted: Sequence) -> None:
+    """The same weights, bit by bit, the same config, vocabulary, and codes where both may have any."""
+    (model, vocabulary, *codes), (other, words, *others) = found, wanted
+    assert type(model) is type(other) and type(vocabulary) is type(words)
     assert model.config == other.config and model.training is False
     state, whole = model.state_dict(), other.state_dict()
     assert state.keys() == whole.keys() and all(torch.equal(state[name], whole[name]) for name in whole)
     assert vocabulary.vocabulary.__dict__ == words.vocabulary.__dict__
     assert vocabulary.encode_ids(TEXT) == words.encode_ids(TEXT)
+    for mine, theirs in zip(codes, others, strict=False):
+        assert mine.digest == theirs.digest == digest(weights_of(model))
+        strips, more = mine.strips(), theirs.strips()
+        assert strips.keys() == more.keys() != set()
+        for name, parts in strips.items():
+            for a, b in zip(parts, more[name], strict=True):
+                assert a.dtype == b.dtype and np.array_equal(a, b) and a.flags.c_contiguous
 
 
 def test_what_is_read_back_is_the_same_and_maps_the_file(source, monkeypatch):
@@ -67,7 +88,7 @@ def test_what_is_read_back_is_the_same_and_maps_the_file(source, monkeypatch):
     assert source.made == 1
     same(again, first)
     same(again, source.make())
-    model, _ = again
+    model, *_ = again
     assert model.unembed.weight is model.embed.weight
     places = {part: part.parts()[0].weight.data_ptr() for block in model.blocks for part in (block.attn, block.mlp)}
     model.join()  # of weights that lie side by side, as they were written: nothing is copied
@@ -75,6 +96,17 @@ def test_what_is_read_back_is_the_same_and_maps_the_file(source, monkeypatch):
         assert part.joint[0].weight.data_ptr() == part.parts()[0].weight.data_ptr() == before
     maps = Path("/proc/self/maps")  # of Linux
     assert not maps.exists() or source.kept.name in maps.read_text()
+
+
+@pytest.mark.parametrize("wrong", ["none", "they cannot be read"])
+def test_without_codes_all_else_is_kept(source, monkeypatch, wrong):
+    def changed():
+        raise CheckpointError("The file was changed.", "", "")
+
+    monkeypatch.setattr(prepared, "codes_of", lambda *_: None if wrong == "none" else Codes("", changed))
+    first, again = source.opened(), source.opened()
+    assert source.made == 1 and again[2] is None
+    same(again[:2], first[:2])
 
 
 def flipped(source: Source) -> None:

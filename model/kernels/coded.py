@@ -1,0 +1,78 @@
+"""Float32 matrices as the whole numbers of a quantised file, in strips, as `model.kernels.strips` multiplies them."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+WIDTHS = (96, 80, 64, 48, 32)  # outputs of a strip: more fill the fastest cache, fewer are not worth a loop
+SHARES = 8  # parts that all threads' work divides into, for most numbers of threads
+
+Strips = tuple[np.ndarray, np.ndarray]  # whole numbers [strips, in, R], scales and offsets [strips, blocks, 2, R]
+
+
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """W[o, i] = scale[o, i // size] * whole[o, i] + offset[o, i // size], with blocks of `size` inputs."""
+
+    whole: np.ndarray  # int8 [out, in]
+    scale: np.ndarray  # float32 [out, in / size]
+    offset: np.ndarray  # float32 [out, in / size]
+
+    @property
+    def size(self) -> int:
+        """Inputs of a block."""
+        return self.whole.shape[1] // self.scale.shape[1]
+
+    def weight(self) -> np.ndarray:
+        """The matrix. float32 [out, in]"""
+        blocks = self.whole.reshape(*self.scale.shape, -1).astype(np.float32)
+        return (blocks * self.scale[..., None] + self.offset[..., None]).reshape(self.whole.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Codes:
+    """The codes of a model's matrices by their names, `parts_of` in model.gpt.decode_step, and whose they are."""
+
+    digest: str  # of the weights, see `digest`
+    strips: Callable[[], Mapping[str, Strips]]
+
+
+def below(parts: Sequence[Coded]) -> Coded | None:
+    """Matrices of the same inputs one below the other, as one; None where their blocks differ."""
+    if len({part.size for part in parts}) != 1:
+        return None
+    return Coded(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("whole", "scale", "offset")))
+
+
+def in_strips(coded: Coded) -> Strips | None:
+    """The same in strips of R outputs; None where the outputs make no whole strips, or a block no fours of inputs.
+
+    R is the width, of WIDTHS, that leaves the least to the thread that has most.
+    """
+    out, blocks = coded.scale.shape
+    widths = [R for R in WIDTHS if out % R == 0]
+    if not widths or coded.size % 4:
+        return None
+    R = min(widths, key=lambda R: -(-out // R // SHARES) * R)
+    whole = coded.whole.reshape(-1, R, coded.whole.shape[1]).transpose(0, 2, 1)
+    scales = np.stack((coded.scale, coded.offset)).reshape(2, -1, R, blocks).transpose(1, 3, 0, 2)
+    return np.ascontiguousarray(whole), np.ascontiguousarray(scales)
+
+
+def digest(weights: Iterable[np.ndarray]) -> str:
+    """A hash of float32 matrices: of each row's bits, times odd numbers, the sum. In the time of reading them."""
+    found = hashlib.sha256()
+    with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+        for sums in pool.map(_sums, weights):
+            found.update(sums)
+    return found.hexdigest()
+
+
+def _sums(weight: np.ndarray) -> bytes:
+    bits = weight.view(np.uint64 if weight.shape[1] % 2 == 0 else np.uint32)
+    odd = 2 * np.arange(bits.shape[1], dtype=bits.dtype) + 1
+    return np.einsum("ij,j->i", bits, odd).tobytes()

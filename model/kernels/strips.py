@@ -1,0 +1,81 @@
+"""Products with weights as a quantised file stores them: whole numbers, and a scale and an offset for each block.
+
+The numbers are the float32 weights themselves, W[o, i] = scale * whole + offset, in a quarter of their bytes, and few
+rows take the time of reading them. They lie in strips of R outputs: all outputs' numbers of one input side by side, so
+that a processor multiplies a strip at once, and a scale is multiplied once a block and not once a weight.
+"""
+
+import numpy as np
+from numba import njit
+
+# As in model.kernels.compiled: sums may be taken in another order; NaN and infinity stay what they are.
+FAST = {"fastmath": {"reassoc", "nsz", "contract", "arcp"}, "error_model": "numpy", "nogil": True}
+ZERO = np.float32(0)
+
+
+@njit(**FAST)
+def _block(w, x, start, stop, part):
+    """sum whole * x of some inputs, for a strip's outputs; returns the sum of x. w [in, R], x [in], part [R]"""
+    mass = ZERO
+    for r in range(len(part)):
+        part[r] = ZERO
+    for i in range(start, stop, 4):
+        a, b, c, d = x[i], x[i + 1], x[i + 2], x[i + 3]
+        wa, wb, wc, wd = w[i], w[i + 1], w[i + 2], w[i + 3]
+        mass += a + b + c + d
+        for r in range(len(part)):
+            part[r] += np.float32(wa[r]) * a + np.float32(wb[r]) * b + np.float32(wc[r]) * c + np.float32(wd[r]) * d
+    return mass
+
+
+@njit(**FAST)
+def _two_blocks(w, x, y, start, stop, part, other):
+    """The same of two rows x and y, while a weight is at hand."""
+    mass, more = ZERO, ZERO
+    for r in range(len(part)):
+        part[r], other[r] = ZERO, ZERO
+    for i in range(start, stop, 4):
+        a, b, c, d, e, f, g, h = x[i], x[i + 1], x[i + 2], x[i + 3], y[i], y[i + 1], y[i + 2], y[i + 3]
+        wa, wb, wc, wd = w[i], w[i + 1], w[i + 2], w[i + 3]
+        mass += a + b + c + d
+        more += e + f + g + h
+        for r in range(len(part)):
+            ua, ub, uc, ud = np.float32(wa[r]), np.float32(wb[r]), np.float32(wc[r]), np.float32(wd[r])
+            part[r] += ua * a + ub * b + uc * c + ud * d
+            other[r] += ua * e + ub * f + uc * g + ud * h
+    return mass, more
+
+
+@njit(**FAST)
+def _add(total, part, mass, scale):
+    """What a block adds to a row's outputs. total and part [R], scale and offset [2, R]"""
+    by, plus = scale[0], scale[1]
+    for r in range(len(part)):
+        total[r] += part[r] * by[r] + mass * plus[r]
+
+
+@njit(**FAST)
+def outputs(x, whole, scale, bias, y, start, stop):
+    """The strips start .. stop - 1 of y = x W^T + b.
+
+    x [n, in], whole [strips, in, R], scale and offset [strips, blocks, 2, R], bias [out] or empty, y [n, out].
+    """
+    n, R, size = len(x), whole.shape[2], whole.shape[1] // scale.shape[1]
+    part, other, total = np.empty(R, np.float32), np.empty(R, np.float32), np.empty((n, R), np.float32)
+    for s in range(start, stop):
+        w = whole[s]
+        for row in range(n):
+            for r in range(R):
+                total[row, r] = bias[s * R + r] if len(bias) else ZERO
+        for block in range(scale.shape[1]):
+            first, last = block * size, (block + 1) * size
+            for row in range(0, n - 1, 2):
+                mass, more = _two_blocks(w, x[row], x[row + 1], first, last, part, other)
+                _add(total[row], part, mass, scale[s, block])
+                _add(total[row + 1], other, more, scale[s, block])
+            if n % 2:
+                mass = _block(w, x[n - 1], first, last, part)
+                _add(total[n - 1], part, mass, scale[s, block])
+        for row in range(n):
+            for r in range(R):
+                y[row, s * R + r] = total[row, r]

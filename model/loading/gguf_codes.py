@@ -1,0 +1,146 @@
+"""The matrices of a GGUF file as the whole numbers that it stores, under this project's names."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from gguf import GGMLQuantizationType as Kind
+
+from model.errors import CheckpointError, UnsupportedModel
+from model.gpt.config import ModelConfig
+from model.gpt.decode_step import parts_of, weights_of
+from model.gpt.transformer import Transformer
+from model.kernels.coded import Coded, Codes, Strips, below, digest, in_strips
+from model.loading import gguf_models
+from model.loading.convert import Change, expected_shapes, plan
+from model.loading.gguf_file import GgufFile, read_gguf
+from model.loading.room import fits
+
+Named = Callable[[str], Coded | None]
+Parts = tuple[np.ndarray, np.ndarray, np.ndarray]  # whole numbers [N, size], scale [N, 1] and offset [N, 1] of N blocks
+
+
+def codes_of(path: Path, model: Transformer) -> Codes | None:
+    """The codes of a joined model that was loaded from a GGUF file; None for a file of another kind.
+
+    They are read when they are asked for, as far as there is memory for them; CheckpointError then for a file that was
+    changed since.
+    """
+    try:
+        codes, state = _codes_in(path), path.stat()
+    except (OSError, CheckpointError, UnsupportedModel):
+        return None
+    weights, matrices = weights_of(model), parts_of(model)
+    size = sum(weight.size for weight in weights) * 5 // 4  # bytes: a whole number each, two float32 for 32 of them
+
+    def strips() -> dict[str, Strips]:
+        if not fits(size):
+            return {}
+        found = {name: _strips(codes, layers) for name, layers in matrices.items()}
+        now = path.stat()
+        if (now.st_size, now.st_mtime_ns) != (state.st_size, state.st_mtime_ns):
+            raise CheckpointError("The file was changed since it was loaded.", path.name, "Load the model again.")
+        return {name: each for name, each in found.items() if each is not None}
+
+    return Codes(digest(weights), strips)
+
+
+def _strips(codes: Named, layers: Sequence[str]) -> Strips | None:
+    """The strips of layers as one; None where one of them has no codes, or they make none."""
+    parts = [codes(f"{layer}.weight") for layer in layers]
+    whole = None if None in parts else below(parts)
+    return None if whole is None else in_strips(whole)
+
+
+def _codes_in(path: Path) -> Named:
+    """What gives the codes of a matrix of a file by this project's name of it; the errors of `load_gguf`."""
+    file = read_gguf(path)
+    layout = gguf_models.architecture_of(file)[1].layout
+    config = gguf_models.to_config(file)
+    names = plan(file.tensors, layout, config, expected_shapes(config))
+    source = {name: (theirs, at, change) for theirs, (ours, change) in names.items() for at, name in enumerate(ours)}
+    if config.tie_embeddings:
+        source["unembed.weight"] = source["embed.weight"]
+    file = replace(file, metadata={})  # a vocabulary takes memory
+
+    def codes(name: str) -> Coded | None:
+        theirs, at, change = source[name]
+        coded = _read(file, theirs)
+        return coded if coded is None or change is None else _changed(coded, change, config, at)
+
+    return codes
+
+
+def _read(file: GgufFile, name: str) -> Coded | None:
+    info = file.tensors[name]
+    if info.type not in KINDS or len(info.shape) != 2:
+        return None
+    whole, scale, offset = KINDS[info.type](file.stored(name))
+    blocks = info.shape[0], -1
+    return Coded(whole.reshape(info.shape), *(part.astype(np.float32).reshape(blocks) for part in (scale, offset)))
+
+
+def _changed(coded: Coded, change: Change, config: ModelConfig, at: int) -> Coded:
+    """After a conversion, which moves rows only."""
+    parts = (torch.from_numpy(part) for part in (coded.whole, coded.scale, coded.offset))
+    return Coded(*(change(part, config)[at].contiguous().numpy() for part in parts))
+
+
+# --- types -----------------------------------------------------------------------------------------
+
+
+def _halves(blocks: np.ndarray, at: int) -> np.ndarray:
+    """The float16 at a byte of each block. [N, 1]"""
+    return np.ascontiguousarray(blocks[:, at : at + 2]).view("<f2").astype(np.float32)
+
+
+def _nibbles(packed: np.ndarray) -> np.ndarray:
+    """Low halves of the bytes of each row, then the high halves. [N, n] -> [N, 2 n]"""
+    return np.concatenate((packed & 15, packed >> 4), 1).view(np.int8)
+
+
+def _q8_0(data: np.ndarray) -> Parts:
+    blocks = data.reshape(-1, 34)
+    return np.ascontiguousarray(blocks[:, 2:]).view(np.int8), _halves(blocks, 0), np.zeros((len(blocks), 1))
+
+
+def _q4_0(data: np.ndarray) -> Parts:
+    blocks = data.reshape(-1, 18)
+    return _nibbles(blocks[:, 2:]) - np.int8(8), _halves(blocks, 0), np.zeros((len(blocks), 1))
+
+
+def _q4_1(data: np.ndarray) -> Parts:
+    blocks = data.reshape(-1, 20)
+    return _nibbles(blocks[:, 4:]), _halves(blocks, 0), _halves(blocks, 2)
+
+
+def _q4_k(data: np.ndarray) -> Parts:
+    """256 numbers: float16 scale d and m, eight scales and minima of 6 bits, 128 bytes; d scale q - m minimum."""
+    blocks = data.reshape(-1, 144)
+    told = blocks[:, 4:16].reshape(-1, 3, 4)
+    high = told[:, :2] >> 6 << 4
+    scales = np.concatenate((told[:, 0] & 63, told[:, 2] & 15 | high[:, 0]), 1)
+    minima = np.concatenate((told[:, 1] & 63, told[:, 2] >> 4 | high[:, 1]), 1)
+    whole = _nibbles(blocks[:, 16:].reshape(-1, 32))
+    return whole, _halves(blocks, 0) * scales, -(_halves(blocks, 2) * minima)
+
+
+def _q6_k(data: np.ndarray) -> Parts:
+    """256 numbers: 128 bytes of low 4 bits, 64 of high 2, 16 scales of 8 bits, float16 d; value d scale (q - 32)."""
+    blocks = data.reshape(-1, 210)
+    low = _nibbles(blocks[:, :128].reshape(-1, 64)).reshape(-1, 2, 4, 32)
+    high = blocks[:, 128:192].reshape(-1, 2, 1, 32) >> np.array([0, 2, 4, 6], np.uint8)[:, None] & 3
+    whole = (low | (high << 4).view(np.int8)) - np.int8(32)
+    scale = _halves(blocks, 208) * np.ascontiguousarray(blocks[:, 192:208]).view(np.int8)
+    return whole, scale, np.zeros_like(scale)
+
+
+KINDS: dict[Kind, Callable[[np.ndarray], Parts]] = {
+    Kind.Q8_0: _q8_0,
+    Kind.Q4_0: _q4_0,
+    Kind.Q4_1: _q4_1,
+    Kind.Q4_K: _q4_k,
+    Kind.Q6_K: _q6_k,
+}
