@@ -62,7 +62,6 @@ class _Layer:
     read: tuple  # of compiled.read: norm1 and the product of queries, keys and values
     attend: tuple  # of compiled.attention: gains of queries and keys, and eps
     write: tuple  # of compiled.write: o, both norms, and the MLP
-    sizes: tuple[int, int]  # numbers of a row of queries, keys and values, and of the heads' outputs
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +70,7 @@ class _Numbers:
 
     layers: tuple[_Layer, ...]
     head: tuple  # of compiled.read: final norm and output head
+    sizes: tuple[int, int]  # numbers of a row of queries, keys and values, and of the heads' outputs
 
 
 class _FromCodes:
@@ -139,17 +139,18 @@ class DecodeStep:
         self._check(x, places)
         stream = np.array(x.numpy(), order="C")
         kept = [(place.cache.k.numpy(), place.cache.v.numpy()) for place in places]  # [L, B, G, S, E] each
+        numbers, start, own = self._numbers(way), 0, []
+        qkv, z = (np.empty((len(stream), size), np.float32) for size in numbers.sizes)
+        for place, (keys, values) in zip(places, kept, strict=True):
+            shape, end = (keys.shape[1], place.tokens, -1), start + keys.shape[1] * place.tokens
+            rows = qkv[start:end].reshape(shape), z[start:end].reshape(shape)  # both where they lie
+            own.append((*rows, keys, values, place.cache.length, place.cos, place.sin))
+            start = end
         with _loops(way) as (loops, threads):
-            for number, layer in enumerate(self._numbers(way).layers):
-                qkv, z = (np.empty((len(stream), size), np.float32) for size in layer.sizes)
+            for number, layer in enumerate(numbers.layers):
                 loops.read(stream, *layer.read, qkv, threads)
-                start = 0
-                for place, (keys, values) in zip(places, kept, strict=True):
-                    shape, end = (keys.shape[1], place.tokens, -1), start + keys.shape[1] * place.tokens
-                    own, out = qkv[start:end].reshape(shape), z[start:end].reshape(shape)  # both where they lie
-                    at = keys[number], values[number], place.cache.length, place.cos, place.sin
-                    loops.attention(own, *at, *layer.attend, out, threads)
-                    start = end
+                for new, out, keys, values, length, cos, sin in own:
+                    loops.attention(new, keys[number], values[number], length, cos, sin, *layer.attend, out, threads)
                 loops.write(stream, z, *layer.write, threads)
         return torch.from_numpy(stream)
 
@@ -251,11 +252,11 @@ def _numbers_of(model: nn.Module, matrix: Named) -> _Numbers | None:
                 (not block.post_norm, *norm1, *found["qkv"]),
                 (*gains, block.norm1.eps),
                 (*found["o"], *norm1, *norm2, *mlp_of, block.post_norm, block.parallel),
-                (len(_matrix(attn.joint[0])[0]), found["o"][0].shape[1]),
             )
         )
     final = (False, _NONE, _NONE, 0.0, False) if model.final_norm is None else (True, *_norm(model.final_norm))
-    return _Numbers(tuple(layers), (*final, *head))
+    read, z = (config.n_head + 2 * config.n_kv_head) * config.d_head, config.n_head * config.d_head
+    return _Numbers(tuple(layers), (*final, *head), (read, z))
 
 
 def _weights(numbers: _Numbers) -> list[np.ndarray]:

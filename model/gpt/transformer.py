@@ -217,8 +217,9 @@ class Transformer(nn.Module):
             raise ValueError(f"ids must be [B, T] with at least one token, got {tuple(ids.shape)}")
         if self.pos_embed is not None and start + ids.shape[1] > c.n_ctx:
             raise ValueError(f"positions are learned up to {c.n_ctx}, got {start} + {ids.shape[1]} tokens")
-        if ids.min() < 0 or ids.max() >= c.vocab_size:
-            raise ValueError(f"ids must lie in 0 .. {c.vocab_size - 1}, got {ids.min()} .. {ids.max()}")
+        least, most = (int(end) for end in ids.aminmax())
+        if least < 0 or most >= c.vocab_size:
+            raise ValueError(f"ids must lie in 0 .. {c.vocab_size - 1}, got {least} .. {most}")
 
 
 WRITES = ("attn.o.weight", "mlp.down.weight", "mlp.experts.down.weight")  # projections that write to the stream

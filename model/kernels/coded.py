@@ -10,6 +10,7 @@ import torch
 
 WIDTHS = (96, 80, 64, 48, 32)  # outputs of a strip: more fill the fastest cache, fewer are not worth a loop
 SHARES = 8  # parts that all threads' work divides into, for most numbers of threads
+_ROWS = 4096  # of a matrix, of which a thread makes the sums at once
 
 Strips = tuple[np.ndarray, np.ndarray]  # whole numbers [strips, in, R], scales and offsets [strips, blocks, 2, R]
 
@@ -66,8 +67,9 @@ def in_strips(coded: Coded) -> Strips | None:
 def digest(weights: Iterable[np.ndarray]) -> str:
     """A hash of float32 matrices: of each row's bits, times odd numbers, the sum. In the time of reading them."""
     found = hashlib.sha256()
+    some = (weight[start : start + _ROWS] for weight in weights for start in range(0, len(weight), _ROWS))
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
-        for sums in pool.map(_sums, weights):
+        for sums in pool.map(_sums, some):
             found.update(sums)
     return found.hexdigest()
 

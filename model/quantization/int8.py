@@ -19,8 +19,9 @@ from model.gpt.decode_ways import MOST_ROWS, remember
 from model.gpt.mixers.needs import need_attention
 from model.gpt.transformer import Transformer
 from model.kernels import ready
+from model.kernels.products import ROW_CLASSES, Product, row_class
 
-_SLICE = 1 << 18  # weights that are float32 at a time
+_SLICE = 1 << 21  # weights that are float32 at a time: 8 MB
 
 
 @dataclass(frozen=True)
@@ -38,10 +39,11 @@ class Effect:
 class Int8Linear(nn.Module):
     """y = x W^T + b with W[i, j] = scale[i] * whole[i, j]. x [..., in] -> [..., out]"""
 
-    def __init__(self, whole: Tensor, scale: Tensor, bias: Tensor | None) -> None:
+    def __init__(self, whole: Tensor, scale: Tensor, bias: Tensor | None, products: Sequence[Product] = ()) -> None:
         super().__init__()
         self.whole = nn.Parameter(whole, requires_grad=False)  # int8 [out, in]
         self.bias = bias
+        self.products = products or (F.linear,) * len(ROW_CLASSES)  # of float32 matrices of this shape, see `tune`
         self.register_buffer("scale", scale)  # [out]
 
     @property
@@ -62,9 +64,10 @@ class Int8Linear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         rows = x.reshape(-1, x.shape[-1])
         loops = ready.now() if len(rows) <= MOST_ROWS else None
-        if loops is None:  # some outputs at a time, whose float32 copies stay in the processor's cache
+        if loops is None:
+            product = self.products[row_class(len(rows))]
             parts = self.whole.split(max(1, _SLICE // self.width))
-            y = torch.cat([F.linear(x, part.float()) for part in parts], -1).mul_(self.scale)
+            y = torch.cat([product(x, part.float(), None) for part in parts], -1).mul_(self.scale)
             return y if self.bias is None else y.add_(self.bias)
         y = np.empty((len(rows), len(self.whole)), np.float32)
         with ready.threads() as threads:
@@ -95,20 +98,20 @@ def quantised(model: Transformer) -> Transformer:
         ours.norm1, ours.norm2 = theirs.norm1, theirs.norm2
         ours.attn.q_norm, ours.attn.k_norm = theirs.attn.q_norm, theirs.attn.k_norm
         ours.attn.o, ours.mlp.down = _linear(theirs.attn.o), _linear(theirs.mlp.down)
-        (ours.attn.q, ours.attn.k, ours.attn.v), ours.attn.joint = _joined(*theirs.attn.parts())
+        (ours.attn.q, ours.attn.k, ours.attn.v), ours.attn.joint = _joined(theirs.attn.parts(), theirs.attn.joint)
         if theirs.mlp.gate is None:
             ours.mlp.up = _linear(theirs.mlp.up)
         else:
-            (ours.mlp.gate, ours.mlp.up), ours.mlp.joint = _joined(*theirs.mlp.parts())
+            (ours.mlp.gate, ours.mlp.up), ours.mlp.joint = _joined(theirs.mlp.parts(), theirs.mlp.joint)
     return small
 
 
 def _linear(layer: nn.Module) -> Int8Linear:
-    return Int8Linear(*rounded(layer.weight), layer.bias)
+    return Int8Linear(*rounded(layer.weight), layer.bias, layer.products)
 
 
-def _joined(*layers: nn.Module) -> tuple[list[Int8Linear], tuple[Int8Linear]]:
-    """Layers of the same input, and one layer that computes them all, with shared memory."""
+def _joined(layers: Sequence[nn.Module], joint: Sequence[nn.Module]) -> tuple[list[Int8Linear], tuple[Int8Linear]]:
+    """Layers of the same input, and one layer that computes them all, with shared memory; `joint` is theirs."""
     whole, scale = rounded(torch.cat([layer.weight.detach() for layer in layers]))
     bias = None
     if any(layer.bias is not None for layer in layers):
@@ -116,9 +119,9 @@ def _joined(*layers: nn.Module) -> tuple[list[Int8Linear], tuple[Int8Linear]]:
     parts, start = [], 0
     for layer in layers:
         end = start + len(layer.weight)
-        parts.append(Int8Linear(whole[start:end], scale[start:end], layer.bias))
+        parts.append(Int8Linear(whole[start:end], scale[start:end], layer.bias, layer.products))
         start = end
-    return parts, (Int8Linear(whole, scale, bias),)
+    return parts, (Int8Linear(whole, scale, bias, joint[0].products if joint else ()),)
 
 
 def int8(lm: LanguageModel) -> LanguageModel:

@@ -118,7 +118,9 @@ def test_a_block_is_written_by_one_kind_of_product(path, monkeypatch):
 
 CHANGES = {
     "in place": lambda weight: weight.detach().mul_(-1),
-    "its data": lambda weight: weight.data.__setitem__((0, slice(None)), 0),
+    "one number": lambda weight: weight.__setitem__((5, 40), 3),
+    "a row of its data": lambda weight: weight.data.__setitem__(7, 0),
+    "a column of its data": lambda weight: weight.data.__setitem__((slice(None), 9), 0),
     "two heads": lambda weight: weight.data.copy_(weight.data.roll(16, 0)),
 }
 
