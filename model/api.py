@@ -224,15 +224,15 @@ def load_resolved(
     stored = stored and resolved.kind == "folder"
     if stored or (dtype, device) != ("float32", "cpu"):
         return _load_placed(resolved, progress, stored, dtype, device)
-    codes = None
     if resolved.kind == "gguf":
         model, vocabulary, codes = prepared.opened(resolved.path, lambda: open_resolved(resolved, progress))
+        decode_step.take_codes(model, codes)
     else:
         model, vocabulary = open_resolved(resolved, progress)
+        decode_step.take_bfloat16(model)
         model.join()
     linear.tune(model, sources.cache_dir())
     decode_ways.remember(model)
-    decode_step.take_codes(model, codes)
     return LanguageModel(resolved.model_id, resolved.label, model, vocabulary)
 
 

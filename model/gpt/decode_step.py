@@ -1,12 +1,13 @@
 """A few tokens through a model by the compiled loops of `model.kernels.compiled`, as generation needs them.
 
 The same numbers as those of `Transformer.trunk` and `logits`, to rounding: for models of full attention with dense MLPs
-whose matrices are float32 on the CPU, or of 8 bits. Of float32 matrices that a file has as whole numbers these may be
-read in their place: they are the same weights in fewer bytes (model.kernels.coded).
+whose matrices are float32 on the CPU, or of 8 bits. Of float32 matrices that a file has as whole numbers or in bfloat16
+these codes may be read in their place: the same weights in fewer bytes (model.kernels.coded).
 """
 
 import contextlib
 import copy
+import functools
 import logging
 import threading
 import weakref
@@ -25,7 +26,8 @@ from model.gpt.layers import MLPS
 from model.gpt.linear import PACKED_ROWS, pack
 from model.gpt.norm import Norm
 from model.kernels import ready
-from model.kernels.coded import Codes, Strips, digest
+from model.kernels.coded import Codes, Strips, digest, in_strips, shortened
+from model.loading.room import fits
 
 # How a step can be computed: by torch, or compiled on one thread or on all, from the weights or from their codes.
 PLAIN = ("torch", "alone", "threads")
@@ -78,7 +80,9 @@ class _FromCodes:
 
     def __init__(self, codes: Codes | None, weights: Sequence[np.ndarray], model: "weakref.ref[nn.Module]") -> None:
         self._codes, self._weights, self._model = codes, weights, model
+        self.told = codes is not None  # whether there may be any
         self._numbers: _Numbers | None = None
+        self._digest = ""  # of the weights that they are
         self._lock = threading.Lock()
 
     def __call__(self) -> _Numbers | None:
@@ -88,19 +92,14 @@ class _FromCodes:
                 self._codes = self._codes if self._numbers else None
             return self._numbers
 
-    @property
-    def told(self) -> bool:
-        """Whether there are codes that may be of these weights."""
-        return self._codes is not None
-
     def look(self) -> None:
         """Forget them where a weight was changed since."""
-        if self._numbers is not None and digest(self._weights) != self._codes.digest:
+        if self._numbers is not None and digest(self._weights) != self._digest:
             self._numbers = self._codes = None
 
     def _made(self, codes: Codes) -> _Numbers | None:
-        model = self._model()
-        if model is None or digest(self._weights) != codes.digest:
+        model, self._digest = self._model(), digest(self._weights)
+        if model is None or codes.digest not in ("", self._digest):
             return None
         try:
             strips = codes.strips()
@@ -275,6 +274,24 @@ def take_codes(model: nn.Module, codes: Codes | None) -> None:
     """Have a model's steps read its weights by their codes where that is fastest."""
     if codes is not None:
         _CODES[model] = codes
+
+
+def take_bfloat16(model: nn.Module) -> None:
+    """The same with those of its matrices of which all numbers are bfloat16's, as they are in most files.
+
+    Made at their first use, as far as there is memory for them.
+    """
+    take_codes(model, Codes("", functools.partial(_bfloat16, weakref.ref(model))))
+
+
+def _bfloat16(of: "weakref.ref[nn.Module]") -> dict[str, Strips]:
+    model = of()
+    names, weights = parts_of(model), weights_of(model)
+    if not fits(sum(weight.nbytes // 2 for weight in weights)):
+        return {}
+    coded = ((name, shortened(weight)) for name, weight in zip(names, weights, strict=True))
+    found = {name: in_strips(each) for name, each in coded if each is not None}
+    return {name: each for name, each in found.items() if each is not None}
 
 
 def without_codes(model: nn.Module) -> nn.Module:

@@ -1,4 +1,4 @@
-"""Float32 matrices as the whole numbers of a quantised file, in strips, as `model.kernels.strips` multiplies them."""
+"""Float32 matrices as the shorter numbers that their file has, in strips, as `model.kernels.strips` multiplies them."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,35 +10,37 @@ import torch
 
 WIDTHS = (96, 80, 64, 48, 32)  # outputs of a strip: more fill the fastest cache, fewer are not worth a loop
 SHARES = 8  # parts that all threads' work divides into, for most numbers of threads
-_ROWS = 4096  # of a matrix, of which a thread makes the sums at once
+_ROWS = 4096  # of a matrix that are looked at together
 
-Strips = tuple[np.ndarray, np.ndarray]  # whole numbers [strips, in, R], scales and offsets [strips, blocks, 2, R]
+Strips = tuple[np.ndarray, np.ndarray]  # codes [strips, in, R], scales and offsets [strips, blocks, 2, R]
 
 
 @dataclass(frozen=True, eq=False)
 class Coded:
-    """W[o, i] = scale[o, i // size] * whole[o, i] + offset[o, i // size], with blocks of `size` inputs."""
+    """W[o, i] = scale[o, i // size] * code[o, i] + offset[o, i // size], with blocks of `size` inputs."""
 
-    whole: np.ndarray  # int8 [out, in]
+    code: np.ndarray  # int8, or the bits of bfloat16 as uint16. [out, in]
     scale: np.ndarray  # float32 [out, in / size]
     offset: np.ndarray  # float32 [out, in / size]
 
     @property
     def size(self) -> int:
         """Inputs of a block."""
-        return self.whole.shape[1] // self.scale.shape[1]
+        return self.code.shape[1] // self.scale.shape[1]
 
     def weight(self) -> np.ndarray:
         """The matrix. float32 [out, in]"""
-        blocks = self.whole.reshape(*self.scale.shape, -1).astype(np.float32)
-        return (blocks * self.scale[..., None] + self.offset[..., None]).reshape(self.whole.shape)
+        bits = self.code.dtype == np.uint16
+        numbers = (self.code.astype(np.uint32) << 16).view(np.float32) if bits else self.code.astype(np.float32)
+        blocks = numbers.reshape(*self.scale.shape, -1)
+        return (blocks * self.scale[..., None] + self.offset[..., None]).reshape(self.code.shape)
 
 
 @dataclass(frozen=True, eq=False)
 class Codes:
     """The codes of a model's matrices by their names, `parts_of` in model.gpt.decode_step, and whose they are."""
 
-    digest: str  # of the weights, see `digest`
+    digest: str  # of the weights, see `digest`; empty where they are made of these at that moment
     strips: Callable[[], Mapping[str, Strips]]
 
 
@@ -46,7 +48,15 @@ def below(parts: Sequence[Coded]) -> Coded | None:
     """Matrices of the same inputs one below the other, as one; None where their blocks differ."""
     if len({part.size for part in parts}) != 1:
         return None
-    return Coded(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("whole", "scale", "offset")))
+    return Coded(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("code", "scale", "offset")))
+
+
+def shortened(weight: np.ndarray) -> Coded | None:
+    """A float32 matrix of which every number is one of bfloat16, in this; None for another."""
+    bits, rows = weight.view(np.uint32), (len(weight), 1)
+    if any((bits[start : start + _ROWS] & 0xFFFF).any() for start in range(0, len(bits), _ROWS)):
+        return None
+    return Coded((bits >> 16).astype(np.uint16), np.ones(rows, np.float32), np.zeros(rows, np.float32))
 
 
 def in_strips(coded: Coded) -> Strips | None:
@@ -59,9 +69,9 @@ def in_strips(coded: Coded) -> Strips | None:
     if not widths or coded.size % 4:
         return None
     R = min(widths, key=lambda R: -(-out // R // SHARES) * R)
-    whole = coded.whole.reshape(-1, R, coded.whole.shape[1]).transpose(0, 2, 1)
+    codes = coded.code.reshape(-1, R, coded.code.shape[1]).transpose(0, 2, 1)
     scales = np.stack((coded.scale, coded.offset)).reshape(2, -1, R, blocks).transpose(1, 3, 0, 2)
-    return np.ascontiguousarray(whole), np.ascontiguousarray(scales)
+    return np.ascontiguousarray(codes), np.ascontiguousarray(scales)
 
 
 def digest(weights: Iterable[np.ndarray]) -> str:

@@ -20,7 +20,8 @@ ROOT_HALF, ROOT_2_PI, CUBE = np.float32(math.sqrt(0.5)), np.float32(math.sqrt(2 
 
 _ROW, _ROWS, _TEXTS, _HEADS = (f"float32[{':, ' * n}::1]" for n in range(4))
 # Weight, scale and bias: of float32, of 8 bits with a scale for each output, and of strips.
-_MATRICES = [f"{kind}, {_ROW}" for kind in (f"{_ROWS}, {_ROW}", f"int8[:, ::1], {_ROW}", f"int8[:, :, ::1], {_HEADS}")]
+_KINDS = f"{_ROWS}, {_ROW}", f"int8[:, ::1], {_ROW}", f"int8[:, :, ::1], {_HEADS}", f"uint16[:, :, ::1], {_HEADS}"
+_MATRICES = [f"{kind}, {_ROW}" for kind in _KINDS]
 _NORM = f"{_ROW}, {_ROW}, float32, boolean"  # gain, bias, eps and whether it is centred
 _ATTENTION = f"void({_TEXTS}, {_HEADS}, {_HEADS}, int64, {_ROWS}, {_ROWS}, {_ROW}, {_ROW}, float32, {_TEXTS}, int64)"
 RELU, GELU, GELU_TANH, SWIGLU = range(4)  # as they stand in model.gpt.layers.MLPS

@@ -1,21 +1,33 @@
-"""Products with weights as a quantised file stores them: whole numbers, and a scale and an offset for each block.
+"""Products with weights as a file stores them: whole numbers with a scale and an offset for each block, or bfloat16.
 
-The numbers are the float32 weights themselves, W[o, i] = scale * whole + offset, in a quarter of their bytes, and few
-rows take the time of reading them. They lie in strips of R outputs: all outputs' numbers of one input side by side, so
-that a processor multiplies a strip at once, and a scale is multiplied once a block and not once a weight.
+The numbers are the float32 weights themselves, W[o, i] = scale * code + offset, in a third or in half of their bytes,
+and few rows take the time of reading them. They lie in strips of R outputs: all outputs' numbers of one input side by
+side, so that a processor multiplies a strip at once, and a scale is multiplied once a block and not once a weight.
 """
 
 import numpy as np
-from numba import njit
+from numba import njit, types
+from numba.extending import overload
 
 # As in model.kernels.compiled: sums may be taken in another order; NaN and infinity stay what they are.
 FAST = {"fastmath": {"reassoc", "nsz", "contract", "arcp"}, "error_model": "numpy", "nogil": True}
 ZERO = np.float32(0)
 
 
+def _number(code):
+    """A code as float32: a whole number, or the upper half of a float32's bits, which is what bfloat16 is."""
+
+
+@overload(_number, inline="always")
+def _number_of(code):
+    if code == types.uint16:
+        return lambda code: np.uint32(np.uint32(code) << np.uint32(16)).view(np.float32)
+    return lambda code: np.float32(code)
+
+
 @njit(**FAST)
 def _block(w, x, start, stop, part):
-    """sum whole * x of some inputs, for a strip's outputs; returns the sum of x. w [in, R], x [in], part [R]"""
+    """sum code * x of some inputs, for a strip's outputs; returns the sum of x. w [in, R], x [in], part [R]"""
     mass = ZERO
     for r in range(len(part)):
         part[r] = ZERO
@@ -24,7 +36,7 @@ def _block(w, x, start, stop, part):
         wa, wb, wc, wd = w[i], w[i + 1], w[i + 2], w[i + 3]
         mass += a + b + c + d
         for r in range(len(part)):
-            part[r] += np.float32(wa[r]) * a + np.float32(wb[r]) * b + np.float32(wc[r]) * c + np.float32(wd[r]) * d
+            part[r] += _number(wa[r]) * a + _number(wb[r]) * b + _number(wc[r]) * c + _number(wd[r]) * d
     return mass
 
 
@@ -40,7 +52,7 @@ def _two_blocks(w, x, y, start, stop, part, other):
         mass += a + b + c + d
         more += e + f + g + h
         for r in range(len(part)):
-            ua, ub, uc, ud = np.float32(wa[r]), np.float32(wb[r]), np.float32(wc[r]), np.float32(wd[r])
+            ua, ub, uc, ud = _number(wa[r]), _number(wb[r]), _number(wc[r]), _number(wd[r])
             part[r] += ua * a + ub * b + uc * c + ud * d
             other[r] += ua * e + ub * f + uc * g + ud * h
     return mass, more
@@ -55,15 +67,15 @@ def _add(total, part, mass, scale):
 
 
 @njit(**FAST)
-def outputs(x, whole, scale, bias, y, start, stop):
+def outputs(x, codes, scale, bias, y, start, stop):
     """The strips start .. stop - 1 of y = x W^T + b.
 
-    x [n, in], whole [strips, in, R], scale and offset [strips, blocks, 2, R], bias [out] or empty, y [n, out].
+    x [n, in], codes [strips, in, R], scale and offset [strips, blocks, 2, R], bias [out] or empty, y [n, out].
     """
-    n, R, size = len(x), whole.shape[2], whole.shape[1] // scale.shape[1]
+    n, R, size = len(x), codes.shape[2], codes.shape[1] // scale.shape[1]
     part, other, total = np.empty(R, np.float32), np.empty(R, np.float32), np.empty((n, R), np.float32)
     for s in range(start, stop):
-        w = whole[s]
+        w = codes[s]
         for row in range(n):
             for r in range(R):
                 total[row, r] = bias[s * R + r] if len(bias) else ZERO

@@ -84,7 +84,7 @@ def _read(file: GgufFile, name: str) -> Coded | None:
 
 def _changed(coded: Coded, change: Change, config: ModelConfig, at: int) -> Coded:
     """After a conversion, which moves rows only."""
-    parts = (torch.from_numpy(part) for part in (coded.whole, coded.scale, coded.offset))
+    parts = (torch.from_numpy(part) for part in (coded.code, coded.scale, coded.offset))
     return Coded(*(change(part, config)[at].contiguous().numpy() for part in parts))
 
 

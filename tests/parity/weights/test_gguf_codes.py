@@ -45,7 +45,7 @@ def test_codes_are_the_dequantised_numbers_bit_for_bit(kind, tmp_path):
     file = GgufFile(tmp_path / "w", {}, {"w": GgufTensor((6, 2 * block), kind, 0, len(raw))})
     found = gguf_codes._read(file, "w")
     wanted = gguf.quants.dequantize(raw.reshape(6, -1), kind)
-    assert found.whole.dtype == np.int8 and found.weight().shape == wanted.shape
+    assert found.code.dtype == np.int8 and found.weight().shape == wanted.shape
     assert np.array_equal(found.weight(), wanted) and len(np.unique(wanted)) > 100
 
 

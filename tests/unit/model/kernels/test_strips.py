@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from model.kernels import ready
-from model.kernels.coded import WIDTHS, Coded, below, digest, in_strips
+from model.kernels.coded import WIDTHS, Coded, below, digest, in_strips, shortened
 from tests.support.models.helpers import assert_close, randn
 from tests.support.models.rounding import products, sums
 
@@ -14,8 +14,10 @@ loops = ready.now()
 
 
 def coded(out: int, d_in: int, size: int = 32, seed: int = 0) -> Coded:
-    """Random codes, each number of them different in size from those beside it."""
+    """Random codes, each number of them different in size from those beside it; of size 0, those of bfloat16."""
     generator = np.random.default_rng(seed)
+    if not size:
+        return shortened(randn(out, d_in, seed=seed).bfloat16().float().numpy())
     scale, offset = (generator.standard_normal((out, d_in // size)).astype(np.float32) for _ in range(2))
     return Coded(generator.integers(-128, 128, (out, d_in)).astype(np.int8), scale, offset)
 
@@ -26,8 +28,19 @@ def test_a_matrix_by_hand():
     assert weight.tolist() == [[8, 8.5, 9, 9.5, -1, 1, 3, 5]] and weight.dtype == np.float32
 
 
+def test_numbers_of_bfloat16_are_known_and_halved():
+    weight = torch.tensor([[1, -2.5, 0, 3e-39, -1e38, float("inf")]]).bfloat16().float().numpy()
+    half = shortened(weight)
+    assert half.code.dtype == np.uint16 and half.code.nbytes * 2 == weight.nbytes and half.size == 6
+    assert np.array_equal(half.code.view(np.int16), torch.from_numpy(weight).bfloat16().view(torch.int16).numpy())
+    far = np.zeros((9000, 2), np.float32)
+    assert shortened(far) is not None
+    far[-1, 1] = 0.1
+    assert shortened(far) is None
+
+
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 7, 16])
-@pytest.mark.parametrize(("out", "size"), [(96, 32), (160, 16), (32, 4), (576, 32)])
+@pytest.mark.parametrize(("out", "size"), [(96, 32), (160, 16), (32, 4), (576, 32), (192, 0)])
 @pytest.mark.parametrize("with_bias", [True, False])
 def test_a_product_is_the_linear_map(rows, out, size, with_bias):
     matrix, x, bias = coded(out, 64, size), randn(rows, 64), randn(out, seed=2).numpy() if with_bias else NONE
@@ -37,12 +50,8 @@ def test_a_product_is_the_linear_map(rows, out, size, with_bias):
     weight = torch.from_numpy(matrix.weight()).double()
     exact = x.double() @ weight.T + (torch.from_numpy(bias).double() if with_bias else 0)
     # A block's sum is of whole numbers and then times the scale, that of x times the offset.
-    scale, offset = (
-        torch.from_numpy(part).double().abs().repeat_interleave(size, 1)
-        for part in vars(matrix).values()
-        if part.dtype != np.int8
-    )
-    sizes = scale * torch.from_numpy(matrix.whole).double().abs() + offset
+    by_scale = Coded(matrix.code, matrix.scale, 0 * matrix.offset).weight()
+    sizes = torch.from_numpy(abs(by_scale) + abs(matrix.offset).repeat(matrix.size, 1)).double()
     bound = products(x, sizes.T) + sums(3, x.double().abs() @ sizes.T + np.abs(bias).max(initial=0))
     assert_close(torch.from_numpy(found[0]), exact, bound)
     assert all(np.array_equal(y, found[0]) for y in found), "the same numbers for any number of threads"
@@ -55,7 +64,7 @@ def test_every_number_has_its_place_in_a_strip(width):
     R = whole.shape[2]
     assert whole.shape[:2] == (2 * width // R, 32) and scales.shape == (len(whole), 2, 2, R)
     for o, i in ((0, 0), (R - 1, 5), (2 * width - 1, 31), (width, 16)):
-        assert whole[o // R, i, o % R] == matrix.whole[o, i]
+        assert whole[o // R, i, o % R] == matrix.code[o, i]
         assert scales[o // R, i // 16, :, o % R].tolist() == [matrix.scale[o, i // 16], matrix.offset[o, i // 16]]
     assert whole.flags.c_contiguous and scales.flags.c_contiguous
 
