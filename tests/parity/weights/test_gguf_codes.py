@@ -22,6 +22,7 @@ from model.loading.checkpoint import build, load_gguf
 from model.loading.gguf_codes import KINDS, codes_of
 from model.loading.gguf_file import GgufFile, GgufTensor
 from model.progress import silent
+from model.quantization.speed import RUNNERS
 from model.records import Tokens
 from model.tracing.trace import run as run_model
 from tests.parity.families import build_hf
@@ -146,6 +147,7 @@ def test_a_copy_has_no_codes_and_neither_has_what_is_timed_as_float32(path):
     assert other is not model and step_of(other).ways() == PLAIN
     assert step_of(model).ways() == WAYS and other.blocks is model.blocks
     assert decode_step.without_codes(other) is other
+    assert step_of(RUNNERS["float32"](model)).ways() == PLAIN
 
 
 def test_the_checks_go_every_way(path):

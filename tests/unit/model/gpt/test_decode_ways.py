@@ -137,6 +137,9 @@ def test_of_one_thread_alone_it_lasts(tried, tmp_path, monkeypatch):
     rows, finds = tried
     finds["best"] = "alone"
     assert [started(tmp_path), started(tmp_path)] == ["alone"] * 2 and rows == [1]
+    assert all(decode_ways.lasts(how) for how in WAYS)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    assert [how for how in WAYS if decode_ways.lasts(how)] == ["torch", "threads", "codes threads"]
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"NAME": "other"}', '{"NAME": ["alone"]}', '{"NAME": "alone"}', "\0"])

@@ -35,8 +35,9 @@ def test_numbers_of_bfloat16_are_known_and_halved():
     assert np.array_equal(half.code.view(np.int16), torch.from_numpy(weight).bfloat16().view(torch.int16).numpy())
     far = np.zeros((9000, 2), np.float32)
     assert shortened(far) is not None
-    far[-1, 1] = 0.1
-    assert shortened(far) is None
+    for number in (0.1, 1 + 2**-8, 1 + 2**-23):
+        far[-1, 1] = number
+        assert shortened(far) is None, number
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 7, 16])
