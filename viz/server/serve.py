@@ -10,6 +10,7 @@ import logging
 import os
 import secrets
 import signal
+import socket
 import sys
 import threading
 import time
@@ -23,7 +24,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from model.errors import PlaygroundError
+from model.errors import InputError, PlaygroundError
 from model.loading.sources import BUILT_IN, resolve
 from model.progress import Progress
 from viz.api import endpoints
@@ -246,12 +247,27 @@ def start(
     patches.rest(page)
     answers.direct(page)
     options = launch_options(static, playground, draining)
-    page.launch(server_name=host, server_port=port, inbrowser=browser, prevent_thread_lock=True, **options)
+    listen(page, host, port, inbrowser=browser, prevent_thread_lock=True, **options)
     know(page, key or secrets.token_bytes(32))
     patches.look_at_once(page)
     visits.attend(page, playground.presence)
     endpoints.finish(page)
     patches.stop_soon(page, 2)  # seconds; a page may hold a connection that does not end
+
+
+def listen(page: gr.Blocks, host: str, port: int | None, **options: object) -> None:
+    """Serve a page at an address; InputError where that is taken, or is none of this machine."""
+    try:  # Gradio would try a hundred ports of an address that is none, five seconds each
+        family, _, _, _, address = socket.getaddrinfo(host.strip("[]"), port or 0, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family) as place:
+            place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            place.bind(address)
+        name = f"[{host}]" if family == socket.AF_INET6 and "[" not in host else host  # as in an address
+        page.launch(server_name=name, server_port=port, **options)
+    except OSError as error:
+        got = host if port is None else f"{host}:{port}"
+        hint = "Perhaps the app is running already: end it, or choose another --port or --host."
+        raise InputError("Nothing can be served at this address.", got, hint) from error
 
 
 @functools.cache

@@ -2,12 +2,15 @@
 
 import dataclasses
 import importlib.util
+import socket
 import subprocess
 import sys
 
+import gradio as gr
 import pytest
 
 import app
+from model.errors import InputError
 from viz.engine.local import Local
 from viz.server import serve
 from viz.server.limits import PRIVATE, PUBLIC
@@ -108,3 +111,16 @@ def test_a_workshop_is_said_to_the_page_and_nothing_else_is(tmp_path):
     assert "&quot;workshop&quot;: &quot;dice,cuts&quot;" in serve.identity(
         app.parse(["--workshop", "dice,cuts"], {}).workshop
     )
+
+
+def test_an_address_that_is_taken_is_said_in_words():
+    """As `python app.py --port N` meets it while another app has that port."""
+    with socket.socket() as taken, gr.Blocks() as page:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(InputError, match=rf"served at this address. Got: 127.0.0.1:{port}. .*--port"):
+            serve.listen(page, "127.0.0.1", port, quiet=True)
+    for other in ("192.0.2.1", "no such host"):  # the first is of a net for examples
+        with pytest.raises(InputError, match=rf"Got: {other}. "):
+            serve.listen(None, other, None)

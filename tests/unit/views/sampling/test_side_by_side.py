@@ -12,8 +12,10 @@ from model.generation import together
 from model.generation.strategies import STRATEGIES
 from model.generation.text_statistics import measure_text, written
 from model.gpt.transformer import Transformer
+from model.kernels import ready
 from tests.support.scripts import words_read
 from tests.support.views.side_by_side import CARDS, PROMPT, SETTINGS, TOKENS, event, model_of, pieces, rows_of
+from tests.support.views.views import drawn
 from viz.page.streams import answers
 from viz.seam.prompt import Prompt
 from viz.seam.view import Visit
@@ -29,6 +31,13 @@ pytestmark = pytest.mark.usefixtures("every_piece")
 @pytest.fixture(scope="module")
 def lm(tmp_path_factory):
     return model_of(tmp_path_factory.mktemp("bytes"))
+
+
+def test_who_looks_at_it_has_the_loops_for_writing_fetched(playground, monkeypatch):
+    asked = []
+    monkeypatch.setattr(ready, "soon", lambda: asked.append(True))
+    assert drawn(playground, "sampling", "draws") and asked == []
+    assert drawn(playground, "sampling", "side_by_side") and asked == [True]
 
 
 # --- pieces ---

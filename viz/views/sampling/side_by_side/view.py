@@ -6,6 +6,7 @@ from typing import Annotated
 
 from model.api import LanguageModel
 from model.generation.strategies import GeneratedToken
+from model.kernels import ready
 from model.records import RunKey
 from model.sampling.warps import WARPS
 from viz.api.arguments import Within
@@ -37,7 +38,11 @@ _WORDS = "side_by_side.texts"
 
 
 def texts(seen: Seen) -> Payload:
-    """Words, colours, and which prompt is the present one: what the page needs to draw what is written."""
+    """Words, colours, and which prompt is the present one: what the page needs to draw what is written.
+
+    Who looks at this will have something written: the loops for it are fetched meanwhile.
+    """
+    ready.soon()
     facts = seen.facts
     key = run_id(RunKey(facts.model_id, tuple(facts.tokens.ids.tolist())), "")
     shown = {"view": seen.words["view"], "plot": section(seen.all_words, "plot")}
