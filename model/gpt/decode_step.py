@@ -26,8 +26,7 @@ from model.gpt.layers import MLPS
 from model.gpt.linear import PACKED_ROWS, pack
 from model.gpt.norm import Norm
 from model.kernels import ready
-from model.kernels.coded import Codes, Strips, digest, in_strips, shortened
-from model.loading.room import fits
+from model.kernels.coded import Codes, Strips, digest, have_room, in_strips, shortened
 
 # How a step can be computed: by torch, or compiled on one thread or on all, from the weights or from their codes.
 PLAIN = ("torch", "alone", "threads")
@@ -287,7 +286,7 @@ def take_bfloat16(model: nn.Module) -> None:
 def _bfloat16(of: "weakref.ref[nn.Module]") -> dict[str, Strips]:
     model = of()
     names, weights = parts_of(model), weights_of(model)
-    if not fits(sum(weight.nbytes // 2 for weight in weights)):
+    if not have_room(sum(weight.nbytes // 2 for weight in weights)):
         return {}
     coded = ((name, shortened(weight)) for name, weight in zip(names, weights, strict=True))
     found = {name: in_strips(each) for name, each in coded if each is not None}

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from model.loading.room import fits
+
 WIDTHS = (96, 80, 64, 48, 32)  # outputs of a strip: more fill the fastest cache, fewer are not worth a loop
 SHARES = 8  # parts that all threads' work divides into, for most numbers of threads
+MOST = 2 << 30  # bytes of the codes of a model: making more would take longer than they save in most texts
 _ROWS = 4096  # of a matrix that are looked at together
 
 Strips = tuple[np.ndarray, np.ndarray]  # codes [strips, in, R], scales and offsets [strips, blocks, 2, R]
@@ -42,6 +45,11 @@ class Codes:
 
     digest: str  # of the weights, see `digest`; empty where they are made of these at that moment
     strips: Callable[[], Mapping[str, Strips]]
+
+
+def have_room(size: int) -> bool:
+    """Whether so many bytes of codes are worth making: not too many, and at most half of the memory that is free."""
+    return size <= MOST and fits(2 * size)
 
 
 def below(parts: Sequence[Coded]) -> Coded | None:

@@ -12,11 +12,10 @@ from model.errors import CheckpointError, UnsupportedModel
 from model.gpt.config import ModelConfig
 from model.gpt.decode_step import parts_of, weights_of
 from model.gpt.transformer import Transformer
-from model.kernels.coded import Coded, Codes, Strips, below, digest, in_strips
+from model.kernels.coded import Coded, Codes, Strips, below, digest, have_room, in_strips
 from model.loading import gguf_models
 from model.loading.convert import Change, expected_shapes, plan
 from model.loading.gguf_file import GgufFile, read_gguf
-from model.loading.room import fits
 
 Named = Callable[[str], Coded | None]
 Parts = tuple[np.ndarray, np.ndarray, np.ndarray]  # whole numbers [N, size], scale [N, 1] and offset [N, 1] of N blocks
@@ -36,7 +35,7 @@ def codes_of(path: Path, model: Transformer) -> Codes | None:
     size = sum(weight.size for weight in weights) * 5 // 4  # bytes: a whole number each, two float32 for 32 of them
 
     def strips() -> dict[str, Strips]:
-        if not fits(size):
+        if not have_room(size):
             return {}
         found = {name: _strips(codes, layers) for name, layers in matrices.items()}
         now = path.stat()

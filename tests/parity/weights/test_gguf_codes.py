@@ -174,7 +174,7 @@ def test_they_are_the_weights_and_need_room(path, monkeypatch):
     strips = codes.strips()
     assert len(strips) == 1 + 4 * len(model.blocks)
     asked = []
-    monkeypatch.setattr(gguf_codes, "fits", lambda size: asked.append(size))
+    monkeypatch.setattr(gguf_codes, "have_room", lambda size: asked.append(size))
     assert codes.strips() == {}
     assert asked == [sum(whole.nbytes + scale.nbytes for whole, scale in strips.values())]
 

@@ -66,7 +66,7 @@ def test_a_model_of_other_numbers_has_none_and_one_without_room_neither(monkeypa
     decode_step._STEPS.pop(model, None)
     assert step_of(model).ways() == PLAIN and "with codes" in step_of(model).name(1)
     asked = []
-    monkeypatch.setattr(decode_step, "fits", lambda size: asked.append(size))
+    monkeypatch.setattr(decode_step, "have_room", lambda size: asked.append(size))
     other = rounded()
     assert step_of(other).ways() == PLAIN
     assert asked == [sum(weight.nbytes for weight in decode_step.weights_of(other)) // 2]

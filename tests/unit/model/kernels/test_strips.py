@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from model.kernels import coded as kernels_coded
 from model.kernels import ready
 from model.kernels.coded import WIDTHS, Coded, below, digest, in_strips, shortened
 from tests.support.models.helpers import assert_close, randn
@@ -103,3 +104,10 @@ def test_a_digest_tells_any_change(d_in):
     changed(2, -weights[2])
     seen.add(digest(weights[::-1]))
     assert len(seen) == 6 and before not in seen and digest([weight.copy() for weight in weights]) == before
+
+
+def test_codes_take_half_of_the_free_memory_at_most_and_no_more_than_pays(monkeypatch):
+    asked = []
+    monkeypatch.setattr(kernels_coded, "fits", lambda size: asked.append(size) or size < 1000)
+    assert kernels_coded.have_room(499) and not kernels_coded.have_room(500)
+    assert asked == [998, 1000] and not kernels_coded.have_room(kernels_coded.MOST + 1)
