@@ -126,7 +126,7 @@ def _share(x, weight, scale, bias, y, part, parts):
 @njit([f"void({_ROWS}, {each}, {_ROWS}, int64)" for each in _MATRICES], parallel=True, **FAST, cache=True)
 def _product(x, weight, scale, bias, y, threads):
     for part in prange(threads):
-        _share(x, weight, scale, bias, y, part, threads)
+        _share(x, weight, scale, bias, y, np.int64(part), threads)  # one type of `part`: it is compiled once
 
 
 @njit([f"void({_ROWS}, {each}, {_ROWS}, int64)" for each in _MATRICES], **FAST, cache=True)
@@ -136,7 +136,7 @@ def product(x, weight, scale, bias, y, threads):
     W is `weight` [out, in] where `scale` is empty, (weight) * scale with one for each output [out], or strips.
     """
     if threads == 1:
-        _share(x, weight, scale, bias, y, 0, 1)
+        _share(x, weight, scale, bias, y, np.int64(0), np.int64(1))
     else:
         _product(x, weight, scale, bias, y, threads)
 
