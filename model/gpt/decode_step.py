@@ -110,7 +110,9 @@ class _FromCodes:
 
 @dataclass(frozen=True, eq=False)
 class DecodeStep:
-    """A model's numbers where they lie, none of them copied, and what was the fastest way for so many rows."""
+    """A model's numbers where they lie, none of them copied, the codes of its weights, where there are some, and what
+    was the fastest way for so many rows.
+    """
 
     plain: _Numbers
     coded: _FromCodes

@@ -258,11 +258,12 @@ def start(
 def listen(page: gr.Blocks, host: str, port: int | None, **options: object) -> None:
     """Serve a page at an address; InputError where that is taken, or is none of this machine."""
     try:  # Gradio would try a hundred ports of an address that is none, five seconds each
-        family, _, _, _, address = socket.getaddrinfo(host.strip("[]"), port or 0, type=socket.SOCK_STREAM)[0]
+        named = host.strip("[]") or None  # this machine, for none
+        family, _, _, _, address = socket.getaddrinfo(named, port or 0, type=socket.SOCK_STREAM)[0]
         with socket.socket(family) as place:
             place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             place.bind(address)
-        name = f"[{host}]" if family == socket.AF_INET6 and "[" not in host else host  # as in an address
+        name = f"[{named}]" if named and family == socket.AF_INET6 else host  # as in an address
         page.launch(server_name=name, server_port=port, **options)
     except OSError as error:
         got = host if port is None else f"{host}:{port}"
