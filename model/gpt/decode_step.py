@@ -32,7 +32,6 @@ from model.kernels.coded import Codes, Strips, digest, have_room, in_strips, sho
 PLAIN = ("torch", "alone", "threads")
 WAYS = (*PLAIN, "codes alone", "codes threads")
 _WRITE = ("o", "up", "down")  # the matrices of one call of compiled.write
-_WEIGHT = 5  # place of the weight in what compiled.read takes
 _NONE = np.empty(0, np.float32)
 
 # Weight [out, in] in float32 or int8, scale and bias [out] or empty; or whole numbers and scales in strips, and bias.
@@ -212,18 +211,16 @@ def _built(model: nn.Module) -> DecodeStep | None:
         return None
     codes = _CODES.get(model)
     coded = _FromCodes(codes, [] if codes is None else weights_of(model), weakref.ref(model))
-    return DecodeStep(plain, coded, *plain.head[_WEIGHT].shape)
+    return DecodeStep(plain, coded, model.config.vocab_size, model.config.d_model)
 
 
 def parts_of(model: nn.Module) -> dict[str, tuple[str, ...]]:
     """The matrices of a model's step by the names that they have here: of which of its layers each was joined."""
     parts = {"head": ("unembed",)}
     for i, block in enumerate(model.blocks):
-        ups = ("gate", "up") if block.mlp.gate is not None else ("up",)
-        for name, layers in {"qkv": "qkv", "o": "o"}.items():
-            parts[f"{i}.{name}"] = tuple(f"blocks.{i}.attn.{layer}" for layer in layers)
-        for name, layers in {"up": ups, "down": ("down",)}.items():
-            parts[f"{i}.{name}"] = tuple(f"blocks.{i}.mlp.{layer}" for layer in layers)
+        up = ("mlp.up",) if block.mlp.gate is None else ("mlp.gate", "mlp.up")
+        joined = {"qkv": ("attn.q", "attn.k", "attn.v"), "o": ("attn.o",), "up": up, "down": ("mlp.down",)}
+        parts |= {f"{i}.{name}": tuple(f"blocks.{i}.{each}" for each in layers) for name, layers in joined.items()}
     return parts
 
 
