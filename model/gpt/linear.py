@@ -1,6 +1,7 @@
 """A linear layer that runs on the fastest exact float32 matrix product this CPU offers."""
 
 import functools
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +37,7 @@ class Linear(nn.Module):
         self.bias = nn.Parameter(torch.empty(d_out)) if bias else None
         self.products: tuple[Product, ...] = ()  # one per row class, once tuned
         self.packed = False  # whether `pack` has processed it
+        self.held: tuple = ()  # of a joint layer: where it and its parts had their numbers when it was made
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.products or torch.is_grad_enabled() or x.dtype != torch.float32:
@@ -49,6 +51,10 @@ class Linear(nn.Module):
         none = np.empty(0, np.float32)
         return self.weight.detach().numpy(), none, none if self.bias is None else self.bias.detach().numpy()
 
+    def tensors(self) -> tuple[Tensor | None, ...]:
+        """Return what its product is computed from, as it is stored."""
+        return self.weight, self.bias
+
     def part(self, x: Tensor, rows: slice) -> Tensor:
         """Some of the outputs, by these rows of the weights. x [..., in] -> [..., rows]"""
         return F.linear(x, self.weight[rows], None if self.bias is None else self.bias[rows])
@@ -58,6 +64,7 @@ def join(*parts: Linear) -> Linear:
     """One layer that computes several layers of the same input at once: x -> their outputs side by side.
 
     The parts still work: their weights and biases become slices of the joint ones, so nothing is stored twice.
+    `joined` gives the layer as long as that is so.
     """
     joint = Linear(parts[0].weight.shape[1], 0, bias=any(part.bias is not None for part in parts))
     joint.weight = nn.Parameter(_side_by_side([part.weight.detach() for part in parts]), requires_grad=False)
@@ -72,7 +79,26 @@ def join(*parts: Linear) -> Linear:
         if part.bias is not None:
             part.bias.data = joint.bias.data[start:end]
         start = end
+    joint.held = held_by((joint, *parts))
     return joint
+
+
+def held_by(layers: Sequence[nn.Module]) -> tuple:
+    """Return where layers have their numbers: address, shape and strides of each tensor, None where there is none."""
+    tensors = [tensor for layer in layers for tensor in getattr(layer, "tensors", lambda: (None,))()]
+    return tuple(None if x is None else (x.data_ptr(), x.shape, x.stride()) for x in tensors)
+
+
+def joined(module: nn.Module) -> nn.Module | None:
+    """Return the layer that computes a module's `parts` at once; None where it has none, or one of them was replaced.
+
+    A weight that was changed in place is the joint one, too. A parameter, or its data, that was replaced lies
+    elsewhere: then the parts are to be used by themselves, until they are joined again.
+    """
+    for joint in module.joint:
+        if joint.held == held_by((joint, *module.parts())):
+            return joint
+    return None
 
 
 def _side_by_side(tensors: list[Tensor]) -> Tensor:
@@ -118,8 +144,11 @@ def _is_packed(product: Product) -> bool:
 
 def worked(model: nn.Module) -> list[Linear]:
     """The layers used in a plain forward: the joint ones instead of their parts."""
-    inside = {id(part) for module in model.modules() if getattr(module, "joint", ()) for part in module.parts()}
-    return [layer for layer in linears(model) if id(layer) not in inside]
+    joining = [module for module in model.modules() if getattr(module, "joint", ())]
+    used = {id(module): joined(module) for module in joining}
+    idle = {id(joint) for module in joining if used[id(module)] is None for joint in module.joint}
+    idle |= {id(part) for module in joining if used[id(module)] is not None for part in module.parts()}
+    return [layer for layer in linears(model) if id(layer) not in idle]
 
 
 def tune(model: nn.Module, folder: Path | None = None) -> Choices:
