@@ -118,10 +118,12 @@ class Transformer(nn.Module):
         all others where a parameter was replaced since, until this is called again.
         """
         for block in self.blocks:
-            if block.attn.parts():
-                block.attn.joint = (join(*block.attn.parts()),)
-            if isinstance(block.mlp, MLP) and block.mlp.gate is not None:
-                block.mlp.joint = (join(*block.mlp.parts()),)
+            gated = isinstance(block.mlp, MLP) and block.mlp.gate is not None
+            for module in (block.attn, block.mlp) if gated else (block.attn,):
+                if module.parts():
+                    joint = join(*module.parts())
+                    joint.products = module.joint[0].products if module.joint else ()  # of the same shape
+                    module.joint = (joint,)
 
     def forward(self, ids: Tensor, *, cache: KVCache | None = None, tap: Tap | None = None) -> Tensor:
         """Logits of every position. ids [B, T] -> [B, T, V]; with a cache the ids continue the cached ones.
