@@ -134,7 +134,7 @@ def packing_pays(d_out: int, d_in: int, threads: int) -> bool:
 
 
 def stamp(weights: Sequence[Tensor]) -> list[tuple]:
-    """Return address, strides and version of weights; a version counts the changes in place, but for those of `data`."""
+    """Return address, strides and version of weights; a version counts changes in place, except those of `data`."""
     return [(each.data_ptr(), each.stride(), 0 if each.is_inference() else each._version) for each in weights]
 
 
@@ -149,8 +149,8 @@ def packed(
 ) -> Tensor:
     """The product with weights that were reordered for PROBED_ROWS rows, unless they were changed since.
 
-    `weights`: the matrix that was reordered and its slices that are parameters; `stamps`: theirs at that time; `digest`:
-    the matrix's, as model.kernels.coded has it. A matrix that was changed or replaced is multiplied as it is.
+    `weights`: the matrix that was reordered and its slices that are parameters; `stamps`: theirs at that time;
+    `digest`: the matrix's, as model.kernels.coded has it. A matrix that was changed or replaced is multiplied as it is.
     """
     same = stamp((weight, *weights[1:])) == stamps
     return _onednn(x, reordered if same else weight, bias)

@@ -168,19 +168,21 @@ def test_a_replaced_parameter_is_not_read_by_codes(way):
         check(model, ids, "codes alone", layer)
 
 
-@pytest.mark.parametrize("way", [*REPLACED, "in place", "in place of its data"])
+IN_PLACE = {
+    "in place": lambda layer: layer.weight.neg_(),
+    "in place of its data": lambda layer: layer.weight.data.neg_(),
+}
+
+
+@pytest.mark.parametrize("way", [*REPLACED, *IN_PLACE])
 def test_reordered_weights_are_not_used_once_they_are_others(way, monkeypatch):
     monkeypatch.setattr(linear, "packing_pays", lambda *shape: True)
     model, ids = prepared("gpt2", "torch"), random_ids(1, T)  # so many rows go by the reordered weights
     assert linear.pack(model) > 0
     check(model, ids, "torch", "before")
     for layer in NAMES[2:]:
-        weight = layer_of(model, layer).weight
         with torch.no_grad():
-            {"in place": lambda: weight.neg_(), "in place of its data": lambda: weight.data.neg_()}.get(
-                way,
-                lambda: REPLACED[way](layer_of(model, layer)),  # noqa: B023 (called at once)
-            )()
+            (REPLACED | IN_PLACE)[way](layer_of(model, layer))
         if way == "in place of its data":
             assert linear.pack(model) > 0, "seen as a text begins"
         check(model, ids, "torch", layer)

@@ -6,7 +6,6 @@ import torch
 
 from model.kernels import coded as kernels_coded
 from model.kernels import ready
-from model.kernels import ready
 from model.kernels.coded import WIDTHS, Coded, below, digest, in_strips, shortened
 from tests.support.models.helpers import assert_close, randn
 from tests.support.models.rounding import products, sums
