@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from model.api import LanguageModel
-from model.checks.roundoff import UNIT, bounds, multiplied, summed, watched
+from model.checks.roundoff import UNIT, bounds, enough, multiplied, summed, watched
 from model.gpt.edits import EDITS
 from model.gpt.tap import Tap, block_sites
 from model.gpt.transformer import Transformer
@@ -149,7 +149,7 @@ class Subject:
 
         def measure() -> dict:
             sites = {"pattern", "z", "attn_out", "mlp_out", "resid_post"}
-            return watched(forward, run.config, sites, product_unit=self.product_unit)
+            return watched(forward, run.config, sites, enough(T), product_unit=self.product_unit)
 
         return self.once(f"moved {layer}", measure)[site, layer][0]
 
