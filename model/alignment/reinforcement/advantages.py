@@ -61,7 +61,10 @@ def group_normalised(rewards: Tensor, group: int, least: float = 1e-6) -> Tensor
 
 
 def whiten(values: Tensor, written: Tensor, least: float = 1e-6) -> Tensor:
-    """Return the values with mean 0 and deviation 1 over the written tokens, 0 elsewhere; equal values become 0. [N, T]"""
+    """Return the values with mean 0 and deviation 1 over the written tokens, 0 elsewhere. [N, T]
+
+    Equal values become 0.
+    """
     out = torch.zeros_like(values)
     out[written] = standardised(values[written][None], least)[0]
     return out

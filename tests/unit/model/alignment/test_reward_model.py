@@ -14,9 +14,9 @@ from model.alignment import reward_folder
 from model.alignment.preferences import Pair, split
 from model.alignment.reward_folder import about_reward, fingerprint, load_reward, save_reward
 from model.alignment.reward_model import (
-    _deviations,
     RewardModel,
     RewardRecipe,
+    _deviations,
     accuracy,
     calibration,
     copied,

@@ -8,7 +8,17 @@ import torch
 from model.errors import InputError
 from model.forgetting.costs import cached, cost_of, seen_by
 from model.forgetting.eviction import gone_of, may_forget, prompt_end, read_through, snap_keep, visible
-from model.forgetting.policies import CACHES, MOST_BUDGET, POLICIES, Policy, check_memory, checked, globals_of, mask_of, stride_of
+from model.forgetting.policies import (
+    CACHES,
+    MOST_BUDGET,
+    POLICIES,
+    Policy,
+    check_memory,
+    checked,
+    globals_of,
+    mask_of,
+    stride_of,
+)
 from model.forgetting.sparse import SPARSE, computed, sparse_attention, timed
 from model.gpt.config import PRESETS
 from model.gpt.layers import attention_scores, mix
