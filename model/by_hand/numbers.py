@@ -341,9 +341,16 @@ def _tail(square: Decimal) -> Decimal:
 
 
 def stored(x: Number, kind: str) -> Number:
-    """x as a float type holds it: rounded, and infinite beyond its largest number. `kind`: one of FLOATS."""
+    """Return x as a float type holds it: rounded, and infinite beyond its largest number. `kind`: one of FLOATS.
+
+    A value goes through float64, as a number that NumPy casts to a smaller type does.
+    """
+    try:
+        nearest = float(x.value)
+    except OverflowError:  # a fraction beyond float64
+        nearest = float("inf") if x.value > 0 else float("-inf")
     with np.errstate(over="ignore", under="ignore"):
-        held = float(_FLOATS[kind](float(decimal_of(x.value))))
+        held = float(_FLOATS[kind](nearest))
     return _call(kind, Fraction(held) if np.isfinite(held) else Decimal(repr(held)), x)
 
 

@@ -156,9 +156,9 @@ def cheaper(b: Bundled) -> float:
     return float(np.mean(again < bits[: len(bits) - b.period][-len(again) :]))
 
 
-def copied(b: Bundled) -> float:
-    """The share of repeated tokens that are the first choice."""
-    return float((b.expected.rank[b.second] == 1).mean())
+def copied(b: Bundled) -> int:
+    """Repeated tokens that are the first choice."""
+    return int((b.expected.rank[-b.period :] == 1).sum())
 
 
 def kept(b: Bundled, *names: str) -> int:
@@ -245,7 +245,8 @@ PROMISES: dict[str, tuple[str, str, Number, float, float]] = {
     "sink's value": ("term_sink.about", "usually small", sink_value, 0.75, 1.0),
     "sink's score": ("cell.howto.try", "need not be large", sink_score, -50, 0),
     "cheaper": ("surprise.howto.try", "most of its tokens cost fewer bits", cheaper, 0.6, 1.0),
-    "copied": ("guess.howto.try", "TinyGPT most of it", copied, 0.6, 0.9),
+    "copied": ("guess.howto.try", "for five in TinyGPT", copied, 5, 5),
+    "of eight": ("guess.howto.try", "of the eight tokens of its second half", lambda b: b.period, 8, 8),
     "heat below": (
         "distribution.howto.try",
         "fewer tokens stay than above it",
