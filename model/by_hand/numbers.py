@@ -237,8 +237,14 @@ def ln(x: Number) -> Number:
 
 
 def power(base: Number, exponent: Number) -> Number:
-    """base^exponent for a positive base; a fraction for whole exponents."""
-    if isinstance(base.value, Fraction) and isinstance(exponent.value, Fraction) and exponent.value.denominator == 1:
+    """Return base^exponent for a base that is not negative; a fraction for small whole exponents."""
+    if (
+        isinstance(base.value, Fraction)
+        and isinstance(exponent.value, Fraction)
+        and exponent.value.denominator == 1
+        and abs(exponent.value) <= DIGITS  # larger powers have too many digits to be written out
+        and (base.value or exponent.value >= 0)
+    ):
         value: Value = base.value ** int(exponent.value)
     else:
         value = _CONTEXT.power(decimal_of(base.value), decimal_of(exponent.value))

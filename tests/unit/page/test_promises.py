@@ -66,6 +66,11 @@ class Bundled:
         last = ids[-1]
         return len(ids) - 1 - ids.index(last)
 
+    @property
+    def again(self) -> int:
+        """Tokens of the repeated text that are there for the second time."""
+        return len(self.repeated.tokens) - self.period
+
     @cached_property
     def expected(self) -> Predictions:
         return predict(self.repeated)
@@ -73,7 +78,7 @@ class Bundled:
     @cached_property
     def second(self) -> slice:
         """Predictions of the tokens that are there for the second time, but for the first of them."""
-        return slice(len(self.expected.rank) - (len(self.repeated.tokens) - self.period) + 1, None)
+        return slice(len(self.expected.rank) - self.again + 1, None)
 
     @cached_property
     def table(self) -> np.ndarray:
@@ -158,7 +163,7 @@ def cheaper(b: Bundled) -> float:
 
 def copied(b: Bundled) -> int:
     """Repeated tokens that are the first choice."""
-    return int((b.expected.rank[-b.period :] == 1).sum())
+    return int((b.expected.rank[-b.again :] == 1).sum())
 
 
 def kept(b: Bundled, *names: str) -> int:
@@ -246,7 +251,7 @@ PROMISES: dict[str, tuple[str, str, Number, float, float]] = {
     "sink's score": ("cell.howto.try", "need not be large", sink_score, -50, 0),
     "cheaper": ("surprise.howto.try", "most of its tokens cost fewer bits", cheaper, 0.6, 1.0),
     "copied": ("guess.howto.try", "for five in TinyGPT", copied, 5, 5),
-    "of eight": ("guess.howto.try", "of the eight tokens of its second half", lambda b: b.period, 8, 8),
+    "of eight": ("guess.howto.try", "of the eight tokens of its second half", lambda b: b.again, 8, 8),
     "heat below": (
         "distribution.howto.try",
         "fewer tokens stay than above it",

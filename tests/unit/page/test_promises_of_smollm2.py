@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from gguf import GGUFReader
 
 from model.api import load_model
 from model.loading import sources
@@ -15,7 +16,7 @@ from viz.words import words
 def price_of_a_copy(b: Bundled) -> float:
     """Bits of a token of the second half over those of a token before it."""
     bits = b.expected.surprisal
-    return float(bits[-b.period :].mean() / bits[: -b.period].mean())
+    return float(bits[-b.again :].mean() / bits[: -b.again].mean())
 
 
 def first_over_others(b: Bundled) -> np.ndarray:
@@ -36,7 +37,9 @@ def neurons_of_the_first_token(b: Bundled) -> list[int]:
 
 
 def bits_a_weight(b: Bundled) -> float:
-    return 8 * sources.smollm2_path().stat().st_size / sum(p.numel() for p in b.lm.model.parameters())
+    """Bits of all tensors of the file over the model's parameters."""
+    n = sum(int(tensor.n_bytes) for tensor in GGUFReader(sources.smollm2_path()).tensors)
+    return 8 * n / sum(p.numel() for p in b.lm.model.parameters())
 
 
 @dataclass(frozen=True)
