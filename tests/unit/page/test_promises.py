@@ -4,6 +4,7 @@ A row is the key of a text, words of it, the function that computes the number, 
 text that changes loses its words and fails; a model or a computation that changes leaves the range and fails.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -300,6 +301,13 @@ def test_what_the_models_card_says_is_so(bundled: Bundled, name: str):
     assert said in " ".join(CARD.split())
     found = np.atleast_1d(np.asarray(number(bundled), float))
     assert ((found >= low) & (found <= high)).all(), f"the card says “{said}”; it is {found}"
+
+
+def test_the_shares_of_the_cards_steps_are_whole():
+    """Each row is rounded: it adds up to 100, or to what the card warns of."""
+    shares = re.findall(r"\| (T \d+, C \d+, F \d+, P \d+, N \d+, R \d+) \|", CARD)
+    sums = {sum(map(int, re.findall(r"\d+", row))) for row in shares}
+    assert len(shares) > 8 and sums == {100, 101} and "a row may add up to 101" in CARD
 
 
 def test_every_number_of_a_head_in_a_text_is_promised():
