@@ -225,8 +225,7 @@ def _fit_head(model: Transformer, rows: Rows, held: Rows, recipe: RewardRecipe, 
         progress(recipe.steps * done // (2 * (total or 1)), recipe.steps, what)  # about half of the time
 
     states = last_states(model, texts, told).view(-1, 2, model.config.d_model)  # [pairs, 2, D]
-    # Directions in which states hardly vary would learn slowly: each is scaled to a deviation of 1, at the end back.
-    scale = states[: len(rows)].flatten(0, 1).std(0, correction=0).clamp(min=1e-6)
+    scale = _deviations(states[: len(rows)].flatten(0, 1))
     scaled = (states[:, 0] - states[:, 1]) / scale  # [pairs, D]
     fit, test = scaled[: len(rows)], scaled[len(rows) :]
     weight = torch.zeros(model.config.d_model, requires_grad=True)
@@ -242,6 +241,18 @@ def _fit_head(model: Transformer, rows: Rows, held: Rows, recipe: RewardRecipe, 
     bias = -(states[: len(rows)].flatten(0, 1) @ head).mean()
     margins = (states[len(rows) :, 0] - states[len(rows) :, 1]) @ head
     return RewardModel(model, head, bias), looks, margins.numpy()
+
+
+def _deviations(states: Tensor) -> Tensor:
+    """Return the deviation of each direction, by which it is scaled while it learns. [N, D] -> [D]
+
+    Directions in which states hardly vary would learn slowly otherwise. Where they vary by rounding alone, relative to
+    their size, it is infinite: such a direction learns nothing.
+    """
+    exact = states.double()
+    deviation = exact.std(0, correction=0)
+    rounding = 4 * torch.finfo(states.dtype).eps * exact.abs().amax(0)
+    return torch.where(deviation <= rounding, torch.inf, deviation).to(states.dtype)
 
 
 def _fit_body(model: Transformer, rows: Rows, held: Rows, recipe: RewardRecipe, progress: Progress) -> tuple:

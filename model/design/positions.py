@@ -174,8 +174,11 @@ def spectrum(table: np.ndarray) -> Spectrum:
 
 
 def principal_shares(table: np.ndarray) -> np.ndarray:
-    """Share of the variance over positions of each principal component, largest first. [P, D] -> [min(P, D)]"""
-    size = np.linalg.svd(table - table.mean(0), compute_uv=False).astype(np.float64) ** 2
+    """Return the share of the variance over positions of each principal component, largest first; 0 of equal rows.
+
+    [P, D] -> [min(P, D)], in float64.
+    """
+    size = np.linalg.svd(table.astype(np.float64) - table.mean(0, dtype=np.float64), compute_uv=False) ** 2
     return size / size.sum() if size.sum() else size
 
 

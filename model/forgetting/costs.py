@@ -66,16 +66,21 @@ def cost_of(config: ModelConfig, policy: Policy | None, T: int) -> Cost:
 
 
 def cached(policy: Policy | None, T: int) -> int:
-    """Keys that a cache of one layer must hold after T tokens: those that a later query may still see."""
-    if policy is None:
+    """Return the keys that a cache of one layer holds after T tokens: those that the last query or a later one sees.
+
+    None is full attention. The last query counts, so that a window of n tokens holds n. A later query t follows the
+    row t of `mask_of(policy, t + 1)`; the strided pattern keeps the stride that it has for T tokens. H2O and SnapKV
+    hold what they chose.
+    """
+    if policy is None or T == 0:
         return T
     n = policy.budget
     if policy.kind in ("window", "first", "h2o"):
         return min(n, T)
     if policy.kind == "dilated":
-        return min(n * policy.dilation, T)
+        return min((n - 1) * policy.dilation + 1, T)
     if policy.kind == "block":
-        return min(n, T)
+        return (T - 1) % n + 1
     if policy.kind == "snapkv":
         end = min(max(1, round(policy.read * T)), T)
         return T if n >= end else n + T - end
@@ -83,8 +88,22 @@ def cached(policy: Policy | None, T: int) -> int:
         window, stride = stride_of(policy, T)
         return min(T, window + max(0, T - window) // stride)
     if policy.kind == "longformer":
-        return min(T, n)
-    return T  # BigBird: any key may be a later query's random one
+        return _cached_with_global(policy, T)
+    return T if n > 1 else 1  # BigBird: any key may be a later query's random one, where the budget leaves one
+
+
+def _cached_with_global(policy: Policy, T: int) -> int:
+    """Return the same for a window with global tokens: all T where the last token or a later one is global.
+
+    A later token is global where it is among the first of those named up to there; if none is named up to there, the
+    first tokens of the text are global.
+    """
+    most, later = policy.budget // 2, [at for at in policy.global_at if at >= T]
+    last = globals_of(policy, T, most)
+    if T - 1 in last or any(at in globals_of(policy, at + 1, most) for at in later):
+        return T
+    window = policy.budget - len(last)
+    return min(T, window) + sum(at < T - window for at in last)
 
 
 def other_operations(n_weights: int, T: int) -> float:

@@ -42,28 +42,45 @@ def gae(rewards: Tensor, values: Tensor, written: Tensor, gamma: float = 1.0, la
 
 
 def leave_one_out(rewards: Tensor, group: int) -> Tensor:
-    """Each reward minus the mean of the others in its group: a baseline that does not depend on the text itself.
+    """Return each reward minus the mean of the others in its group: a baseline that does not depend on the text itself.
 
-    Williams 1992, section 4, asks for such a baseline; this one is from Kool et al. 2019. rewards [N], groups of
-    `group` neighbours -> [N]
+    Williams 1992, section 4, asks for such a baseline; this one is from Kool et al. 2019. Computed in float64: 0 for
+    equal rewards of float32. rewards [N], groups of `group` neighbours -> [N]
     """
-    groups = rewards.view(-1, group)
+    groups = rewards.double().view(-1, group)
     others = (groups.sum(1, keepdim=True) - groups) / (group - 1)
-    return (groups - others).flatten()
+    return (groups - others).flatten().to(rewards.dtype)
 
 
 def group_normalised(rewards: Tensor, group: int, least: float = 1e-6) -> Tensor:
-    """(r - mean) / deviation within each group of texts of one prompt: they sum to 0. Shao et al. 2024, 4.1.2.
+    """Return (r - mean) / (deviation + least) within each group of texts of one prompt. Shao et al. 2024, 4.1.2.
 
-    Where all rewards of a group are alike, its advantages are 0. rewards [N] -> [N]
+    The advantages of a group sum to 0; where all its rewards are alike, each is 0. rewards [N] -> [N]
     """
-    groups = rewards.view(-1, group)
-    centred = groups - groups.mean(1, keepdim=True)
-    return (centred / (groups.std(1, keepdim=True, correction=0) + least)).flatten()
+    return standardised(rewards.view(-1, group), least).flatten()
 
 
 def whiten(values: Tensor, written: Tensor, least: float = 1e-6) -> Tensor:
-    """Mean 0 and deviation 1 over the written tokens; 0 elsewhere. [N, T]"""
-    inside = values[written]
-    scaled = (values - inside.mean()) / (inside.std(correction=0) + least)
-    return torch.where(written, scaled, 0.0)
+    """Return the values with mean 0 and deviation 1 over the written tokens, 0 elsewhere. [N, T]
+
+    Equal values become 0.
+    """
+    out = torch.zeros_like(values)
+    out[written] = standardised(values[written][None], least)[0]
+    return out
+
+
+def standardised(values: Tensor, least: float) -> Tensor:
+    """Return (x - mean) / (deviation + least) of each row, and 0 where a row varies by rounding alone.
+
+    Computed in float64. Rounding is a deviation of at most four units in the last place of the row's largest number,
+    in the type of the values: a bound relative to their size, since the mean of equal float32 numbers near 100 can be
+    off by more than a fixed `least`. NaN where a row has NaN. [G, N] -> [G, N]
+    """
+    if not values.numel():
+        return values
+    exact = values.double()
+    centred = exact - exact.mean(1, keepdim=True)
+    deviation = centred.square().mean(1, keepdim=True).sqrt()
+    rounding = 4 * torch.finfo(values.dtype).eps * exact.abs().amax(1, keepdim=True)
+    return torch.where(deviation <= rounding, 0.0, centred / (deviation + least)).to(values.dtype)
