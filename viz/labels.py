@@ -42,8 +42,8 @@ def visible(text: str) -> str:
     """Return the text with everything that has no glyph drawn as a visible sign.
 
     That is whitespace, controls, characters that Unicode calls ignorable or that are blank, private and unassigned
-    ones: `<U+200B>`. A leading or only space becomes a middle dot; others inside stay. A combining mark without a letter
-    before it stands on a dotted circle. Joiners between the parts of an emoji stay, so that it is drawn.
+    ones: `<U+200B>`. A leading or only space becomes a middle dot; others inside stay. A combining mark without a
+    letter before it stands on a dotted circle. Joiners between the parts of an emoji stay, so that it is drawn.
     """
     if not text:
         return "∅"

@@ -1,7 +1,7 @@
 """The warps by name, and pipelines of them.
 
-The ranges of their numbers are those of every place that takes them: the page, links, endpoints, strategies. A number at
-the end of a range means what the tools agree on, and where they differ, one side is taken:
+The ranges of their numbers are those of every place that takes them: the page, links, endpoints, strategies. A number
+at the end of a range means what the tools agree on, and where they differ, one side is taken:
 
 - temperature 0 is greedy: llama.cpp, vLLM. transformers refuses it and says `do_sample=False`.
 - top_k 0 is off: transformers' `generate`, llama.cpp, vLLM. vLLM and llama.cpp also take -1, transformers does not.
