@@ -12,7 +12,8 @@ from model.generation.text_statistics import Measured, Written, measure_text, wr
 from model.progress import Progress, silent
 from model.sampling.warps import values_of
 
-_ALONE = {"temperature": (("temperature", 0),), "top_k": (("k", 1),)}  # settings that leave one token
+# Settings that leave one token.
+_ALONE = {"temperature": (("temperature", 0),), "top_k": (("k", 1),), "top_p": (("p", 0),)}
 MOST_SEEDS = 1000  # batches per seed: another seed has other random numbers
 
 

@@ -19,6 +19,7 @@ from model.api import LanguageModel
 from model.errors import InputError, PlaygroundError, say
 from model.gpt.edit_checks import edit_of
 from model.gpt.edits import EDITS
+from model.sampling.pipeline import Parameter
 from model.sampling.warps import WARPS
 from viz.api.arguments import Prompt as Text
 from viz.api.arguments import Within, bare, checked, rule
@@ -46,6 +47,13 @@ SHARED = {
     + "; ".join(f"{key} {', '.join(kind.needs)}" for key, kind in EDITS.items())
     + f". At most {MOST_EDITS}; none by default.",
 }
+
+
+def _range(parameter: Parameter) -> str:
+    """Return the name of a warp's number with its bounds."""
+    return f"{parameter.name} ({parameter.low:g} to {parameter.high:g})"
+
+
 COMMON = {  # descriptions of arguments that several endpoints have; a docstring may override them
     "layer": "Layer, counted from 0.",
     "head": "Head of the layer, counted from 0.",
@@ -57,8 +65,9 @@ COMMON = {  # descriptions of arguments that several endpoints have; a docstring
     "steps": 'The pipeline that reshapes the distribution, in this order, each {"warp", "values": {number: value}}; '
     'for logit_bias {"warp", "text"} with a line "token: number" for each token. Not given: temperature 0.8, top_k 40, '
     "top_p 0.9; []: none. Warps with their numbers: "
-    + "; ".join(f"{key} {', '.join(each.name for each in warp.parameters)}".strip() for key, warp in WARPS.items())
-    + ".",
+    + "; ".join(f"{key} {', '.join(map(_range, warp.parameters))}".strip() for key, warp in WARPS.items())
+    + ". Off: top_k 0, top_p 1, min_p 0, epsilon 0, eta 0, no_repeat_ngram 0. One token: temperature 0, top_p 0. A "
+    "repetition_penalty below 1 and negative presence and frequency penalties reward repeats.",
 }
 _OWN = {"run": ("prompt",), "plain run": ("prompt",), "model": (), "server": ()}
 _SHARED = {"run": ("model", "edits", "messages"), "plain run": ("model", "messages"), "model": ("model",), "server": ()}

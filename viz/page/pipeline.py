@@ -13,7 +13,7 @@ from model.api import LanguageModel
 from model.errors import PlaygroundError
 from model.gpt.edits import EDITS, Edit
 from model.tracing.trace import Trace
-from viz.charts.heatmap import token_chips
+from viz.characters import frames, token_chips
 from viz.engine.protocol import Busy
 from viz.labels import quoted
 from viz.page import address, chat, examples, frame, guide, head_names
@@ -81,9 +81,10 @@ def tokens_payload(scene: Scene, box: str) -> dict:
     cut = sum(len(raw) == 1 and raw[0] > 0x7F for raw in pieces)
     note = scene.words["tokens.bytes"].format(n=cut, all=len(pieces)) if cut > len(pieces) / 4 else ""
     shown = {"model": address.name_of(scene.playground, scene.model.id), "prompt": box}
-    chips = [chip | more for chip, more in zip(token_chips(scene.tokens), chat.of_tokens(scene), strict=True)]
-    named = texts | chat.token_words(scene)
-    return {"tokens": chips, "words": named, "note": note, "run": prompt_id(scene)} | shown
+    chips = token_chips(scene.tokens, scene.words)
+    chips = [chip | more for chip, more in zip(chips, chat.of_tokens(scene), strict=True)]
+    named = texts | chat.token_words(scene) | some(scene.words, "characters", "join", "join_help")
+    return {"tokens": chips, "frames": frames(pieces), "words": named, "note": note, "run": prompt_id(scene)} | shown
 
 
 def selection_payload(catalogue: Catalogue, picked: Selection | None, of: str = "", model: Named = None) -> dict:

@@ -1,5 +1,6 @@
 // The prompt as running text, coloured by what one token reads, or by what reads it. The payload is described in links.js.
 import { exporting } from "../../export/menu.js";
+import { framed, onJoin } from "../../page/characters.js";
 import { el, fill, rests, roving } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { adding, onSelect, pickToken, selection } from "../../page/selection/selection.js";
@@ -78,7 +79,7 @@ define("reading", (root) => {
     const weights = values(),
       largest = weights.reduce((a, b) => (b > a ? b : a), 0),
       { none, full, text: plain } = colours(),
-      framed = new Set(centre());
+      centred = new Set(centre());
     for (const token of text.querySelectorAll("button")) {
       const at = +token.dataset.index,
         share = weights[at] > 0 ? Math.sqrt(weights[at] / largest) : 0;
@@ -86,7 +87,7 @@ define("reading", (root) => {
         style = share ? `background-color: rgb(${ground}); color: ${ink(ground, plain)}` : "";
       if (token.style.cssText !== style) token.style.cssText = style;
       token.dataset.value = Number.isNaN(weights[at]) ? "" : weights[at];
-      if (token.ariaPressed !== String(framed.has(at))) token.ariaPressed = framed.has(at);
+      if (token.ariaPressed !== String(centred.has(at))) token.ariaPressed = centred.has(at);
     }
     const bar = el("i", "pg-reading-ramp", "", { "aria-hidden": "true" });
     bar.style.background = `linear-gradient(to right, ${Array.from({ length: 9 }, (_, i) => `rgb(${mixed(none, full, Math.sqrt(i / 8))}) ${12.5 * i}%`).join(", ")})`;
@@ -148,6 +149,7 @@ define("reading", (root) => {
         type: "button",
         "data-at": at,
         "aria-label": fill(words.token_name, { token: payload.tokens[at], position: at }),
+        title: new Map(payload.parts).get(at) ?? "",
       });
       chip.onclick = (event) => pickToken(at, adding(event));
       bar.style.width = `${(100 * weights[at]) / largest}%`;
@@ -218,19 +220,21 @@ define("reading", (root) => {
     directions.setAttribute("aria-label", words.direction);
     heads.setAttribute("aria-label", words.which);
     text.setAttribute("aria-label", words.text);
-    text.replaceChildren(
-      ...tokens.flatMap((token, at) => {
-        const button = el("button", "pg-reading-token", "", {
-          type: "button",
-          "data-index": at,
-          "aria-label": fill(words.token_name, { token, position: at }),
-          tabindex: at ? -1 : 0,
-        });
-        const [, signs, rest] = token.match(/^([·↵⇥]*)([^]*)$/);
-        button.append(...(signs ? [el("span", "pg-reading-space", signs)] : []), rest);
-        return [button, ...Array.from({ length: breaks.get(at) ?? 0 }, () => el("br"))];
-      }),
-    );
+    const parts = new Map(payload.parts);
+    const nodes = tokens.map((token, at) => {
+      const named = [fill(words.token_name, { token, position: at }), parts.get(at)].filter(Boolean).join(", ");
+      const button = el("button", "pg-reading-token", "", {
+        type: "button",
+        "data-index": at,
+        "aria-label": named,
+        title: parts.get(at) ?? "",
+        tabindex: at ? -1 : 0,
+      });
+      const [, signs, rest] = token.match(/^([·↵⇥]*)([^]*)$/);
+      button.append(...(signs ? [el("span", "pg-reading-space", signs)] : []), rest);
+      return [button, ...Array.from({ length: breaks.get(at) ?? 0 }, () => el("br"))];
+    });
+    text.replaceChildren(...framed(nodes, payload.frames));
     footer();
     refresh();
   };
@@ -282,6 +286,10 @@ define("reading", (root) => {
     if (token) pickToken(+token.dataset.index, adding(event));
   });
   roving(text, (key, at, n) => ({ ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: n - 1 })[key] ?? null);
+  onJoin(() => {
+    stale = true;
+    render();
+  });
   new ResizeObserver(() => {
     if (root.clientWidth !== width) {
       width = root.clientWidth;
