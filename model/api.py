@@ -66,13 +66,10 @@ class LanguageModel:
     def encode(self, text: str, *, special: bool = False) -> Tokens:
         """The text as tokens, after a beginning-of-text token where the vocabulary asks for one.
 
-        With `special`, special tokens written in the text are read as such. Raises InputError for lone surrogates.
+        With `special`, special tokens written in the text are read as such. Raises InputError for half of a surrogate
+        pair without the other.
         """
-        tokens = self.tokenizer.encode(text, special=special)
-        bos = self.tokenizer.bos_id
-        if bos is None or not self.tokenizer.add_bos or len(tokens) == 0:
-            return tokens
-        return self.tokenizer.tokens([bos, *tokens.ids.tolist()])
+        return self.tokenizer.tokens(self.tokenizer.prompt_ids(text, special=special))
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of token ids; bytes that are not UTF-8 become U+FFFD."""

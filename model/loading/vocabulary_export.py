@@ -6,8 +6,8 @@ from pathlib import Path
 from model.errors import UnsupportedModel
 from model.loading.gguf_file import read_gguf
 from model.loading.sources import Resolved
+from model.text.gguf_vocabulary import read_gguf as vocabulary_of
 from model.text.vocabulary import SMOLLM_PATTERN, Vocabulary
-from model.text.vocabulary import read_gguf as vocabulary_of
 
 NAMES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "vocab.json", "merges.txt")
 

@@ -29,8 +29,11 @@ _UNUSED = range(0x100000, 0x10FFFE)  # characters of the last private-use plane,
 
 
 def ending(tokenizer: Tokenizer) -> frozenset[int]:
-    """The tokens that end a text: the vocabulary's own, and those of the usual chat formats."""
-    ids = {tokenizer.special[text] for text in ENDINGS if text in tokenizer.special}
+    """Return the tokens that end a text: all that the model's files name, and those of the usual chat formats.
+
+    Which files name them: model/text/vocabulary_settings.py, and for GGUF model/text/gguf_vocabulary.py.
+    """
+    ids = {*tokenizer.vocabulary.end_ids, *(tokenizer.special[text] for text in ENDINGS if text in tokenizer.special)}
     return frozenset(ids if tokenizer.eos_id is None else {*ids, tokenizer.eos_id})
 
 
