@@ -79,7 +79,7 @@ def read_gguf(metadata: Mapping[str, object]) -> Vocabulary:
     other than byte-level BPE and for a pre-tokenizer that is unknown or not stated, CheckpointError for inconsistent
     lists.
     """
-    kind, split = _text(metadata, "tokenizer.ggml.model", None), _split(metadata)
+    split = _split(metadata)
     tokens = _strings(metadata, "tokenizer.ggml.tokens")
     merges = as_merges(_strings(metadata, "tokenizer.ggml.merges"), "tokenizer.ggml.merges")
     types = _types(metadata, len(tokens))

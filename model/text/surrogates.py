@@ -8,15 +8,7 @@ def joined(text: str) -> str:
 
     Raises InputError for a half without the other.
     """
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        pass
-    else:
-        return text
-    text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    text = _paired(text)
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -26,3 +18,12 @@ def joined(text: str) -> str:
             "Remove that character or paste the text again.",
         ) from None
     return text
+
+
+def whole(text: str) -> str:
+    """Return the text as `joined` does, with "?" in place of a half without the other."""
+    return _paired(text).encode("utf-8", "replace").decode("utf-8")
+
+
+def _paired(text: str) -> str:
+    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")

@@ -54,8 +54,9 @@ class Tokenizer:
         With `special`, special tokens written in the text become their ids; otherwise they are plain text. Added
         tokens that are not special (runs of spaces in GPT-NeoX) are always matched.
 
-        Both halves of a surrogate pair are the character that they mean. Raises InputError for a lone half, for a text that has a byte the vocabulary lacks, or more whitespace
-        in one run than the engine takes; UnsupportedModel if the vocabulary's pattern leaves part of the text out.
+        Both halves of a surrogate pair are the character that they mean. Raises InputError for a lone half, for a text
+        that has a byte the vocabulary lacks, or more whitespace in one run than the engine takes; UnsupportedModel if
+        the vocabulary's pattern leaves part of the text out.
         """
         return self.tokens(self.encode_ids(text, special=special))
 
@@ -90,8 +91,8 @@ class Tokenizer:
     def prompt_ids(self, text: str, *, special: bool = False) -> list[int]:
         """Return the ids of a text that begins a row: `begin_id`, where there is one, and those of `encode`.
 
-        Every route that gives a model a text from its beginning uses this: tracing, generation, fine-tuning, preferences
-        and reinforcement. An empty text has no ids. The errors of `encode`.
+        Every route that gives a model a text from its beginning uses this: tracing, generation, fine-tuning,
+        preferences and reinforcement. An empty text has no ids. The errors of `encode`.
         """
         ids = self.encode_ids(text, special=special)
         return ids if self.begin_id is None or not ids else [self.begin_id, *ids]
@@ -274,7 +275,9 @@ def from_tiktoken(path: Path, *, pattern: str = GPT2_PATTERN, special: Mapping[s
 def from_folder(folder: Path) -> Tokenizer:
     """The tokenizer of a model folder: tokenizer.json, else vocab.json + merges.txt, else one .tiktoken file.
 
-    Special tokens, ends of a text and chat templates are those of the files beside it (vocabulary_settings.py). Raises CheckpointError if it has none of them, UnsupportedModel for an unsupported one.
+    Special tokens, ends of a text and chat templates are those of the files beside it (vocabulary_settings.py).
+
+    Raises CheckpointError if it has none of them, UnsupportedModel for an unsupported one.
     """
     folder = Path(folder)
     settings = read_settings(folder)

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
-
 from model.errors import CheckpointError, UnsupportedModel, say
 from model.strict_json import parse
 from model.text.bpe_ranks import ALPHABET, FRESH_COPY, bytes_of, merge_ranks

@@ -2,12 +2,13 @@
 
 Which file decides, as in transformers:
 
-- a chat template: chat_template.jinja and additional_chat_templates/*.jinja, else `chat_template` of tokenizer_config.json
-  (PreTrainedTokenizerBase.from_pretrained).
+- a chat template: chat_template.jinja and additional_chat_templates/*.jinja, else `chat_template` of
+  tokenizer_config.json (PreTrainedTokenizerBase.from_pretrained).
 - special tokens by name: tokenizer_config.json and special_tokens_map.json; the latter wins where the former lists no
   `added_tokens_decoder`, the sign of a file that stands alone (the same function).
 - the ends of a text: `eos_token_id` of generation_config.json, one or several, and where it names none, of config.json
-  (GenerationMixin.generate). The tokenizer's own `eos_token` ends a text as well, which transformers leaves to the caller.
+  (GenerationMixin.generate). The tokenizer's own `eos_token` ends a text as well, which transformers leaves to the
+  caller.
 """
 
 from collections.abc import Mapping

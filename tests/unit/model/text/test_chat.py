@@ -121,10 +121,10 @@ def test_messages_that_are_none(tokenizer):
 
 
 def test_a_template_can_refuse(tokenizer):
-    with pytest.raises(InputError, match=r"does not take these messages\. Got: no system role\. Let user"):
+    with pytest.raises(InputError, match=r"does not take these messages\. Got: no system role\.$"):
         chat_ids(with_template(tokenizer, "{{ raise_exception('no system role') }}"), [user("x")])
     for template in ("{{ messages[7].x.y }}", "{{ nothing() }}", "{{ 1 + messages }}", "{{ 1 / 0 }}"):
-        assert write(template, {"messages": []})["error"] == "refused"
+        assert write(template, {"messages": []})["error"] == "failed"
 
 
 def test_a_broken_template_is_no_template(tokenizer):
@@ -148,7 +148,7 @@ def test_a_broken_template_is_no_template(tokenizer):
 )
 def test_a_template_reaches_nothing_outside(template):
     found = write(template, {"messages": []})
-    assert found.get("error") == "refused" or found == {"text": ""}
+    assert found.get("error") == "failed" or found == {"text": ""}
 
 
 def test_text_without_end_is_cut_off():
