@@ -28,8 +28,8 @@ NAMES = (
 def vocabulary_files(source: Resolved) -> dict[str, str]:
     """Return {file name: text} of the vocabulary of a model: copied from a folder, written anew from a GGUF file.
 
-    Some names have a folder before them. Ends of a text that only the config.json of the folder names are written into a
-    generation_config.json, since the model's new config.json does not name them.
+    Some names have a folder before them. Ends of a text that only the config.json of the folder names are written into
+    a generation_config.json, since the model's new config.json does not name them.
     """
     if source.kind == "gguf":
         return from_metadata(read_gguf(source.path).metadata)
@@ -53,7 +53,7 @@ def _ends(ids: Sequence[int]) -> dict[str, str]:
 
 
 def from_metadata(metadata: dict) -> dict[str, str]:
-    """Return tokenizer.json, tokenizer_config.json and, for the ends of a text, generation_config.json of GGUF metadata.
+    """Return tokenizer.json, tokenizer_config.json and, for ends of a text, generation_config.json of GGUF metadata.
 
     They give the same tokens as the metadata.
 

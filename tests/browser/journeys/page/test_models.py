@@ -71,7 +71,7 @@ def look_inside(page) -> None:
     expect(written.first).to_be_visible(timeout=SOON)
     expect(page.locator("#pg-tokens .pg-chip-written.pg-chip-template")).to_have_count(0)
     assert "".join(written.all_text_contents()).replace("·", " ").strip() == said
-    expect(page.get_by_role("button", name="Continue", exact=True)).to_be_visible()
+    expect(page.locator(".pg-chat-answer").get_by_role("button", name="Continue")).to_be_visible()
 
 
 def go_on(page) -> None:
@@ -83,9 +83,9 @@ def go_on(page) -> None:
     expect(leave).to_be_visible()
     leave.check()
     expect(written).to_have_count(before - 2, timeout=SOON)  # the token that ends a turn, and the line break behind it
-    page.get_by_role("button", name="Continue", exact=True).click()
+    page.locator(".pg-chat-answer").get_by_role("button", name="Continue").click()
     expect(answer).to_have_value(re.compile("^The capital of France is Paris"), timeout=SOON)
-    expect(page.get_by_role("button", name="Continue", exact=True)).to_be_visible(timeout=SOON)
+    expect(page.locator(".pg-chat-answer").get_by_role("button", name="Continue")).to_be_visible(timeout=SOON)
     expect(written).to_have_count(before, timeout=SOON)  # it ended by itself, and is closed
     answer.fill(said)
 
@@ -104,7 +104,7 @@ def talk(page, reload) -> None:
     page.get_by_role("button", name="Answer", exact=True).click()
     answer = page.locator(".pg-chat-turn:last-child textarea")
     expect(answer).to_have_value(re.compile("Paris"), timeout=SOON)
-    expect(page.get_by_role("button", name="Continue", exact=True)).to_be_visible(timeout=SOON)
+    expect(page.locator(".pg-chat-answer").get_by_role("button", name="Continue")).to_be_visible(timeout=SOON)
     expect(page.locator("#pg-tokens .pg-chip", has_text="Paris").first).to_be_visible(timeout=SOON)
     said = texts(page)
     look_inside(page)

@@ -218,8 +218,8 @@ def test_what_a_model_wrote_is_typable_without_its_end_and_without_special_token
 # --- answers that were begun -----------------------------------------------------------------------
 
 SMOLLM2 = (
-    "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\nYou are "
-    "a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + "
+    "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\nYou "
+    "are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + "
     "message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}"
     "{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
@@ -229,7 +229,8 @@ TRIMS = (
 )
 THINKS = (
     "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}{% if m.role == 'assistant' and loop.last %}"
-    "{{ '<think>\n\n</think>\n\n' }}{% endif %}{{ m.content.split('</think>')[-1].lstrip('\n') }}<|im_end|>\n{% endfor %}"
+    "{{ '<think>\n\n</think>\n\n' }}{% endif %}{{ m.content.split('</think>')[-1].lstrip('\n') }}<|im_end|>\n"
+    "{% endfor %}"
 )
 SPACED = "{% for m in messages %}[{{ m.role }}] {{ m.content }} <|im_end|>{% endfor %}"
 BEGUN = [
