@@ -32,6 +32,7 @@ from model.progress import Passed, Progress, silent, unseen
 from model.records import Tokens
 from model.text import tokenizer
 from model.text.chat import chat_turns, ending
+from model.text.surrogates import joined
 from model.text.tokenizer import Tokenizer
 from model.tracing.continued import run_after
 from model.tracing.trace import Trace
@@ -66,13 +67,10 @@ class LanguageModel:
     def encode(self, text: str, *, special: bool = False) -> Tokens:
         """The text as tokens, after a beginning-of-text token where the vocabulary asks for one.
 
-        With `special`, special tokens written in the text are read as such. Raises InputError for lone surrogates.
+        With `special`, special tokens written in the text are read as such. Raises InputError for half of a surrogate
+        pair without the other.
         """
-        tokens = self.tokenizer.encode(text, special=special)
-        bos = self.tokenizer.bos_id
-        if bos is None or not self.tokenizer.add_bos or len(tokens) == 0:
-            return tokens
-        return self.tokenizer.tokens([bos, *tokens.ids.tolist()])
+        return self.tokenizer.tokens(self.tokenizer.prompt_ids(text, special=special))
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of token ids; bytes that are not UTF-8 become U+FFFD."""
@@ -126,24 +124,35 @@ class LanguageModel:
         tokens = self.encode(prompt) if isinstance(prompt, str) else self.tokenizer.tokens(prompt)
         several = (strategies,) if isinstance(strategies, str | Strategy) else _listed(strategies)
         chosen = [_strategy(each) if isinstance(each, str) else each for each in several]
-        texts = tuple(text for text in ((stop,) if isinstance(stop, str) else _listed(stop)) if text)
+        stops = (stop,) if isinstance(stop, str) else _listed(stop)
+        texts = tuple(joined(text) if isinstance(text, str) else text for text in stops if text)
         plan = Plan(max_new_tokens, seed, shared, ending=ending(self.tokenizer), stop=texts, edits=tuple(edits))
         rest = (tokens.ids.tolist(), chosen, plan, self.tokenizer.vocab_size, self.decode)
         return SharedBatch.of(self.model).generate(*rest) if together else generate(self.model, *rest)
 
-    def chat(self, messages: Sequence[Mapping[str, str]], *, answer: bool = True) -> Tokens:
+    def chat(
+        self, messages: Sequence[Mapping[str, str]], *, answer: bool = True, continue_final: bool = False
+    ) -> Tokens:
         """A conversation as the tokens that this model was trained to answer, up to where its answer begins.
 
         Messages are {"role": "system", "user" or "assistant", "content": text}. Special tokens in the text of a
-        message stay plain text. Without `answer` the conversation ends with its last message. Raises InputError where
-        the model has no chat template, or its template does not accept these messages, UnsupportedModel for a template
-        that cannot be used.
-        """
-        return self.tokenizer.tokens(chat_turns(self.tokenizer, messages, answer=answer)[0])
+        message stay plain text. Without `answer` the conversation ends with its last message. With `continue_final` its
+        last message is left open: a begun answer, which the model goes on with. Raises InputError where the model has
+        no chat template, or its template does not accept these messages, UnsupportedModel for a template that cannot be
+        used.
 
-    def turns(self, messages: Sequence[Mapping[str, str]], *, answer: bool = True) -> np.ndarray:
+        >>> begun = {"role": "assistant", "content": "The capital of France is"}                # doctest: +SKIP
+        >>> ids = lm.chat([question, begun], continue_final=True).ids                           # doctest: +SKIP
+        """
+        ids, _ = chat_turns(self.tokenizer, messages, answer=answer, continue_final=continue_final)
+        return self.tokenizer.tokens(ids)
+
+    def turns(
+        self, messages: Sequence[Mapping[str, str]], *, answer: bool = True, continue_final: bool = False
+    ) -> np.ndarray:
         """The message that each token of `chat` is of, -1 for what the template wrote. [T]"""
-        return np.array(chat_turns(self.tokenizer, messages, answer=answer)[1], np.int64)
+        _, turns = chat_turns(self.tokenizer, messages, answer=answer, continue_final=continue_final)
+        return np.array(turns, np.int64)
 
     def trace_tokens(
         self,

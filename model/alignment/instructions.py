@@ -115,8 +115,7 @@ def answer_text(example: Example, template: str = TEMPLATE) -> str:
 
 def prompt_ids(example: Example, tokenizer: Tokenizer, template: str = TEMPLATE) -> list[int]:
     """The ids of the prompt, after a beginning-of-text token where the vocabulary asks for one."""
-    begin = [tokenizer.bos_id] if tokenizer.add_bos and tokenizer.bos_id is not None else []
-    return [*begin, *tokenizer.encode_ids(prompt_text(example, template))]
+    return tokenizer.prompt_ids(prompt_text(example, template))
 
 
 def to_ids(example: Example, tokenizer: Tokenizer, end: int | None, template: str = TEMPLATE) -> tuple[list[int], int]:

@@ -40,7 +40,8 @@ SHARED = {
     "prompt": "The text that the model reads.",
     "messages": "A conversation in place of the prompt, for a model with a chat template: each "
     '{"role": "system", "user" or "assistant", "content": text}. The model is to answer, unless the assistant has the '
-    "last word. None by default: the prompt as it stands.",
+    'last word; with "prefix": true in that last message it goes on with it. '
+    "None by default: the prompt as it stands.",
     "model": "Id of the model as the endpoint models lists it. Empty: the model that the server started with.",
     "edits": 'Changes of the run, each {"kind", "layer", "head"} and, for "scale", "factor"; or {"kind": "block_edge", '
     '"query", "key"} for one cell of all heads. Kinds and what they need: '

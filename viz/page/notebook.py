@@ -26,7 +26,7 @@ from viz.page.pipeline import PageRequest, edit_payload, payloads, scene_of
 from viz.seam.jobs.background import Result
 from viz.seam.layout import slots
 from viz.seam.playground import Options, Playground
-from viz.seam.prompt import conversation
+from viz.seam.prompt import Prompt, conversation
 from viz.seam.tab import Tab
 from viz.theme import scale_of
 from viz.views.tabs import TABS
@@ -127,8 +127,8 @@ def page_of(
         "target": target,
         "distractor": distractor,
     }
-    turns = () if isinstance(prompt, str) else conversation(prompt).turns
-    chat = {"on": bool(turns), "turns": [list(turn) for turn in turns]}
+    talk = Prompt() if isinstance(prompt, str) else conversation(prompt)
+    chat = {"on": bool(talk.turns), "turns": [list(turn) for turn in talk.turns], "open": talk.open}
     text = prompt if isinstance(prompt, str) else ""
     page = Page(playground, PageRequest(lm.id, text, picked, {}, {}, language, chat=chat))
     scene_of(playground, page.request)

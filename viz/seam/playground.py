@@ -244,7 +244,7 @@ def shown(name: str) -> str:
 
 def _too_long(model: LanguageModel, tokens: Tokens, got: str, limit: int) -> PromptTooLong:
     """The error for a prompt beyond the model's context or the server's limit, with the beginning that fits."""
-    start = 1 if model.tokenizer.add_bos and len(tokens) and tokens.ids[0] == model.tokenizer.bos_id else 0
+    start = int(len(tokens) > 0 and tokens.ids[0] == model.tokenizer.begin_id)
     count = limit
     while True:  # the beginning alone may be cut into other tokens, and more of them
         cut = b"".join(tokens.raw[start:count]).decode("utf-8", "ignore")

@@ -16,7 +16,7 @@ import { chatState, checkedChat, firstTurns, isOpen, nextRole, ownText, withOwn 
 const PAUSE = 200,
   LONG = 500; // milliseconds after a key, where runs are quick and where they are slow
 
-let current = null; // { value, talking, replace(turns), open(turns), close, words } of the part
+let current = null; // { value, talking, replace(turns, at, begun), leave(begun), open(turns), close, words } of the part
 const heard = new Set();
 export const onTalk = (listener) => heard.add(listener); // told of every change of it
 // The conversation that the page shows, as text; null for a bare prompt.
@@ -97,8 +97,8 @@ define("chat", (root, props, ask) => {
   };
   const fields = () => [...list.querySelectorAll("textarea")];
   // Other turns than those that are typed into; the focus goes to the one at `at`.
-  const replace = (turns, at = null) => {
-    tell({ turns });
+  const replace = (turns, at = null, begun = held.open) => {
+    tell({ turns, open: begun });
     drawTurns();
     if (at !== null) fields()[at]?.focus();
   };
@@ -177,7 +177,7 @@ define("chat", (root, props, ask) => {
   );
   // Another conversation than the one that stands there, and none.
   const open = (turns) => {
-    tell({ on: true, turns });
+    tell({ on: true, turns, open: false });
     draw(payload);
   };
   const close = () => {
@@ -185,7 +185,8 @@ define("chat", (root, props, ask) => {
     tell({ on: false });
     draw(payload);
   };
-  current = { value, talking, replace, open, close, words: () => payload?.words };
+  const leave = (begun) => tell({ open: begun });
+  current = { value, talking, replace, leave, open, close, words: () => payload?.words };
   draw.stateOf = chatState;
   draw.take = (sent) => {
     held = checkedChat(sent);

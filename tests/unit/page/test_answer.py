@@ -139,3 +139,15 @@ def test_a_second_answer_stops_the_first():
     stops.stop("me")
     assert second.is_set() and not other.is_set()
     stops.stop("nobody")
+
+
+def test_a_begun_answer_is_gone_on_with_in_its_place(server, talker):
+    turns = (*OPEN.turns[:-1], ("assistant", "Well "))
+    prompt = Prompt("", turns, open=True)
+    ids = talker.chat([*MESSAGES, {"role": "assistant", "content": "Well "}], continue_final=True).ids
+    ticks = [tick.changes[0] for tick in talker.generate(ids, "greedy", 5)]
+    *_, last = (
+        each for each, _ in zip(written(server, talker, prompt, "greedy", threading.Event()), ticks, strict=False)
+    )
+    new = [made.id for change in ticks for made in change.made]
+    assert last.text == "Well " + talker.decode(new[:-1] if new[-1] == END else new)
