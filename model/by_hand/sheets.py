@@ -15,6 +15,7 @@ from model.by_hand.calculations.softmax import Softmax
 from model.by_hand.steps import Step
 from model.by_hand.tables import MOST, Table, Typed, steps_of
 from model.errors import InputError, say
+from model.public import public, unchecked
 
 ANIMALS = "cat, sat, on"
 
@@ -232,6 +233,7 @@ SHEETS: dict[str, Sheet] = {
 }
 
 
+@public(name=unchecked)
 def example(sheet: Sheet, name: str) -> Typed:
     """An example as if somebody had typed it."""
     chosen = sheet.examples[name]
@@ -244,6 +246,7 @@ def rows_of(text: str) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(row.split()) for row in text.split(";"))
 
 
+@public()
 def worked(
     sheet: Sheet, typed: Typed, options: Mapping[str, Any] | None = None
 ) -> tuple[dict[str, Step], tuple[Step, ...]]:
@@ -255,6 +258,7 @@ def worked(
     return given, sheet.compute(given, {**sheet.defaults, **(options or {})})
 
 
+@public()
 def sheet_of(name: str) -> Sheet:
     """The sheet of that name; raises InputError for an unknown one."""
     if name not in SHEETS:

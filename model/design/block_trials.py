@@ -15,6 +15,7 @@ from model.gpt.config import ModelConfig
 from model.gpt.passes import Pass
 from model.gpt.transformer import Block, Transformer
 from model.progress import Progress, silent
+from model.public import one_of, public, whole
 from model.training.data import BYTES, Batch, Source, text_dataset
 from model.training.loop import Recipe, Report, Run, from_model, steps, summed_loss, to_tensors
 from model.training.tasks import IGNORE
@@ -182,8 +183,6 @@ def initialised(config: ModelConfig, seed: int, start: str = "gpt2") -> Transfor
     `glorot`: matrices of the blocks normal with variance 2 / (inputs + outputs) (Glorot & Bengio 2010), as in the
     theory of Xiong et al. 2020. The global random state is restored.
     """
-    if start not in STARTS:
-        raise ValueError(f"start must be one of {', '.join(STARTS)}, got {start!r}")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = Transformer(config)
@@ -230,6 +229,7 @@ def chapter() -> str:
     return "\n<|endoftext|>\n".join(part.strip() for part in bundled_text().split("\n\n") if part.strip())
 
 
+@public()
 def lesson_of(text: str) -> Lesson:
     """A text as bytes, one document in ten held out. Raises InputError for a text that is too short."""
     dataset = text_dataset(text, BYTES)
@@ -273,6 +273,7 @@ def fixed_batch(lesson: Lesson) -> Batch:
     return lesson.train(np.random.default_rng(0), ROWS, LENGTH, 0.0)
 
 
+@public(depth=whole(1, 256), start=one_of(STARTS), seeds=whole(1, 1024))
 def starts(
     lesson: Lesson, depth: int, start: str = "gpt2", *, seeds: int = SEEDS, progress: Progress = silent
 ) -> Starts:
@@ -293,6 +294,7 @@ def starts(
     )
 
 
+@public(start=one_of(STARTS))
 def starts_by_depth(lesson: Lesson, start: str = "gpt2", progress: Progress = silent) -> tuple[Starts, ...]:
     """`starts` for every depth of DEPTHS."""
     each, results = len(WIRINGS) * SEEDS, []

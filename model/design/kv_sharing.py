@@ -25,6 +25,7 @@ from model.gpt.mixers.needs import need_attention
 from model.gpt.passes import attend_fused
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
+from model.public import MOST_SEED, nonempty, one_of, public, unchecked, whole
 
 STOPS_BYTES = 4 << 20  # of stored streams, so that a later layer need not be computed from the first
 _ROWS = 1 << 21  # logits in memory at once
@@ -99,12 +100,14 @@ def group_counts(config: ModelConfig) -> tuple[int, ...]:
     return tuple(n for n in range(G, 0, -1) if G % n == 0)
 
 
+@public(groups=unchecked)
 def readers(config: ModelConfig, groups: int) -> tuple[tuple[int, int], ...]:
     """For every query head: its KV head in the model, and its KV head after merging to `groups`."""
     size = config.n_head // groups
     return tuple((head // config.group_size, head // size) for head in range(config.n_head))
 
 
+@public(groups=unchecked, merge=one_of(MERGES), seed=whole(0, MOST_SEED))
 @torch.inference_mode()
 def pooled(model: Transformer, groups: int, merge: str = "mean", seed: int = 0) -> Transformer:
     """The model with the keys and values of neighbouring heads merged into `groups` KV heads; nothing is retrained.
@@ -118,10 +121,6 @@ def pooled(model: Transformer, groups: int, merge: str = "mean", seed: int = 0) 
     if groups not in group_counts(model.config):
         known = ", ".join(map(str, group_counts(model.config)))
         raise InputError("The KV heads cannot be merged to this number.", str(groups), say("Choose one of: {}.", known))
-    if merge not in MERGES:
-        raise InputError(
-            "There is no such way to merge heads.", merge[:40], say("Choose one of: {}.", ", ".join(MERGES))
-        )
     with torch.device("meta"):
         merged = Transformer(dataclasses.replace(model.config, n_kv_head=groups))
     merged.eval().requires_grad_(False)
@@ -157,6 +156,7 @@ def _merge_projection(
 # --- effect on a prompt -----------------------------------------------------------------------------
 
 
+@public(ids=nonempty, seed=whole(0, MOST_SEED))
 @torch.inference_mode()
 def survey(model: Transformer, ids: Sequence[int], progress: Progress = silent, seed: int = 0) -> Survey:
     """Every number of KV heads and every way to merge, on a prompt: ids [T] -> one Variant each.
@@ -236,6 +236,7 @@ def _compare(
 # --- the pattern of one head ------------------------------------------------------------------------
 
 
+@public(ids=nonempty, groups=unchecked, merge=one_of(MERGES), seed=whole(0, MOST_SEED))
 @torch.inference_mode()
 def stops(
     model: Transformer, ids: Sequence[int], groups: int, merge: str, progress: Progress = silent, seed: int = 0
@@ -253,6 +254,7 @@ def stops(
     return Stops(groups, merge, {layer: x[0].numpy() for layer, x in layers if layer % step == 0 and layer < L})
 
 
+@public(seed=whole(0, MOST_SEED))
 @torch.inference_mode()
 def pattern_at(model: Transformer, stored: Stops, layer: int, head: int, seed: int = 0) -> np.ndarray:
     """The pattern of one head of the merged model, NaN above the diagonal. float32 [T, T]

@@ -19,6 +19,7 @@ from model.gpt.config import ModelConfig
 from model.gpt.layers import rope_frequencies, rotate
 from model.gpt.mixers.needs import need_qkv
 from model.gpt.transformer import Transformer
+from model.public import nonempty, public, unchecked
 from model.tracing.trace import Trace
 
 SCHEMES = ("learned", "sinusoidal", "rope", "none")
@@ -30,6 +31,7 @@ UNIT = {"float32": 2.0**-24, "float64": 2.0**-53}  # half the distance from 1 to
 # --- frequencies -----------------------------------------------------------------------------------
 
 
+@public()
 def as_rope(config: ModelConfig) -> ModelConfig:
     """The config itself where it has RoPE, else a config with RoPE: theta 10,000, every pair rotated, no scaling.
 
@@ -215,6 +217,7 @@ class QKPair:
         return self.query - self.key
 
 
+@public()
 def head_qk(trace: Trace, layer: int, head: int) -> HeadQK:
     """q and k of one head of the run, edits included; the KV head is head // (H / G). One block is run."""
     rope = trace.config.positions == "rope"
@@ -226,6 +229,7 @@ def head_qk(trace: Trace, layer: int, head: int) -> HeadQK:
     return HeadQK(*parts)
 
 
+@public(query=unchecked, key=unchecked)
 def pair_of(config: ModelConfig, head: HeadQK, query: int, key: int) -> QKPair:
     """The query and the key at two positions of a prompt."""
     score = float(head.q_used[query] @ head.k_used[key]) / math.sqrt(config.d_head)
@@ -240,6 +244,7 @@ def polar(x: np.ndarray, pairs: int) -> tuple[np.ndarray, np.ndarray]:
     return np.hypot(first, second), np.arctan2(second, first)
 
 
+@public(distances=nonempty)
 def contributions(pair: QKPair, distances: Sequence[int]) -> np.ndarray:
     """Each pair's share of a score, |q_i| |k_i| cos(angle_q - angle_k + d theta_i) / sqrt(d_head). [N, n + 1]
 

@@ -17,12 +17,22 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from model.arguments import check_number, check_whole, shown
+from model.arguments import shown
 from model.errors import InputError, say
+from model.public import MOST_SEED, between, public, unchecked, whole
 
 MOST_BUDGET = 1 << 20
 
 
+@public(
+    kind=unchecked,
+    budget=whole(1, MOST_BUDGET),
+    first=whole(0, MOST_BUDGET),
+    global_at=whole(0, MOST_BUDGET),
+    dilation=whole(1, MOST_BUDGET),
+    seed=whole(0, MOST_SEED),
+    read=between(0, 1),
+)
 @dataclass(frozen=True)
 class Policy:
     """A way to see less. `kind` is a key of POLICIES; what a kind does not use counts for nothing."""
@@ -143,13 +153,6 @@ def checked(policy: Policy) -> Policy:
     if not isinstance(policy.kind, str) or policy.kind not in POLICIES:
         hint = say("Choose one of: {}.", ", ".join(POLICIES))
         raise InputError("There is no way of forgetting of that name.", shown(policy.kind), hint)
-    check_whole("budget", policy.budget, 1, MOST_BUDGET)
-    check_whole("first", policy.first, 0, MOST_BUDGET)
-    check_whole("dilation", policy.dilation, 1, MOST_BUDGET)
-    check_whole("seed", policy.seed, 0, 2**53)
-    check_number("read", policy.read, 0, 1)
-    for at in policy.global_at:
-        check_whole("global_at", at, 0, MOST_BUDGET)
     return policy
 
 
@@ -160,6 +163,7 @@ def check_memory(policy: Policy) -> None:
         raise InputError("A cache cannot forget in this way: it would need keys again.", policy.kind, hint)
 
 
+@public(T=whole(0, 1 << 15))
 def mask_of(policy: Policy, T: int) -> Tensor:
     """Which keys each query sees, for a kind that follows from positions alone. bool [T, S]; never a later key.
 

@@ -19,6 +19,7 @@ from model.gpt.mixers.needs import need_attention
 from model.gpt.passes import attend_fused
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
+from model.public import array, nonempty, public, whole
 from model.tracing.ranking import top_ids
 
 TOP = 10  # likeliest next tokens that are compared
@@ -124,6 +125,7 @@ def log_probs(model: Transformer, x: Tensor, size: int) -> Tensor:
     return model.logits(x)[..., :size].float().log_softmax(-1)
 
 
+@public(ids=array("B T"), following=array("B"), size=whole(1))
 @torch.inference_mode()
 def read(
     model: Transformer,
@@ -185,6 +187,7 @@ def _next(model: Transformer, full: Tensor, less: Tensor, size: int) -> tuple[tu
     )
 
 
+@public(windows=array("W T"), policies=nonempty, size=whole(1), since=whole(0))
 @torch.inference_mode()
 def read_all(
     model: Transformer,

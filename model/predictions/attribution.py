@@ -27,6 +27,7 @@ from model.gpt.norm import Norm
 from model.gpt.passes import Pass, attend_fused
 from model.gpt.tap import record
 from model.gpt.transformer import Transformer
+from model.public import array, public, unchecked, whole
 from model.tracing.one_token import alone
 from model.tracing.trace import Trace
 
@@ -116,6 +117,7 @@ class Promoted:
 # --- output of every part ---------------------------------------------------------------------------
 
 
+@public()
 @torch.inference_mode()
 def components(run: Trace, position: int = -1) -> Components:
     """Output of every part at a position; negative positions count from the end.
@@ -212,6 +214,7 @@ def on_the_way(model: Transformer, layer: int, *, after_attention: bool) -> Iter
 # --- the parts of a logit ---------------------------------------------------------------------------
 
 
+@public(distractor=unchecked)
 @torch.inference_mode()
 def attribute(outputs: Components, model: Transformer, token: int, distractor: int | None = None) -> Attribution:
     """The parts of a token's logit, or of that minus a distractor's, every norm's divisor frozen at its value.
@@ -274,6 +277,7 @@ def _dot(vector: Tensor | None, u: Tensor) -> float | None:
     return None if vector is None else float(vector.detach().double() @ u)
 
 
+@public(u=array("D"))
 @torch.inference_mode()
 def by_source(run: Trace, layer: int, head: int, position: int, u: np.ndarray) -> np.ndarray:
     """A head's part token by token: A[position, s] (v_s W_O).u for every source token s. float64 [T]
@@ -295,6 +299,7 @@ def by_source(run: Trace, layer: int, head: int, position: int, u: np.ndarray) -
     return (pattern * (v @ (torch.from_numpy(u) @ columns.double()))).numpy()
 
 
+@public(top=whole(1), vocab=whole(1))
 @torch.inference_mode()
 def promoted(
     outputs: Components, model: Transformer, layer: int, head: int | None, top: int = 10, vocab: int | None = None

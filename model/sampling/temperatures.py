@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from model.public import between, public, unchecked, whole
 from model.sampling.pipeline import Context, Step, entropy, softmax
 from model.sampling.warps import NOTHING, final
 from model.tracing.ranking import top_ids
@@ -31,6 +32,7 @@ class Heated:
         return sum(value.nbytes for value in vars(self).values())
 
 
+@public()
 def temperatures(logarithmic: bool = True) -> np.ndarray:
     """MANY temperatures from LOWEST to HIGHEST, equally spaced on a logarithmic or a linear scale."""
     return (np.geomspace if logarithmic else np.linspace)(LOWEST, HIGHEST, MANY)
@@ -45,6 +47,7 @@ def at_temperature(steps: tuple[Step, ...], value: float) -> tuple[Step, ...]:
     return (step, *steps)
 
 
+@public(steps=unchecked, values=between(0, 1e6), top=whole(1))
 def heat(
     logits: Tensor,
     steps: tuple[Step, ...],
