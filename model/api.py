@@ -136,7 +136,6 @@ class LanguageModel:
         rest = (tokens.ids.tolist(), chosen, plan, self.tokenizer.vocab_size, self.decode)
         return SharedBatch.of(self.model).generate(*rest) if together else generate(self.model, *rest)
 
-    @public(messages=unchecked)
     def chat(self, messages: Sequence[Mapping[str, str]], *, answer: bool = True) -> Tokens:
         """A conversation as the tokens that this model was trained to answer, up to where its answer begins.
 
@@ -147,7 +146,6 @@ class LanguageModel:
         """
         return self.tokenizer.tokens(chat_turns(self.tokenizer, messages, answer=answer)[0])
 
-    @public(messages=unchecked)
     def turns(self, messages: Sequence[Mapping[str, str]], *, answer: bool = True) -> np.ndarray:
         """The message that each token of `chat` is of, -1 for what the template wrote. [T]"""
         return np.array(chat_turns(self.tokenizer, messages, answer=answer)[1], np.int64)

@@ -67,9 +67,9 @@ def public(**rules: Check) -> Callable[[Target], Target]:
 
         if isinstance(target, type):
             target.__init__ = checked  # type: ignore[misc]
-            target.__public__ = rules  # type: ignore[attr-defined]
+            target.__checks__ = all_checks  # type: ignore[attr-defined]
             return target
-        checked.__public__ = rules  # type: ignore[attr-defined]
+        checked.__checks__ = all_checks  # type: ignore[attr-defined]
         return checked  # type: ignore[return-value]
 
     return door

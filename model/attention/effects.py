@@ -25,7 +25,6 @@ ABLATIONS = ("zero", "mean")
 PATCH_SITES = ("resid_pre", "attn_out", "mlp_out")
 
 
-@public(kind=unchecked, distractor=unchecked)
 @dataclass(frozen=True)
 class Target:
     """The observed number. The fields that a kind uses are listed in TARGETS; the others stay None."""
