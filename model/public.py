@@ -87,6 +87,7 @@ def _check(hint: Any, rule: Check | None, name: str) -> Check:
     """Return the check of an argument with this annotation."""
     bare = [each for each in _options(hint) if each is not type(None)]
     optional = len(bare) < len(_options(hint))
+    is_list = any((get_origin(each) or each) in _LISTS for each in bare)
     # A rule for one kind refuses all others in its own words.
     has_own_words = (rule is not None and bare in ([int], [float], [str])) or (rule is None and name in _BY_MODEL)
     has_own_words = has_own_words or rule is unchecked
@@ -96,7 +97,10 @@ def _check(hint: Any, rule: Check | None, name: str) -> Check:
             return
         if not has_own_words:
             check_kind(name, value, hint)
-        if rule is not None:
+        if rule is not None and is_list and getattr(rule, "of_entries", False):
+            for place, each in enumerate(value):
+                rule(f"{name}[{place}]", each)
+        elif rule is not None:
             rule(name, value)
         elif bare == [float] and not math.isfinite(value):
             raise InputError("An argument is not finite.", f"{name}: {value}", "Give a finite number.")
@@ -199,16 +203,22 @@ def unchecked(name: str, value: object) -> None:
 
 
 def whole(low: int, high: int = MOST) -> Check:
-    """Return the rule of a whole number, or of a list of them, from low to high."""
-    return lambda name, value: _each(check_whole, name, value, low, high)
+    """Return the rule of a whole number, or of each entry of a list, from low to high."""
+    return _of_entries(lambda name, value: check_whole(name, value, low, high))
 
 
 def between(low: float, high: float) -> Check:
-    """Return the rule of a number, or of a list of them, from low to high."""
-    return lambda name, value: _each(check_number, name, value, low, high)
+    """Return the rule of a number, or of each entry of a list, from low to high."""
+    return _of_entries(lambda name, value: check_number(name, value, low, high))
 
 
-def above(low: float, high: float = 1e300) -> Check:
+def _of_entries(check: Check) -> Check:
+    """Mark the rule of a single value: of an argument that is a list it is the rule of each entry."""
+    check.of_entries = True  # type: ignore[attr-defined]
+    return check
+
+
+def above(low: float, high: float = 1e15) -> Check:
     """Return the rule of a number above `low` and at most `high`, or of an array or list of them."""
 
     def check(name: str, value: Any) -> None:
@@ -223,27 +233,15 @@ def above(low: float, high: float = 1e300) -> Check:
     return check
 
 
-def _each(check: Callable[[str, Any, Any, Any], None], name: str, value: Any, low: float, high: float) -> None:
-    """Apply a check to a value, or to each of a list."""
-    if isinstance(value, Collection) and not isinstance(value, str | bytes):
-        for place, each in enumerate(value):
-            check(f"{name}[{place}]", each, low, high)
-    else:
-        check(name, value, low, high)
-
-
 def one_of(names: Collection[str]) -> Check:
-    """Return the rule of one of several names, or of a list of them."""
+    """Return the rule of one of several names, or of each entry of a list of them."""
 
     def check(name: str, value: object) -> None:
-        if isinstance(value, list | tuple):
-            for place, each in enumerate(value):
-                check(f"{name}[{place}]", each)
-        elif not (isinstance(value, str) and value in names):
+        if not (isinstance(value, str) and value in names):
             hint = say("Choose one of: {}.", ", ".join(names))
             raise InputError("An argument is none of its names.", f"{name}: {shown(value)}", hint)
 
-    return check
+    return _of_entries(check)
 
 
 def array(axes: str = "", *, finite: bool = True) -> Check:

@@ -18,7 +18,7 @@ from model.gpt.layers import MLPS
 from model.gpt.transformer import Transformer
 from model.predictions.attribution import on_the_way, through
 from model.progress import Progress, silent
-from model.public import public, unchecked, whole
+from model.public import nonempty, public, whole
 from model.tracing.ranking import top_ids
 from model.tracing.trace import Trace
 
@@ -123,7 +123,7 @@ def token_scores(model: Transformer, layer: int, neurons: Sequence[int]) -> np.n
     return (v @ model.unembed.weight.T).numpy()
 
 
-@public(neurons=unchecked, most=whole(1), vocab=whole(1))
+@public(neurons=nonempty, most=whole(1), vocab=whole(1))
 def promoted(
     model: Transformer, layer: int, neurons: Sequence[int], most: int = 8, vocab: int | None = None
 ) -> Promoted:

@@ -30,7 +30,7 @@ def _curve(of: str | float, x: np.ndarray, y: np.ndarray, low: float = 0.0, high
     return Curve(of, x[keep].tolist(), y[keep].tolist())
 
 
-@public(law=one_of((*PARAMETRIC, "kaplan")), compute=between(1e8, 1e36), most=above(0))
+@public(law=one_of((*PARAMETRIC, "kaplan")), compute=between(1e8, 1e36), most=above(0, 1e300))
 def size_curves(law: str, compute: float, most: float) -> list[Curve]:
     """Loss against compute of models of one size each, around the optimum of a budget; losses up to `most`."""
     middle = round(np.log10(optimum(law, compute).params))

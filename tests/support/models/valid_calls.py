@@ -117,15 +117,15 @@ rows(
     ),
     principal_components__work=Row(lambda c: {"layers": 2, "T": 3, "D": 4}),
     residual_statistics__carriers=Row(
-        lambda c: {"stream": c.stream, "rule": "median_100", "sites": ["norm1"]}, {"sites": "empty"}
+        lambda c: {"stream": c.stream, "rule": "x100", "sites": ["norm1"]}, {"sites": "empty"}
     ),
     residual_statistics__outliers=Row(
-        lambda c: {"stream": c.stream, "rule": "median_100", "sites": ["norm1"]}, {"sites": "empty"}
+        lambda c: {"stream": c.stream, "rule": "x100", "sites": ["norm1"]}, {"sites": "empty"}
     ),
     residual_statistics__statistic=Row(lambda c: {"stream": c.stream, "name": "cosine"}),
     residual_statistics__survey=Row(lambda c: {"run": c.run}),
     site_statistics__block_numbers=Row(lambda c: {"trace": c.run, "layer": 0}),
-    routing__routing=Row(lambda c: {"trace": c.run, "capacity_factor": 1.5}, {"capacity_factor": "half"}),
+    routing__routing=Row(lambda c: {"trace": c.run, "capacity_factor": 1.5}, {"capacity_factor": "half"}, slow=True),
 )
 rows(
     "model.alignment",
@@ -151,8 +151,8 @@ rows(
         },
         SEED | {"learning_rate": "zero", "weight_decay": "zero, half"},
     ),
-    reward_model__calibration=Row(lambda c: {"margins": np.array([0.5, -1.0, 2.0]), "bins": 5}),
-    reward_model__accuracy=Row(lambda c: {"margins": np.array([0.5, -1.0, 2.0])}),
+    reward_model__calibration=Row(lambda c: {"margins": np.array([0.5, -1.0, 2.0]), "bins": 5}, {"margins": "longer"}),
+    reward_model__accuracy=Row(lambda c: {"margins": np.array([0.5, -1.0, 2.0])}, {"margins": "longer"}),
     reward_model__pair_loss=Row(lambda c: {"chosen": TWO, "rejected": TWO}),
     reward_model__train=Row(lambda c: {"lm": c.lm, "parts": split(PAIRS), "recipe": RewardRecipe()}, slow=True),
     reward_reading__change_words=Row(
@@ -338,7 +338,7 @@ rows(
     find_heads__rank_heads=Row(
         lambda c: {"trace": c.run, "queries": [2], "keys": [1], "measure": "weights"},
         {},
-        {"queries": "quer|position|token", "keys": "key|position|token"},
+        {"queries": "position", "keys": "position"},
     ),
     measures__measure=Row(
         lambda c: {"trace": c.run, "name": "weights", "layer": 0, "head": 0}, {}, {"name": "measure"}
