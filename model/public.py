@@ -90,7 +90,7 @@ def _check(hint: Any, rule: Check | None, name: str) -> Check:
     is_list = any((get_origin(each) or each) in _LISTS for each in bare)
     # A rule for one kind refuses all others in its own words.
     has_own_words = (rule is not None and bare in ([int], [float], [str])) or (rule is None and name in _BY_MODEL)
-    has_own_words = has_own_words or rule is unchecked
+    has_own_words = has_own_words or rule in (unchecked, listed)
 
     def check(name: str, value: Any) -> None:
         if optional and value is None:
@@ -149,7 +149,9 @@ def is_of(value: Any, hint: Any) -> bool:
 
 def _is_list(value: Any, hint: Any, kind: type, args: tuple) -> bool:
     """Return whether a value is a list of this kind with entries of these."""
-    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        return False
+    if isinstance(value, Mapping) and kind not in (Collection, Iterable):  # of which its names are the entries
         return False
     if isinstance(value, np.ndarray):
         return kind in (Sequence, Collection, Iterable) and _has_numbers(value, args)
@@ -200,6 +202,14 @@ def _text(hint: Any) -> str:
 
 def unchecked(name: str, value: object) -> None:
     """Accept anything: the function itself refuses what it cannot use, in its own words."""
+
+
+def listed(name: str, value: object) -> None:
+    """Raise InputError unless a value is a list; the function itself refuses entries, in its own words."""
+    if not is_of(value, Sequence) or isinstance(value, str):
+        raise InputError(
+            "An argument is of the wrong kind.", f"{name}: {shown(value)}", say("Expected: {}.", "Sequence")
+        )
 
 
 def whole(low: int, high: int = MOST) -> Check:

@@ -10,7 +10,7 @@ from torch import Tensor
 from model.arguments import check_positions
 from model.attention.measures import attend_rows, output_weights, query_chunks, value_rows
 from model.errors import InputError
-from model.public import public
+from model.public import listed, public
 from model.tracing.trace import Trace
 
 Reader = Callable[[Tensor], Tensor]  # weights of some queries on the keys [H, n, m] -> each query's amount, [H, n]
@@ -32,7 +32,7 @@ RANKINGS: dict[str, Callable[[Trace, int, Sequence[int]], Reader]] = {
 }
 
 
-@public()
+@public(queries=listed, keys=listed)
 @torch.inference_mode()
 def rank_heads(
     trace: Trace,

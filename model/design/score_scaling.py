@@ -70,6 +70,8 @@ class Lookup:
 @public(scores=array("S", finite=False), values=array("S E"), temperatures=above(0))
 def lookup(scores: np.ndarray, values: np.ndarray, temperatures: np.ndarray = TEMPERATURES) -> Lookup:
     """A row's scores [S], NaN where a key is not seen, and values [S, E], at every temperature."""
+    if len(scores) != len(values):
+        raise ValueError(f"values must have a row for each of the scores, got {scores.shape}, {values.shape}")
     weights = softmax(scores.astype(np.float64)[None] / temperatures[:, None])
     best = int(np.where(np.isnan(scores), -np.inf, scores).argmax())
     value = values[best].astype(np.float64)

@@ -72,6 +72,8 @@ def new_order(T: int, seed: int, first: int = 0) -> np.ndarray:
 def shuffled(model: Transformer, ids: Sequence[int], order: np.ndarray, way: str) -> Shuffled:
     """Both orders through the model, its weights as they are; raises InputError unless all layers have attention."""
     need_attention(model.config)
+    if sorted(order.tolist()) != list(range(len(ids))):
+        raise ValueError(f"order must name each of the {len(ids)} ids once")
     both = torch.tensor([list(ids), [ids[at] for at in order]])
     T, c = both.shape[1], model.config
     weights: list[Tensor] = []

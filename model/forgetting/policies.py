@@ -35,7 +35,11 @@ MOST_BUDGET = 1 << 20
 )
 @dataclass(frozen=True)
 class Policy:
-    """A way to see less. `kind` is a key of POLICIES; what a kind does not use counts for nothing."""
+    """A way to see less. `kind` is a key of POLICIES; fields that a kind does not use are ignored.
+
+    Of `first` at most budget - 1 tokens are kept, so that a query sees itself. Raises InputError for an unknown kind
+    and for numbers out of range.
+    """
 
     kind: str = "window"
     budget: int = 32  # keys that a query sees at most, itself included
@@ -44,6 +48,11 @@ class Policy:
     dilation: int = 2  # distance of two neighbours in a dilated window
     seed: int = 0  # of random keys
     read: float = 0.5  # share of the text that counts as the prompt, after which SnapKV compresses
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.kind, str) or self.kind not in POLICIES:
+            hint = say("Choose one of: {}.", ", ".join(POLICIES))
+            raise InputError("There is no way of forgetting of that name.", shown(self.kind), hint)
 
 
 @dataclass(frozen=True)
@@ -148,17 +157,9 @@ POLICIES: dict[str, Kind] = {
 CACHES = ("window", "first", "h2o", "snapkv")  # those that a cache can follow: what it forgets never comes back
 
 
-def checked(policy: Policy) -> Policy:
-    """The policy itself; raises InputError for an unknown kind and for numbers that make no sense."""
-    if not isinstance(policy.kind, str) or policy.kind not in POLICIES:
-        hint = say("Choose one of: {}.", ", ".join(POLICIES))
-        raise InputError("There is no way of forgetting of that name.", shown(policy.kind), hint)
-    return policy
-
-
 def check_memory(policy: Policy) -> None:
     """Raise InputError for a policy that makes no sense or that no cache of keys can follow."""
-    if checked(policy).kind not in CACHES:
+    if policy.kind not in CACHES:
         hint = say("Choose one of: {}.", ", ".join(CACHES))
         raise InputError("A cache cannot forget in this way: it would need keys again.", policy.kind, hint)
 
@@ -171,5 +172,5 @@ def mask_of(policy: Policy, T: int) -> Tensor:
     """
     mask = POLICIES[policy.kind].mask
     if mask is None:
-        raise ValueError(f"what {policy.kind} keeps depends on what is attended to")
+        raise ValueError(f"the policy {policy.kind} has no mask: what it keeps depends on what is attended to")
     return mask(policy, T)

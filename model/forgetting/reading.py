@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from model.forgetting.eviction import gone_of, may_forget, read_through
-from model.forgetting.policies import Policy, checked
+from model.forgetting.policies import Policy
 from model.gpt.layers import attention_scores, fused_attention, mix
 from model.gpt.mixers.needs import need_attention
 from model.gpt.passes import attend_fused
@@ -143,7 +143,6 @@ def read(
     `size` tokens of the vocabulary where the model has more rows. Raises InputError for a policy that makes no sense
     and for a model with other mixers, ValueError for ids that it cannot run.
     """
-    checked(policy)
     need_attention(model.config)
     full = full or Full(model, ids, size=size)
     kernel = Forgetful(policy)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from model.arguments import check_position
 from model.generation.strategies import GeneratedToken, measured
 from model.gpt.transformer import Transformer
 from model.public import public, whole
@@ -25,6 +26,7 @@ def logits_after(run: Trace, position: int, vocab_size: int) -> Tensor:
 @public()
 def context_at(run: Trace, position: int) -> Context:
     """Context of the warps: the prompt up to the position, which may count from the end."""
+    check_position(position, len(run.tokens), from_end=True)
     upto = position % len(run.tokens) + 1
     return Context(tuple(run.tokens.ids[:upto].tolist()), upto)
 

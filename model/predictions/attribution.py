@@ -224,6 +224,7 @@ def attribute(outputs: Components, model: Transformer, token: int, distractor: i
     its bias as a part. The parts add up to the logit, to the rounding of float32. Dot products in float64. Raises
     InputError for a token out of range.
     """
+    check_token(token, model.config.vocab_size)
     _check_tokens(model.config.vocab_size, token, distractor)
     c, L, blocks, post = model.config, model.config.n_layer, model.blocks, model.config.norm_placement == "post"
     weight = model.unembed.weight.detach()
@@ -292,6 +293,8 @@ def by_source(run: Trace, layer: int, head: int, position: int, u: np.ndarray) -
     if any(EDITS[edit.kind].site == "z" and (edit.layer, edit.head) == (layer, head) for edit in run.key.edits):
         what = "The output of this head is edited, so it is not a sum over tokens."
         raise InputError(what, f"head {layer}.{head}", "Remove the edit, or choose another head.")
+    if len(u) != run.config.d_model:
+        raise ValueError(f"u must be a direction of the residual stream, [{run.config.d_model}], got {u.shape}")
     pattern = attend_rows(run, layer, [position])[head, 0].double()  # [T]
     v = value_rows(run, layer, range(len(run.tokens)))[head // run.config.group_size].double()  # [T, E]
     E = run.config.d_head

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from model.arguments import check_token
 from model.errors import InputError
-from model.public import public, whole
+from model.public import listed, public, whole
 from model.records import Tokens
 from model.tracing.ranking import ranks_of, top_ids
 from model.tracing.trace import Trace
@@ -134,7 +134,7 @@ def follow(run: Trace, token: int) -> Followed:
     return follow_all(run, [token])[0]
 
 
-@public()
+@public(tokens=listed)
 @torch.inference_mode()
 def follow_all(run: Trace, tokens: Sequence[int], positions: slice = slice(None)) -> list[Followed]:
     """`follow` for several tokens at little more than the cost of one; optionally after some positions only."""

@@ -157,7 +157,7 @@ rows(
     reward_model__train=Row(lambda c: {"lm": c.lm, "parts": split(PAIRS), "recipe": RewardRecipe()}, slow=True),
     reward_reading__change_words=Row(
         lambda c: {"reward": blank(RewardModel), "encode": len, "text": "a b", "instead": "x", "most": 3},
-        {"text": "text", "instead": "text, empty", "most": "huge"},
+        {"text": "text, empty text", "instead": "text, empty", "most": "huge"},
         {"text": "word"},
         slow=True,
     ),
@@ -275,7 +275,7 @@ rows(
     api__load_model=Row(
         lambda c: {"model_id": "tinygpt", "offline": True, "stored": False, "dtype": "float32", "device": "cpu"},
         {},
-        {"model_id": "model"},
+        {"model_id": "model|folder"},
     ),
     api__LanguageModel__encode=Row(lambda c: {"text": "abc", "special": False}, TEXT, owner=lambda c: c.lm),
     api__LanguageModel__decode=Row(lambda c: {"ids": IDS}, {"ids": "empty"}, {"ids": "id|ids"}, owner=lambda c: c.lm),
@@ -326,7 +326,9 @@ rows(
         {"position": "zero, negative", "most": "huge", "vocab": "huge"},
     ),
     effects__patch=Row(
-        lambda c: {"clean": c.run, "corrupted": c.run, "target": Target("logit", token=3), "site": "resid_pre"}
+        lambda c: {"clean": c.run, "corrupted": c.run, "target": Target("logit", token=3), "site": "resid_pre"},
+        {},
+        {"site": "patched"},
     ),
     effects__patch_heads=Row(
         lambda c: {"clean": c.run, "corrupted": c.run, "target": Target("logit", token=3), "position": 2},
@@ -338,13 +340,13 @@ rows(
     find_heads__rank_heads=Row(
         lambda c: {"trace": c.run, "queries": [2], "keys": [1], "measure": "weights"},
         {},
-        {"queries": "position", "keys": "position"},
+        {"queries": "position|No token", "keys": "position|No token"},
     ),
     measures__measure=Row(
         lambda c: {"trace": c.run, "name": "weights", "layer": 0, "head": 0}, {}, {"name": "measure"}
     ),
     state_space__state_space=Row(
-        lambda c: {"trace": c.run, "layer": 0, "source": 0}, {"source": "zero"}, {"source": "state space"}, slow=True
+        lambda c: {"trace": c.run, "layer": 0, "source": 0}, {"layer": "all", "source": "all"}, slow=True
     ),
     state_space__decay_tokens=Row(lambda c: {"found": None}),
     surveys__labels=Row(lambda c: {"random": None, "least": 0.25}, {"least": "zero"}, slow=True),
@@ -372,7 +374,9 @@ rows(
 )
 rows(
     "model.design",
-    block_trials__lesson_of=Row(lambda c: {"text": "abc " * 4000}, {"text": "text"}, {"text": "text|Text"}, slow=True),
+    block_trials__lesson_of=Row(
+        lambda c: {"text": "abc " * 4000}, {"text": "text, empty text"}, {"text": "Text"}, slow=True
+    ),
     block_trials__starts=Row(lambda c: {"lesson": blank(Row), "depth": 2, "start": "gpt2", "seeds": 1}, slow=True),
     block_trials__starts_by_depth=Row(lambda c: {"lesson": None, "start": "gpt2"}, slow=True),
     depth_gradients__Stack=Row(
@@ -430,7 +434,7 @@ rows(
     score_scaling__drawn=Row(lambda c: {"sizes": [4], "keys": 4, "seed": 0}, SEED | {"sizes": "empty"}),
     score_scaling__lookup=Row(
         lambda c: {"scores": np.array([1.0, 2.0]), "values": np.ones((2, 3)), "temperatures": np.array([1.0])},
-        {"temperatures": "longer"},
+        {"temperatures": "longer, deeper", "scores": "nan"},
     ),
     shuffled__new_order=Row(
         lambda c: {"T": 5, "seed": 0, "first": 0}, SEED | {"first": "zero"}, {"T": "tokens|T", "first": "tokens|first"}
@@ -464,7 +468,7 @@ rows(
             "following": torch.tensor([1]),
             "size": 9,
         },
-        {"ids": "longer", "size": "huge"},
+        {"ids": "longer", "following": "longer", "size": "huge"},
         {"ids": "ids", "following": "following|ids"},
         slow=True,
     ),
@@ -505,7 +509,7 @@ rows(
         lambda c: {"model": c.model, "ids": IDS, "draft": Draft(), "request": REQUEST},
         {},
         {"ids": "prompt|id"},
-        slow=True,
+        slow=False,
     ),
     generate__generate=Row(
         lambda c: {
@@ -518,7 +522,7 @@ rows(
         },
         {},
         {"ids": "prompt|id", "strategies": "strateg|rows", "size": "id|size"},
-        slow=True,
+        slow=False,
     ),
     next_token__context_at=Row(lambda c: {"run": c.run, "position": 2}, {"position": "zero, negative"}),
     next_token__logits_after=Row(
@@ -529,13 +533,13 @@ rows(
         lambda c: {"lm": c.lm, "prompt": IDS, "strategies": [Strategy()], "many": Many(1, 2)},
         {"prompt": "text"},
         {"prompt": "prompt|id"},
-        slow=True,
+        slow=False,
     ),
     speculative__speculate=Row(
         lambda c: {"model": c.model, "ids": IDS, "draft": Draft(), "request": REQUEST},
         {},
         {"ids": "prompt|id"},
-        slow=True,
+        slow=False,
     ),
     text_statistics__measure_text=Row(lambda c: {"tokens": [blank(GeneratedToken)]}, {"tokens": "empty"}, slow=True),
     text_statistics__written=Row(
