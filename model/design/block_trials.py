@@ -183,6 +183,8 @@ def initialised(config: ModelConfig, seed: int, start: str = "gpt2") -> Transfor
     `glorot`: matrices of the blocks normal with variance 2 / (inputs + outputs) (Glorot & Bengio 2010), as in the
     theory of Xiong et al. 2020. The global random state is restored.
     """
+    if start not in STARTS:
+        raise ValueError(f"start must be one of {', '.join(STARTS)}, got {start!r}")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = Transformer(config)

@@ -286,7 +286,7 @@ class WeightError:
         )
 
 
-@public(weight=array("out in"), values=array("out in"), nbytes=whole(1, 1 << 50))
+@public(weight=array("out in"), values=array("out in"), nbytes=whole(0, 1 << 50))
 def weight_error(weight: Tensor, values: Tensor, nbytes: int) -> WeightError:
     """The error of one matrix. weight and values [out, in]; sums in float64. Raises ValueError for other shapes."""
     if weight.shape != values.shape:

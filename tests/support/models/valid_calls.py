@@ -611,7 +611,9 @@ rows(
         {"key": "text, empty", "group": "zero"},
     ),
     formats__stored=Row(lambda c: {"weight": torch.ones(2, 32), "kind": FORMATS["int4-32"]}, {"weight": "longer"}),
-    formats__weight_error=Row(lambda c: {"weight": torch.ones(2, 32), "values": torch.ones(2, 32), "nbytes": 64}, {}),
+    formats__weight_error=Row(
+        lambda c: {"weight": torch.ones(2, 32), "values": torch.ones(2, 32), "nbytes": 64}, {"nbytes": "zero"}
+    ),
     int8__int8=Row(lambda c: {"lm": c.lm}),
     layer_sweep__sweep=Row(
         lambda c: {"model": c.model, "ids": IDS, "kind": FORMATS["float16"], "by": "matrix"}, slow=True
