@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.arguments import check_head
+from model.arguments import check_head, check_positions
 from model.errors import InputError, say
 from model.gpt.config import ModelConfig
 from model.gpt.layers import rope_frequencies, rotate
@@ -232,6 +232,7 @@ def head_qk(trace: Trace, layer: int, head: int) -> HeadQK:
 @public(query=unchecked, key=unchecked)
 def pair_of(config: ModelConfig, head: HeadQK, query: int, key: int) -> QKPair:
     """The query and the key at two positions of a prompt."""
+    check_positions([query, key], len(head.q_used))
     score = float(head.q_used[query] @ head.k_used[key]) / math.sqrt(config.d_head)
     rope, own = as_rope(config), config.positions == "rope"
     return QKPair(head.q[query], head.k[key], query, key, rope, own, score)

@@ -414,9 +414,9 @@ rows(
     kv_sharing__survey=Row(lambda c: {"model": c.model, "ids": IDS, "seed": 0}, SEED),
     mlp_trials__MlpTrial=Row(lambda c: {"start": "glorot", "rate": 1e-3, "steps": 3}, {"rate": "half"}),
     mlp_trials__curves=Row(
-        lambda c: {"low": -1.0, "high": 1.0, "points": 3}, {"low": "negative, zero", "high": "half"}
+        lambda c: {"low": -1.0, "high": 1.0, "points": 3}, {"low": "negative, zero", "high": "zero, half"}
     ),
-    mlp_trials__gated=Row(lambda c: {"low": -1.0, "high": 1.0, "points": 3}, {"low": "negative, zero", "high": "half"}),
+    mlp_trials__gated=Row(lambda c: {"low": -1.0, "high": 1.0, "points": 3}, {"low": "negative, zero", "high": "zero, half"}),
     mlp_trials__train_mlps=Row(lambda c: {"lesson": None, "trial": MlpTrial()}, slow=True),
     past_length__windows_of=Row(
         lambda c: {"ids": IDS, "length": 2, "most": 1, "first": 3},
