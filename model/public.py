@@ -89,7 +89,9 @@ def _check(hint: Any, rule: Check | None, name: str) -> Check:
     optional = len(bare) < len(_options(hint))
     is_list = any((get_origin(each) or each) in _LISTS for each in bare)
     # A rule for one kind refuses all others in its own words.
-    has_own_words = (rule is not None and bare in ([int], [float], [str])) or (rule is None and name in _BY_MODEL and bare == [int])
+    has_own_words = (rule is not None and bare in ([int], [float], [str])) or (
+        rule is None and name in _BY_MODEL and bare == [int]
+    )
     has_own_words = has_own_words or rule in (unchecked, listed)
 
     def check(name: str, value: Any) -> None:

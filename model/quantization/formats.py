@@ -18,7 +18,7 @@ from gguf.quants import dequantize, quantize
 from torch import Tensor
 
 from model.errors import InputError
-from model.public import array, one_of, public, unchecked, whole
+from model.public import array, one_of, public, whole
 
 
 @public(bits=whole(2, 8), per=one_of(("tensor", "channel", "group")), group=whole(0))
@@ -218,7 +218,7 @@ USUAL = (
 )
 
 
-@public(weight=unchecked)
+@public(weight=array("out in", finite=False))
 def stored(weight: Tensor, kind: Format) -> tuple[Tensor, int]:
     """A matrix as restored from a format, and its bytes in it. [out, in] -> float32 [out, in]
 
@@ -234,6 +234,9 @@ def stored(weight: Tensor, kind: Format) -> tuple[Tensor, int]:
         packed = quantize(np.ascontiguousarray(weight.numpy()), gguf_type)
         return torch.from_numpy(dequantize(packed, gguf_type)), packed.nbytes
     halved = weight.to(kind.dtype or torch.float16)
+    if not bool(torch.isfinite(halved).all()):
+        got = f"weight: {float(weight.abs().max()):g}, format: {kind.dtype or torch.float16}"
+        raise InputError("A weight is beyond the range of this format.", got, "Choose a format with a wider range.")
     return halved.float(), halved.nbytes
 
 

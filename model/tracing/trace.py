@@ -24,7 +24,7 @@ from model.gpt.passes import Pass, attend_fused
 from model.gpt.tap import SITES, Tap, compose, record
 from model.gpt.transformer import Transformer
 from model.progress import Passed, Progress, silent, unseen
-from model.public import one_of, public, unchecked, whole
+from model.public import listed, one_of, public, unchecked, whole
 from model.records import RunKey, Tokens
 from model.tracing.head_metrics import HEAD_METRICS
 from model.tracing.head_reducer import HeadReducer
@@ -284,7 +284,7 @@ class Trace:
     def _logits(self, x: Tensor) -> np.ndarray:
         return self.model.logits(x[None], tap=self.tap)[0].numpy()
 
-    @public(top=whole(1), positions=unchecked)
+    @public(top=whole(1), positions=listed)
     def logit_lens(self, top: int = 10, positions: Sequence[int] | None = None) -> pd.DataFrame:
         """The likeliest next tokens if the model stopped before each block, and at layer n_layer its own prediction.
 

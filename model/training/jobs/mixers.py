@@ -18,7 +18,7 @@ from model.gpt.config import ModelConfig
 from model.gpt.transformer import Transformer
 from model.loading.convert import skeleton
 from model.progress import Progress, silent
-from model.public import above, one_of, public, unchecked, whole
+from model.public import above, one_of, public, whole
 from model.training import recall_tasks
 from model.training.data import task_dataset
 from model.training.loop import Recipe, start, steps
@@ -36,7 +36,7 @@ DECODED = (64, 256, 1024)  # tokens before the one whose time is taken
 TIMED = 24  # tokens of which the time is the median
 
 
-@public(mixers=unchecked, task=one_of(TASKS), steps=whole(1, 1_000_000), rate=above(0, 10), seeds=whole(1, 1024))
+@public(task=one_of(TASKS), steps=whole(1, 1_000_000), rate=above(0, 10), seeds=whole(1, 1024))
 @dataclass(frozen=True)
 class MixerTrial:
     """Settings of a comparison. Raises InputError for fewer than two mixers and for names that are not known."""

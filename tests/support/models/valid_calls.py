@@ -34,7 +34,6 @@ from model.gpt.edits import Edit
 from model.predictions.attribution import components
 from model.predictions.predictions import predict
 from model.prompting.choices import Asked
-from model.prompting.question_sets import question_set
 from model.prompting.trial import Variant
 from model.quantization.formats import FORMATS, Scheme
 from model.sampling.pipeline import Step
@@ -416,7 +415,9 @@ rows(
     mlp_trials__curves=Row(
         lambda c: {"low": -1.0, "high": 1.0, "points": 3}, {"low": "negative, zero", "high": "zero, half"}
     ),
-    mlp_trials__gated=Row(lambda c: {"low": -1.0, "high": 1.0, "points": 3}, {"low": "negative, zero", "high": "zero, half"}),
+    mlp_trials__gated=Row(
+        lambda c: {"low": -1.0, "high": 1.0, "points": 3}, {"low": "negative, zero", "high": "zero, half"}
+    ),
     mlp_trials__train_mlps=Row(lambda c: {"lesson": None, "trial": MlpTrial()}, slow=True),
     past_length__windows_of=Row(
         lambda c: {"ids": IDS, "length": 2, "most": 1, "first": 3},
@@ -581,7 +582,6 @@ rows(
     predictions__summarise=Row(lambda c: {"predictions": predict(c.run), "tokens": c.run.tokens}),
     tuned_lens__load_lens=Row(lambda c: {"model_id": "tiny", "config": c.config}, {"model_id": "text, empty"}),
 )
-QUESTIONS = question_set("opposites") if False else None
 rows(
     "model.prompting",
     choices__choice_log_probs=Row(
@@ -651,7 +651,7 @@ rows(
     pipeline__uniform=Row(lambda c: {"seed": 0, "step": 0, "row": 0}, SEED | {"step": "zero", "row": "zero"}),
     temperatures__heat=Row(
         lambda c: {"logits": torch.tensor([1.0, 2.0]), "steps": STEPS, "values": [1.0], "top": 2},
-        {"logits": "longer", "values": "zero", "top": "huge"},
+        {"logits": "longer", "values": "zero", "top": "huge", "steps": "empty"},
         {"steps": "step"},
     ),
     temperatures__temperatures=Row(lambda c: {"logarithmic": True}),
