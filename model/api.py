@@ -29,6 +29,7 @@ from model.loading.halves import DTYPES
 from model.loading.room import need_room
 from model.loading.stored import are_of, stored_bytes, stored_dtype
 from model.progress import Passed, Progress, silent, unseen
+from model.public import one_of, public, unchecked
 from model.records import Tokens
 from model.text import tokenizer
 from model.text.chat import chat_turns, ending
@@ -64,6 +65,7 @@ class LanguageModel:
         """Bytes of the parameters in memory: without those that stay in their files."""
         return sum(parameter.nbytes for parameter in self.model.parameters()) - stored_bytes(self.model)
 
+    @public()
     def encode(self, text: str, *, special: bool = False) -> Tokens:
         """The text as tokens, after a beginning-of-text token where the vocabulary asks for one.
 
@@ -72,10 +74,12 @@ class LanguageModel:
         """
         return self.tokenizer.tokens(self.tokenizer.prompt_ids(text, special=special))
 
+    @public(ids=unchecked)
     def decode(self, ids: Sequence[int]) -> str:
         """The text of token ids; bytes that are not UTF-8 become U+FFFD."""
         return self.tokenizer.decode(ids)
 
+    @public(prompt=unchecked)
     def trace(self, prompt: str | Sequence[int] | np.ndarray) -> Trace:
         """Run a prompt, given as text or as token ids, and store what is needed to compute any part of it.
 
@@ -84,6 +88,7 @@ class LanguageModel:
         tokens = self.encode(prompt) if isinstance(prompt, str) else self.tokenizer.tokens(prompt)
         return self.trace_tokens(tokens)
 
+    @public(prompt=unchecked, max_new_tokens=unchecked, seed=unchecked)
     def generate(
         self,
         prompt: str | Sequence[int] | np.ndarray,
@@ -196,6 +201,7 @@ def list_models() -> pd.DataFrame:
     return pd.DataFrame([row for row in rows if row["ready"] or row["download_bytes"]]).reset_index(drop=True)
 
 
+@public(dtype=one_of(DTYPES), device=unchecked)
 def load_model(
     model_id: str | Path,
     *,
@@ -214,8 +220,6 @@ def load_model(
     rounded to it. Raises InputError for an unknown id, type or device, DownloadError, CheckpointError for broken files
     and UnsupportedModel for an architecture not computed here.
     """
-    if dtype not in DTYPES:
-        raise InputError("There is no such type.", shown(dtype), say("Choose one of: {}.", ", ".join(DTYPES)))
     devices.check(device)
     resolved = sources.resolve(str(model_id), progress, offline=offline, allow_paths=True)
     return load_resolved(resolved, progress, stored=stored, dtype=dtype, device=device)

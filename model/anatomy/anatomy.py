@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from model.errors import CheckpointError, InputError
 from model.gpt.config import LLAMA_STYLE, PRESETS, ModelConfig, RopeScaling
 from model.loading.families import family_of
+from model.public import public
 from model.strict_json import parse
 
 MOST_TEXT = 50_000  # characters of a pasted config.json
@@ -132,6 +133,7 @@ def _block(config: ModelConfig, layer: int) -> list[Weight]:
     return tensors
 
 
+@public()
 def weights(config: ModelConfig) -> list[Weight]:
     """Every parameter tensor of a model, from its config alone; a tied head is the embedding and counts once.
 
@@ -161,6 +163,7 @@ def kinds_of_weights(config: ModelConfig) -> list[tuple[Weight, int]]:
     return [*((weight, 1) for weight in outside if weight.layer is None), *inside]
 
 
+@public()
 def n_params(config: ModelConfig) -> int:
     """Parameters of a model, a tied head counted once, without building it."""
     return sum(weight.size * n for weight, n in kinds_of_weights(config))
@@ -287,6 +290,7 @@ ARCHITECTURES: dict[str, Architecture] = {
 }
 
 
+@public()
 def config_of(text: str) -> ModelConfig:
     """Return the config that a pasted config.json describes; no weights are needed.
 

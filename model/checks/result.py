@@ -18,6 +18,7 @@ from model.gpt.tap import Tap, block_sites
 from model.gpt.transformer import Transformer
 from model.loading.halves import in_float32, unit
 from model.progress import Progress
+from model.public import public
 from model.tracing.trace import Trace
 
 EPS = 2.0**-23  # the spacing of float32 numbers at 1
@@ -162,6 +163,7 @@ class Subject:
 Sites = dict[str, Tensor]  # without the batch axis
 
 
+@public()
 def subject_of(lm: LanguageModel, run: Trace, prompt: str | None = None) -> Subject:
     """The subject for a run; raises ValueError for one with a tap that is not made of edits."""
     run.require_key()

@@ -19,6 +19,7 @@ from model.gpt.layers import rope_frequencies, sinusoidal_positions
 from model.gpt.passes import Pass, attend_fused
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
+from model.public import nonempty, public, whole
 
 TEXT = Path(__file__).parents[1] / "texts_data" / "little_princess.txt"  # see the README beside it
 SCHEMES = ("pieces", "as_is", "repeat", "clamp", "interpolate", "ntk", "llama3", "yarn", "theta", "zero")
@@ -212,6 +213,7 @@ def bundled_text() -> str:
     return TEXT.read_text(encoding="utf-8")
 
 
+@public(ids=nonempty, length=whole(1), most=whole(1), first=whole(0))
 def windows_of(ids: Sequence[int], length: int, most: int, first: int | None = None) -> Tensor:
     """Consecutive windows of a text, evenly spread where there are more than `most`. [W, T + 1] int64
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from model.forgetting.policies import Policy, globals_of, stride_of
 from model.gpt.config import ModelConfig
+from model.public import public, whole
 
 FLOAT = 4  # bytes of a number in the cache
 LENGTHS = (1_024, 8_192, 65_536, 1_048_576)
@@ -20,6 +21,7 @@ class Cost:
     cache: int  # bytes of keys and values at the end, all layers
 
 
+@public(T=whole(0, 1 << 24))
 def seen_by(policy: Policy | None, T: int) -> np.ndarray:
     """How many keys each query sees; None is full attention. The row sums of the mask. int64 [T]"""
     t = np.arange(T, dtype=np.int64)
@@ -54,6 +56,7 @@ def _with_global(policy: Policy, t: np.ndarray) -> np.ndarray:
     return seen
 
 
+@public(T=whole(0, 1 << 24))
 def cost_of(config: ModelConfig, policy: Policy | None, T: int) -> Cost:
     """By formula: 4 d_head operations a pair and head (q.k and the weighted sum), 2 numbers of d_head a cached key.
 
@@ -65,6 +68,7 @@ def cost_of(config: ModelConfig, policy: Policy | None, T: int) -> Cost:
     return Cost(pairs, operations, per_key * cached(policy, T))
 
 
+@public(T=whole(0, 1 << 24))
 def cached(policy: Policy | None, T: int) -> int:
     """Return the keys that a cache of one layer holds after T tokens: those that the last query or a later one sees.
 
@@ -106,6 +110,7 @@ def _cached_with_global(policy: Policy, T: int) -> int:
     return min(T, window) + sum(at < T - window for at in last)
 
 
+@public(n_weights=whole(0, 1 << 50), T=whole(0, 1 << 50))
 def other_operations(n_weights: int, T: int) -> float:
     """Operations of the blocks' matrices, 2 a weight and token: what seeing less does not save."""
     return 2.0 * n_weights * T

@@ -20,6 +20,7 @@ from model.gpt.mixers.needs import need_attention
 from model.gpt.passes import Attend
 from model.gpt.transformer import Block, Transformer
 from model.progress import Progress, silent
+from model.public import nonempty, one_of, public
 from model.quantization.formats import FORMATS, Format, WeightError, stored, stored_bytes, weight_error
 
 KINDS = ("q", "k", "v", "o", "gate", "up", "down")  # the matrices of a block; gate only where the MLP is SwiGLU
@@ -181,6 +182,7 @@ def changed(model: Transformer, blocks: Mapping[int, Block], head: Change = lamb
     return ours
 
 
+@public()
 @torch.inference_mode()
 def with_format(model: Transformer, kind: Format, *, head: bool = False) -> Transformer:
     """The whole model as restored from a format, in float32: one more copy of the matrices."""
@@ -318,6 +320,7 @@ def patterns(model: Transformer, layer: int, x: Tensor) -> Tensor:
 # --- all formats -------------------------------------------------------------------------------------
 
 
+@public(texts=nonempty, keys=one_of(FORMATS))
 @torch.inference_mode()
 def measure(
     model: Transformer,

@@ -21,6 +21,7 @@ from model.gpt.mixers.needs import need_attention
 from model.gpt.transformer import Transformer
 from model.kernels import ready
 from model.kernels.products import ROW_CLASSES, Product, row_class
+from model.public import public
 
 _SLICE = 1 << 21  # weights that are float32 at a time: 8 MB
 
@@ -132,6 +133,7 @@ def _joined(layers: Sequence[nn.Module], joint: Sequence[nn.Module]) -> tuple[li
     return parts, (whole_layer,)
 
 
+@public()
 def int8(lm: LanguageModel) -> LanguageModel:
     """The language model with 8-bit weights, with its own id and dtype."""
     model = quantised(lm.model)

@@ -20,6 +20,7 @@ from model.arguments import check_layer
 from model.gpt.config import ModelConfig
 from model.gpt.transformer import Block, Transformer
 from model.progress import Progress, silent
+from model.public import public, unchecked
 from model.quantization.experiments import KINDS, Reading, Sample, changed_block, layer_of, read, sample
 from model.quantization.formats import Scheme, levels, rounded, scheme_bytes
 
@@ -203,6 +204,7 @@ class _Case:
     activity: Tensor  # mean |x| of each input on the text for fitting, float64 [in]
 
 
+@public(matrix=unchecked, texts=unchecked)
 @torch.no_grad()
 def compare(
     model: Transformer,

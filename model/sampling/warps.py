@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from model.errors import InputError
+from model.public import public, unchecked
 from model.sampling.cuts import (
     LOWEST,
     epsilon,
@@ -121,6 +122,7 @@ def checked_logits(logits: Tensor | np.ndarray) -> Tensor:
     return values
 
 
+@public(steps=unchecked)
 def shape(logits: Tensor | np.ndarray, steps: tuple[Step, ...], context: Context = NOTHING) -> Shaped:
     """One position's logits [V] through the steps in order; every stage is stored.
 
@@ -140,6 +142,7 @@ def remembered(steps: tuple[Step, ...], memory: float | None, probability: float
     return memory
 
 
+@public(steps=unchecked)
 def final(logits: Tensor | np.ndarray, steps: tuple[Step, ...], context: Context = NOTHING) -> Tensor:
     """The result of the last step only. [V] -> [V]. The same errors as `shape`."""
     values = checked_logits(logits)
