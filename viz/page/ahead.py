@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from model.tracing.trace import Trace
-from viz.seam.early import Asked, Early
 from viz.seam.scene import Scene
 from viz.seam.view import Picture
+from viz.work.early import Asked, Early
 
 WORTH = 0.25  # seconds that the rest of a run is to take at least, for its pictures to be drawn before
 

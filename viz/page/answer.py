@@ -10,13 +10,13 @@ from typing import Any, cast
 import gradio as gr
 
 from model.generation.strategies import STRATEGIES
-from viz.engine.writers import answered
 from viz.page.parts import update
 from viz.page.streams import Shared, answers
 from viz.seam.jobs.answering import Written
 from viz.seam.jobs.background import LOOK_EVERY, waiting
-from viz.seam.prompt import prompt_of
 from viz.seam.view import Event, Payload, Visit
+from viz.views.sampling.writers import answered
+from viz.work.prompt import prompt_of
 
 _EVERY = 0.25  # seconds between two pieces
 _QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}

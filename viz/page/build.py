@@ -28,11 +28,10 @@ from viz.page.pipeline import (
 from viz.page.streams import Shared, channels, wire_streams
 from viz.page.turns import QUESTION, PageState
 from viz.seam.layout import plain, slots
-from viz.seam.playground import Playground
 from viz.seam.tab import Tab
-from viz.server.framework.patches import show_no_progress
 from viz.views.tabs import TABS
 from viz.words import words
+from viz.work.playground import Playground
 
 
 def _inputs(
@@ -194,3 +193,13 @@ def build(playground: Playground) -> gr.Blocks:
         endpoints.offer(playground)
         show_no_progress(page)
     return page
+
+
+def show_no_progress(page: gr.Blocks) -> None:
+    """Have no event show its progress anywhere: the page says itself what is going on.
+
+    Else, at every message of any event, a visitor's page copies all that any output holds, and while it waits a clock
+    that nobody sees runs at every frame.
+    """
+    for event in page.fns.values():
+        event.show_progress_on = []

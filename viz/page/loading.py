@@ -12,8 +12,8 @@ import gradio as gr
 from model.errors import PlaygroundError, plain
 from viz.page.parts import update
 from viz.seam.notices import broken, notice
-from viz.seam.playground import Playground
 from viz.words import words
+from viz.work.playground import Playground
 
 log = logging.getLogger("playground")
 _SHOW_EVERY = 0.2  # seconds between two pictures of the progress bar

@@ -14,15 +14,12 @@ from model.errors import PlaygroundError
 from model.gpt.edits import EDITS, Edit
 from model.tracing.trace import Trace
 from viz.charts.heatmap import token_chips
-from viz.engine.protocol import Busy
 from viz.labels import quoted
 from viz.page import address, chat, examples, frame, guide, head_names
 from viz.page.ahead import ahead, nothing
 from viz.page.examples import FIRST
 from viz.page.parts import replaced, update
 from viz.seam.notices import broken, notice
-from viz.seam.playground import Playground
-from viz.seam.prompt import Prompt, fitted, prompt_of
 from viz.seam.scene import Scene, default_head, prompt_id, run_id
 from viz.seam.selection import WATCHED, Selection
 from viz.seam.selection import picked as selected
@@ -31,6 +28,9 @@ from viz.seam.view import Picture
 from viz.theme import HUES
 from viz.views.tabs import TABS
 from viz.words import Catalogue, pick_language, section, some, words
+from viz.work.engine import Busy
+from viz.work.playground import Playground
+from viz.work.prompt import Prompt, fitted, prompt_of
 
 log = logging.getLogger("playground")
 

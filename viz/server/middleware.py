@@ -14,7 +14,6 @@ from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from viz.seam.playground import Options
 from viz.server import calls
 from viz.server.clients import as_asked, client_of, is_foreign, is_ours, name_of
 from viz.server.framework import errors
@@ -23,6 +22,7 @@ from viz.server.guard.rate_limit import COMPUTING, COMPUTING_EACH, VISITS, Bucke
 from viz.server.headers import dress
 from viz.server.workers.haproxy import HEALTH
 from viz.words import pick_language, words
+from viz.work.playground import Options
 
 log = logging.getLogger("playground")
 

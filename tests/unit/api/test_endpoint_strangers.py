@@ -6,9 +6,9 @@ import pytest
 
 from model.errors import InputError, PlaygroundError
 from tests.support.views.endpoints import NAMED, ask
-from viz.api.arguments import MOST_ITEMS, MOST_TEXT
 from viz.api.registry import MOST_NUMBERS, call, offered
-from viz.seam.playground import Playground
+from viz.seam.arguments import MOST_ITEMS, MOST_TEXT
+from viz.work.playground import Playground
 
 OFF = {"kind": "zero", "layer": 0, "head": 0}
 HOSTILE = [
@@ -123,7 +123,7 @@ def test_long_work_waits_for_its_turn_and_gives_it_back(playground):
 
 
 def test_work_that_takes_too_long_ends(playground, monkeypatch):
-    monkeypatch.setattr("viz.api.reading.MOST_SECONDS", 0.0)
+    monkeypatch.setattr("viz.seam.reading.MOST_SECONDS", 0.0)
     with pytest.raises(InputError, match="longer than this server allows"):
         ask(playground, "sweep", prompt="abcdef")
     assert not playground.computing.locked() and playground.desk.working == []

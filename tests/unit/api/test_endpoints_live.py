@@ -16,8 +16,8 @@ from viz.api import endpoints
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import arguments, table
 from viz.page.build import build
-from viz.seam.playground import Options, Playground
-from viz.server.serve import start
+from viz.serve import start
+from viz.work.playground import Options, Playground
 
 ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

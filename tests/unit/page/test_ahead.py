@@ -8,7 +8,7 @@ from tests.unit.page.test_pipeline import asked
 from viz.page import ahead
 from viz.page.parts import packed
 from viz.page.pipeline import payloads
-from viz.seam.playground import Playground
+from viz.work.playground import Playground
 
 WHO = ("me", "5")
 

@@ -14,7 +14,7 @@ from viz.page.loading import opened
 from viz.page.parts import unpacked
 from viz.seam.jobs import answering
 from viz.seam.jobs.answering import FRAME, MOST, room, written
-from viz.seam.prompt import Prompt
+from viz.work.prompt import Prompt
 
 TURNS = [["user", "ab"], ["assistant", "c"], ["user", "d"], ["assistant", ""]]
 OPEN = Prompt("", tuple(map(tuple, TURNS)))

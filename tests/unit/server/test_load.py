@@ -18,10 +18,10 @@ from benchmarks.load.report import Tally, quantile, summary, table
 from benchmarks.load.users import User
 from tests.support.models.helpers import apart
 from viz.page.build import build
-from viz.seam.jobs.job_queue import Bounds
-from viz.seam.playground import Options, Playground
-from viz.server.limits import PRIVATE
-from viz.server.serve import start
+from viz.serve import start
+from viz.work.job_queue import Bounds
+from viz.work.limits import PRIVATE
+from viz.work.playground import Options, Playground
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,9 @@ from typing import Any
 
 from model.errors import PlaygroundError
 from model.progress import Progress, Told
-from viz.seam.playground import Playground
-from viz.server.limits import within
 from viz.words import translate, words
+from viz.work.limits import within
+from viz.work.playground import Playground
 
 log = logging.getLogger("playground")
 _SHOW_EVERY = 0.2  # seconds between two pictures of the bar

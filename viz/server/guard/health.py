@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from viz.seam.playground import Playground
 from viz.server.workers.haproxy import HEALTH
+from viz.work.playground import Playground
 
 
 @dataclass(eq=False)

@@ -14,8 +14,8 @@ from model.by_hand.steps import Step
 from model.by_hand.tables import LONGEST, LONGEST_NAME, MOST, Table, Typed, problems
 from model.by_hand.writing import as_latex, as_numpy
 from model.errors import InputError, say
-from viz.api.endpoint import Endpoint
 from viz.numbers import typed as written
+from viz.seam.endpoint import Endpoint
 from viz.seam.scene import Scene
 from viz.seam.settings import Check, Choice, Range, Setting, Settings
 from viz.seam.view import Asking, Custom, Measure, Payload, Seen, View
