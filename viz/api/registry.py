@@ -132,7 +132,7 @@ def call(playground: Playground, endpoint: Endpoint, sent: dict[str, object], ow
     values = _checked_arguments(arguments(endpoint), sent)
     if not endpoint.long:
         return _answer(playground, endpoint, values)
-    ticket = playground.desk.join(owner)
+    ticket = playground.queue.join(owner)
     try:
         if ticket.wait(MOST_WAITING):
             raise PlaygroundError("The server is busy with others' work.", "", "Try again in a moment.")

@@ -47,7 +47,7 @@ def start(visit: Visit, sent: object) -> Iterator[Payload]:
     named = {"tag": tag[:40]} if isinstance(tag, str) else {}
     strategy = key if isinstance(key, str) and key in STRATEGIES else next(iter(STRATEGIES))
     model, stop = visit.playground.opened(visit.model_id), visit.state.begin(visit.session)
-    ticket, last, shown = visit.playground.desk.join(visit.session, text=True), Written("", 0), float("-inf")
+    ticket, last, shown = visit.playground.queue.join(visit.session, "text"), Written("", 0), float("-inf")
     try:
         while (ahead := ticket.wait(LOOK_EVERY)) and not stop.is_set():
             yield {**named, "state": "waiting", "ahead": waiting(ahead, visit.language)}

@@ -16,7 +16,7 @@ from model.tracing.trace import Trace, check_length
 from viz.work.distant import DistantTrace
 from viz.work.early import Early
 from viz.work.engine import Ask, Engine
-from viz.work.job_queue import Desk
+from viz.work.queue import Queue
 from viz.work.limits import PRIVATE, Allowed, limits_of
 from viz.work.local import Local
 from viz.work.model_lock import Turns
@@ -73,7 +73,7 @@ class Playground:
     computing: Turns = field(default_factory=Turns)  # one forward at a time: it uses every core
     running: Running = field(default_factory=Running)  # and how far it is
     early: Early = field(default_factory=Early)  # pictures of runs that go on
-    desk: Desk = field(init=False)  # of jobs and races
+    queue: Queue = field(init=False)  # whose turn it is
     rewards: RewardShelf = field(default_factory=RewardShelf)  # reward models that visitors trained
     presence: Presence = field(default_factory=Presence)  # which pages are there, and whose they are
 
@@ -82,7 +82,7 @@ class Playground:
         object.__setattr__(self, "traces", ByteLRU(memory - memory // RESULTS - self.answer_bytes))
         object.__setattr__(self, "results", ByteLRU(memory // RESULTS))
         object.__setattr__(self, "workshop", Workshop(limits_of(allowed, self.options.training_minutes)))
-        object.__setattr__(self, "desk", Desk(allowed.desk, self.presence.owner_of, self.engine.places))
+        object.__setattr__(self, "queue", Queue(allowed.bounds, self.presence.owner_of, self.engine.places))
 
     @property
     def answer_bytes(self) -> int:
