@@ -30,6 +30,7 @@ from model.progress import Progress
 from viz.api import endpoints
 from viz.lessons import routes as lesson_routes
 from viz.lessons.library import Library, library
+from viz.page import wire
 from viz.page.build import build
 from viz.page.parts import packed
 from viz.server import middleware
@@ -55,6 +56,7 @@ from viz.work.processes.archive import archive
 
 log = logging.getLogger("playground")
 PLOTLY = "plotly.min.js"
+WIRE = "ATTENTION_PLAYGROUND_WIRE"  # set to 1, pictures travel by the page's own wire
 
 
 def prepare(options: argparse.Namespace, progress: Progress) -> Playground:
@@ -118,6 +120,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
         arguments.login,
         arguments.lessons,
         arguments.workshop,
+        wire=os.environ.get(WIRE) == "1",
     )
 
 
@@ -196,6 +199,7 @@ def launch_options(static: Path, playground: Playground, draining: threading.Eve
         *mended.routes(),
         Route("/playground/trained/{number}.zip", trained_archive(playground)),
         Route("/playground/trained/{number}/adapter.zip", trained_archive(playground, adapter=True)),
+        *wire.routes(playground),
         *lesson_routes.routes(playground, functools.partial(lessons, options.lessons)),
     ]
     return {

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import gradio as gr
+from gradio.blocks import Block
 
 from viz.api import endpoints
 from viz.page import address, answer
@@ -111,6 +112,11 @@ def screen(tab: Tab, payload: dict | None) -> gr.HTML:
     )
 
 
+def _note(wire: bool, name: str, value: object) -> Block:
+    """What the page knows beside its parts: on its own wire the page holds it, else the server."""
+    return part(name, None, kind="note", value=value) if wire else gr.State(value)
+
+
 def build(playground: Playground) -> gr.Blocks:
     """The whole page; theme, scripts and styles go to launch()."""
     catalogue = words("en")
@@ -142,11 +148,10 @@ def build(playground: Playground) -> gr.Blocks:
                 label.select(None, js=note, **_QUIET)
                 labels.append(label)
         sent = {tab.key: 1 for tab in TABS if any(name in first for name in tab.parts)}
-        loaded, shown, done = (
-            gr.State(opened(playground.options.model)),
-            gr.State(PageState(showing | {"sent": sent})),
-            gr.State(""),
-        )
+        wire = playground.options.wire
+        loaded = _note(wire, "loaded", opened(playground.options.model))
+        done = _note(wire, "done", "")
+        shown = gr.State(PageState(showing | {"sent": sent}))
         asking = [loaded, prompt, chat, selection, shown, done, nav, address_of, *screens.values()]
 
         def page_request(
@@ -169,11 +174,15 @@ def build(playground: Playground) -> gr.Blocks:
                 *updates, state.now = view(playground, page_request(request, *values))
             return tuple(updates)
 
+        if wire:
+            part("wire", {"shown": showing})
+            prompt.change(None, None, None, js="() => { playground.ask(); return []; }", **_QUIET)
         # One dependency for all that changes what is shown: two would start each other again and again.
         triggers = [page.load, prompt.change, chat.select, selection.select, loaded.change, nav.select, done.change]
         triggers += [address_of.select, *(each.select for each in screens.values())]
         once = {"trigger_mode": "always_last", "concurrency_limit": 4}
-        gr.on(triggers, refresh, asking, answers, **once, **_QUIET, preprocess=False)
+        if not wire:
+            gr.on(triggers, refresh, asking, answers, **once, **_QUIET, preprocess=False)
         forget_bars = wire_jobs(playground, jobs, asking, page_request, done)
         page.load(_translated, None, [picker, prompt, *labels], **_QUIET)
         requested = gr.State(playground.options.model)

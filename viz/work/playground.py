@@ -16,7 +16,6 @@ from model.tracing.trace import Trace, check_length
 from viz.work.distant import DistantTrace
 from viz.work.early import Early
 from viz.work.engine import Ask, Engine
-from viz.work.queue import Queue
 from viz.work.limits import PRIVATE, Allowed, limits_of
 from viz.work.local import Local
 from viz.work.model_lock import Turns
@@ -24,6 +23,7 @@ from viz.work.presence import Presence
 from viz.work.processes.reward_shelf import RewardShelf
 from viz.work.processes.training_process import PREFIX, Workshop, label
 from viz.work.prompt import Prompt, Read, read
+from viz.work.queue import Queue
 from viz.work.running import Running
 
 MAX_CHARACTERS = PRIVATE.characters  # of a prompt on any server
@@ -57,6 +57,7 @@ class Options:
     login: Path | None = None  # a file of names and passwords
     lessons: Path | None = None  # a folder of a teacher's own
     workshop: str = ""  # the lessons alone: the keys of those that are there, "all" for all of them
+    wire: bool = False  # pictures travel by viz.page.wire, not by an event of the framework
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ const QUOTED = /^\s*return ("(?:[^"\\]|\\.)*");\s*$/; // a template without plac
 const PLAIN = /^return `((?:[^`\\$]|\$(?!\{))*)`;$/; // the same, once more
 const PART =
   /^playground\.(mount|screen|jobChannel)\((?:'([\w-]+)', )?element, props, trigger, watch\); \/\*[\w' -]*\*\/$/;
-const OPENED = /^return \(\n\(\) => \{ playground\.opened\('(\w+)'\); return \[\]; \}\n\);$/;
+const CALLED = /^return \(\n\(\) => \{ playground\.(opened|ask)\((?:'(\w+)')?\); return \[\]; \}\n\);$/;
 
 const refused = () => new EvalError("This page makes no functions of texts.");
 const same = (text) => () => text;
@@ -26,10 +26,10 @@ export function understood(...texts) {
 
 // What the constructor of asynchronous functions gives.
 export function understoodLater(...texts) {
-  const opened = texts.length === 1 && OPENED.exec(texts[0]);
-  if (!opened) throw refused();
+  const called = texts.length === 1 && CALLED.exec(texts[0]);
+  if (!called) throw refused();
   return async () => () => {
-    window.playground.opened(opened[1]);
+    window.playground[called[1]](called[2]);
     return [];
   };
 }

@@ -19,9 +19,9 @@ from benchmarks.load.users import User
 from tests.support.models.helpers import apart
 from viz.page.build import build
 from viz.serve import start
-from viz.work.queue import Bounds
 from viz.work.limits import PRIVATE
 from viz.work.playground import Options, Playground
+from viz.work.queue import Bounds
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ from model.errors import PlaygroundError
 from viz.seam.jobs import background
 from viz.seam.jobs.background import Job, perform_in_turn
 from viz.words import words
-from viz.work.queue import Bounds, Full, Queue
 from viz.work.limits import PRIVATE
 from viz.work.playground import Options, Playground
+from viz.work.queue import Bounds, Full, Queue
 
 
 def test_so_many_run_and_the_others_hear_how_many_are_before():
