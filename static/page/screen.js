@@ -58,6 +58,7 @@ export function screen(element, props, trigger, watch) {
     };
     const ask = (event, data) => {
       if (event === "select") return tell(event, data);
+      if (asking.job) return asking.job(event, name);
       jobs.props.value = { part: name };
       jobs.trigger(event, { index: 0, value: name });
     };

@@ -112,6 +112,10 @@ def screen(tab: Tab, payload: dict | None) -> gr.HTML:
     )
 
 
+def _forget_nothing(visitor: str) -> None:
+    """Forget what the server keeps of a visitor's jobs: on the page's own wire, nothing."""
+
+
 def _note(wire: bool, name: str, value: object) -> Block:
     """What the page knows beside its parts: on its own wire the page holds it, else the server."""
     return part(name, None, kind="note", value=value) if wire else gr.State(value)
@@ -134,7 +138,7 @@ def build(playground: Playground) -> gr.Blocks:
         linked = part("linked", None, events=("follow",))
         address_of = part("address", first["address"], value={}, events=("restore",))
         head = [nav, header, notice, guide_of, address_of, examples, chat, tokens, selection]
-        jobs = job_channel()
+        jobs = None if playground.options.wire else job_channel()
         labels: list[gr.Tab] = []
         screens: dict[str, gr.HTML] = {}
         streams: dict[str, gr.HTML] = {}
@@ -150,7 +154,7 @@ def build(playground: Playground) -> gr.Blocks:
         sent = {tab.key: 1 for tab in TABS if any(name in first for name in tab.parts)}
         wire = playground.options.wire
         loaded = _note(wire, "loaded", opened(playground.options.model))
-        done = _note(wire, "done", "")
+        done = gr.State("")
         shown = gr.State(PageState(showing | {"sent": sent}))
         asking = [loaded, prompt, chat, selection, shown, done, nav, address_of, *screens.values()]
 
@@ -183,7 +187,7 @@ def build(playground: Playground) -> gr.Blocks:
         once = {"trigger_mode": "always_last", "concurrency_limit": 4}
         if not wire:
             gr.on(triggers, refresh, asking, answers, **once, **_QUIET, preprocess=False)
-        forget_bars = wire_jobs(playground, jobs, asking, page_request, done)
+        forget_bars = wire_jobs(playground, jobs, asking, page_request, done) if jobs else _forget_nothing
         page.load(_translated, None, [picker, prompt, *labels], **_QUIET)
         requested = gr.State(playground.options.model)
         _wire_models(playground, notice, linked, loaded, picker, requested)

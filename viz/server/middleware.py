@@ -32,7 +32,7 @@ LONG = 64 << 10  # bytes of a body that is read in a thread of its own
 BODY_SECONDS = 30.0  # for a request to arrive
 METHODS = ("GET", "HEAD", "POST", "DELETE", "OPTIONS")  # MCP ends a session by DELETE
 API = "/gradio_api/"
-COMPUTED = ("/playground/lessons/", "/playground/view")  # answers to these are computed, too
+COMPUTED = ("/playground/lessons/", "/playground/view", "/playground/job")  # answers to these are computed, too
 # What the page, its API and MCP need of Gradio, without files, uploads, streams, proxies and editors.
 PAGE = ("/", "/login", "/logout", "/config", "/theme.css", "/favicon.ico", "/manifest.json", "/robots.txt")
 FOLDERS = ("/assets/", "/static/", "/playground/", "/pwa_icon")

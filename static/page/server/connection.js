@@ -80,7 +80,7 @@ window.addEventListener("pageshow", () => {
   leaving = false;
 });
 // Resolves once this server answers again; where another one does, the page is opened anew.
-const reachable = () =>
+export const reachable = () =>
   (reaching ??= (async () => {
     for (let n = 0; ; n++) {
       const server = await probe();

@@ -3,47 +3,27 @@
 //
 // payload of "wire": { shown }: what the page came with.
 import { caughtUp, define, mounted, showEarly } from "../mount.js";
-import { promptText } from "../prompt/prompt.js";
 import { asking } from "./asking.js";
-import { joined, runBar } from "./connection.js";
+import { joined, reachable, runBar } from "./connection.js";
+import { job } from "./jobs.js";
 import { eachLine } from "./lines.js";
-import { visit } from "./visit.js";
+import { page, question } from "./question.js";
 
-const WITHOUT = new Set(["wire", "loaded", "done", "nav", "address", "selection", "chat"]); // each has a field of its own
-let shown = {};
 let number = 0; // of the newest question
 let under = null; // its AbortController
 let timer = 0;
-
-const held = (name) => mounted.get(name)?.props.value;
-function question() {
-  const values = {};
-  for (const [name, { props }] of mounted)
-    if (!WITHOUT.has(name) && props.value !== undefined) values[name] = props.value;
-  return {
-    model: held("loaded")?.id,
-    prompt: promptText(),
-    chat: held("chat"),
-    selection: held("selection"),
-    tab: held("nav")?.tab,
-    step: held("address")?.n,
-    done: held("done") ?? "",
-    values,
-    shown,
-  };
-}
 
 function take({ early, running, parts, ...rest }) {
   if (running) runBar.show(running);
   if (early) {
     // What is shown now may be of another run than the answer's: it has to come with the answer.
-    for (const name of Object.keys(early)) delete shown.drawn?.[name];
+    for (const name of Object.keys(early)) delete page.shown.drawn?.[name];
     showEarly(early);
   }
   if (!parts) return;
   runBar.hide();
   caughtUp();
-  ({ shown } = rest);
+  page.shown = rest.shown;
   for (const [name, payload] of Object.entries(parts)) mounted.get(name)?.show(payload);
 }
 
@@ -54,19 +34,21 @@ async function send() {
   under?.abort();
   under = new AbortController();
   const { signal } = under;
-  const body = JSON.stringify({ visit: await visit, ...question() });
+  const body = JSON.stringify(await question());
   const options = { method: "POST", body, signal, headers: { "content-type": "application/json" } };
-  try {
-    for (let whole = false; !whole; ) {
+  for (let whole = false; !whole && mine === number; ) {
+    try {
       const answer = await joined(`playground/view${location.search}`, options);
       if (!answer.ok) return;
       await eachLine(answer.body, (line) => {
         whole ||= Boolean(line.parts);
         if (mine === number) take(line);
       });
+    } catch (error) {
+      if (signal.aborted) return;
+      console.warn(error);
+      await reachable(); // an answer that was cut off is asked for again
     }
-  } catch (error) {
-    if (!signal.aborted) throw error;
   }
 }
 
@@ -78,8 +60,8 @@ const ask = () => {
 define("wire", (root) => {
   root.hidden = true;
   return (payload) => {
-    ({ shown } = payload);
-    asking.ask = ask;
+    page.shown = payload.shown;
+    Object.assign(asking, { ask, job });
     ask();
   };
 });
