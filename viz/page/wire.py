@@ -32,7 +32,7 @@ from viz.seam.jobs.background import Job, failed, perform_in_turn, stopped
 from viz.seam.notices import broken
 from viz.views.tabs import TABS
 from viz.words import pick_language
-from viz.work.playground import MAX_CHARACTERS, MOST_NAME, Playground
+from viz.work.playground import MOST_NAME, Playground
 
 log = logging.getLogger("playground")
 VIEW, JOB = "/playground/view", "/playground/job"
@@ -62,7 +62,7 @@ def page_request(sent: Mapping[str, Any], language: str) -> PageRequest:
     named = {name: values[name] for name in ASKS & values.keys()} if isinstance(values, Mapping) else {}
     return PageRequest(
         _text(sent.get("model"), MOST_NAME),
-        _text(sent.get("prompt"), 2 * MAX_CHARACTERS),
+        _text(sent.get("prompt")),
         sent.get("selection"),
         named,
         shown_of(sent.get("shown")),
@@ -85,8 +85,8 @@ def shown_of(sent: Any) -> dict:
     return {**texts, "step": address.step_of({"n": sent.get("step")}), "drawn": named}
 
 
-def _text(sent: Any, limit: int) -> str:
-    """Return a text, cut at `limit` characters; "" for anything else."""
+def _text(sent: Any, limit: int | None = None) -> str:
+    """Return a text, cut at `limit` characters where there is one; "" for anything else."""
     return sent[:limit] if isinstance(sent, str) else ""
 
 
