@@ -86,6 +86,8 @@ window.playground = {
   jobChannel,
   opened,
   ask: () => asking.ask?.(),
+  choose: (id) => void asking.choose?.(id),
+  picker: () => asking.pickerUpdate(),
   select,
   selection,
   pickHead,

@@ -30,9 +30,9 @@ from model.progress import Progress
 from viz.api import endpoints
 from viz.lessons import routes as lesson_routes
 from viz.lessons.library import Library, library
-from viz.page import wire
 from viz.page.build import build
 from viz.page.parts import packed
+from viz.page.wire.routes import routes as wire_routes
 from viz.server import middleware
 from viz.server.assets import MAIN, ROUTE, STYLE, Assets, Head, answer, read, tags
 from viz.server.framework import answers, cors, errors, http, mended, patches, put_off, visits
@@ -199,7 +199,7 @@ def launch_options(static: Path, playground: Playground, draining: threading.Eve
         *mended.routes(),
         Route("/playground/trained/{number}.zip", trained_archive(playground)),
         Route("/playground/trained/{number}/adapter.zip", trained_archive(playground, adapter=True)),
-        *wire.routes(playground),
+        *(wire_routes(playground) if options.wire else ()),
         *lesson_routes.routes(playground, functools.partial(lessons, options.lessons)),
     ]
     return {

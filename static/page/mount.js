@@ -130,10 +130,12 @@ export function caughtUp() {
 
 // Called by each gr.HTML part once it is on the page; its payload is one JSON text, drawn now and whenever it changes.
 export function mount(kind, element, props, trigger, watch) {
-  const send = (event, data) => (event === "select" && asking.ask ? asking.ask() : trigger(event, data));
+  const name = element.querySelector("[data-part]").dataset.part;
+  const own = () => asking.event && kind !== "wire"; // whether the page asks by its own wire
+  const send = (event, data) => (own() ? asking.event(name, event, props.value) : trigger(event, data));
   const entry = mountPart(kind, element.querySelector("[data-part]"), props, send);
   const update = () => entry.show(props.payload ? JSON.parse(props.payload) : null);
-  if (!asking.ask) entry.redraw = update; // from the text: a drawing may have changed the object
+  if (!asking.event) entry.redraw = update; // from the text: a drawing may have changed the object
   watch("payload", update);
   watch("value", () => entry.given?.()); // another value came from the server
   update();

@@ -28,6 +28,7 @@ from viz.page.pipeline import (
 )
 from viz.page.streams import Shared, channels, wire_streams
 from viz.page.turns import QUESTION, PageState
+from viz.page.wire.streams import channels as channels_of
 from viz.seam.layout import plain, slots
 from viz.seam.tab import Tab
 from viz.views.tabs import TABS
@@ -112,13 +113,21 @@ def screen(tab: Tab, payload: dict | None) -> gr.HTML:
     )
 
 
-def _forget_nothing(visitor: str) -> None:
-    """Forget what the server keeps of a visitor's jobs: on the page's own wire, nothing."""
-
-
 def _note(wire: bool, name: str, value: object) -> Block:
     """What the page knows beside its parts: on its own wire the page holds it, else the server."""
     return part(name, None, kind="note", value=value) if wire else gr.State(value)
+
+
+def _wire(picker: gr.Dropdown, prompt: gr.Textbox, showing: dict) -> None:
+    """Have the page ask by its own wire (viz/page/wire): listeners that are scripts, with no function behind them."""
+    modes = {
+        name: {event: each.trigger for event, each in channel.stream.events.items()}
+        for name, channel in channels_of().items()
+    }
+    channel = part("wire", {"shown": showing, "modes": modes}, events=("put",))
+    prompt.change(None, None, None, js="() => playground.ask()", **_QUIET)
+    picker.input(None, [picker], None, js="(id) => playground.choose(id)", **_QUIET)
+    channel.put(None, None, [picker], js="() => playground.picker()", **_QUIET)
 
 
 def build(playground: Playground) -> gr.Blocks:
@@ -138,7 +147,7 @@ def build(playground: Playground) -> gr.Blocks:
         linked = part("linked", None, events=("follow",))
         address_of = part("address", first["address"], value={}, events=("restore",))
         head = [nav, header, notice, guide_of, address_of, examples, chat, tokens, selection]
-        jobs = None if playground.options.wire else job_channel()
+        jobs = job_channel()
         labels: list[gr.Tab] = []
         screens: dict[str, gr.HTML] = {}
         streams: dict[str, gr.HTML] = {}
@@ -148,13 +157,20 @@ def build(playground: Playground) -> gr.Blocks:
                     tab_payloads = {name: first[name] for name in tab.parts if name in first}
                     screens[tab.key] = screen(tab, screen_payload(tab_payloads, 0) if tab_payloads else None)
                     streams |= channels(tab)
-                note = f"() => {{ playground.opened({tab.key!r}); return []; }}"
+                note = f"() => playground.opened({tab.key!r})"
                 label.select(None, js=note, **_QUIET)
                 labels.append(label)
         sent = {tab.key: 1 for tab in TABS if any(name in first for name in tab.parts)}
         wire = playground.options.wire
         loaded = _note(wire, "loaded", opened(playground.options.model))
         done = gr.State("")
+        page.load(_translated, None, [picker, prompt, *labels], **_QUIET)
+        if wire:
+            _wire(picker, prompt, showing)
+            playground.presence.leaving = playground.leave
+            endpoints.offer(playground)
+            show_no_progress(page)
+            return page
         shown = gr.State(PageState(showing | {"sent": sent}))
         asking = [loaded, prompt, chat, selection, shown, done, nav, address_of, *screens.values()]
 
@@ -178,17 +194,12 @@ def build(playground: Playground) -> gr.Blocks:
                 *updates, state.now = view(playground, page_request(request, *values))
             return tuple(updates)
 
-        if wire:
-            part("wire", {"shown": showing})
-            prompt.change(None, None, None, js="() => { playground.ask(); return []; }", **_QUIET)
         # One dependency for all that changes what is shown: two would start each other again and again.
         triggers = [page.load, prompt.change, chat.select, selection.select, loaded.change, nav.select, done.change]
         triggers += [address_of.select, *(each.select for each in screens.values())]
         once = {"trigger_mode": "always_last", "concurrency_limit": 4}
-        if not wire:
-            gr.on(triggers, refresh, asking, answers, **once, **_QUIET, preprocess=False)
-        forget_bars = wire_jobs(playground, jobs, asking, page_request, done) if jobs else _forget_nothing
-        page.load(_translated, None, [picker, prompt, *labels], **_QUIET)
+        gr.on(triggers, refresh, asking, answers, **once, **_QUIET, preprocess=False)
+        forget_bars = wire_jobs(playground, jobs, asking, page_request, done)
         requested = gr.State(playground.options.model)
         _wire_models(playground, notice, linked, loaded, picker, requested)
         shared = Shared(playground, picker, prompt, chat, tabs, notice, loaded, requested, language_of, screens)

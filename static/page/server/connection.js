@@ -98,7 +98,7 @@ export const reachable = () =>
   }));
 
 // Servers that take turns behind one address would have a page opened for ever: three times a minute at most.
-function reopen() {
+export function reopen() {
   const now = Date.now(),
     key = "playground-reopened";
   let before = [];

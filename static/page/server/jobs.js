@@ -1,9 +1,9 @@
 // Jobs: each is one request, whose lines are its bar; closing it ends the work.
 import { mounted } from "../mount.js";
 import { asking } from "./asking.js";
-import { joined, reachable } from "./connection.js";
-import { eachLine } from "./lines.js";
-import { page, question } from "./question.js";
+import { reachable } from "./connection.js";
+import { ask as post } from "./post.js";
+import { page } from "./question.js";
 
 const running = new Map(); // the controller of each part's request
 
@@ -15,17 +15,14 @@ async function start(part) {
   const { signal } = controller;
   let stopped = null;
   try {
-    const body = JSON.stringify({ part, ...(await question()) });
-    const options = { method: "POST", body, signal, headers: { "content-type": "application/json" } };
-    const answer = await joined(`playground/job${location.search}`, options);
-    if (!answer.ok) return;
-    await eachLine(answer.body, (line) => {
+    const take = (line) => {
       stopped ??= line.stopped;
       show(line.bar);
       if (!line.done) return;
       page.done = line.done;
       asking.ask();
-    });
+    };
+    await post("job", { part }, take, signal);
   } catch (error) {
     if (!signal.aborted) await reachable(); // the server is gone, and what it did with it
     show(stopped);

@@ -4,10 +4,13 @@
 // payload of "wire": { shown }: what the page came with.
 import { caughtUp, define, mounted, showEarly } from "../mount.js";
 import { asking } from "./asking.js";
-import { joined, reachable, runBar } from "./connection.js";
+import { reachable, runBar } from "./connection.js";
 import { job } from "./jobs.js";
-import { eachLine } from "./lines.js";
-import { page, question } from "./question.js";
+import { followLink } from "./link.js";
+import { again, cancel, choose, onPut, pickerUpdate } from "./models.js";
+import { ask as post } from "./post.js";
+import { page } from "./question.js";
+import { isStream, setModes, stream } from "./streams.js";
 
 let number = 0; // of the newest question
 let under = null; // its AbortController
@@ -34,16 +37,14 @@ async function send() {
   under?.abort();
   under = new AbortController();
   const { signal } = under;
-  const body = JSON.stringify(await question());
-  const options = { method: "POST", body, signal, headers: { "content-type": "application/json" } };
   for (let whole = false; !whole && mine === number; ) {
+    const shown = (line) => {
+      whole ||= Boolean(line.parts);
+      if (mine === number) take(line);
+    };
     try {
-      const answer = await joined(`playground/view${location.search}`, options);
-      if (!answer.ok) return;
-      await eachLine(answer.body, (line) => {
-        whole ||= Boolean(line.parts);
-        if (mine === number) take(line);
-      });
+      await post("view", {}, shown, signal);
+      if (!whole) return; // it was refused
     } catch (error) {
       if (signal.aborted) return;
       console.warn(error);
@@ -57,15 +58,21 @@ const ask = () => {
   if (!timer) timer = setTimeout(send);
 };
 
-define("wire", (root) => {
+// What a part's script asks for beside its pictures.
+const events = { select: ask, cancel, retry: again, follow: again, restore: followLink };
+const event = (part, name, value) => (isStream(part) ? stream(part, name, value) : events[name](value));
+
+define("wire", (root, _props, trigger) => {
   root.hidden = true;
+  onPut(() => trigger("put", { index: 0, value: "" }));
   return (payload) => {
     page.shown = payload.shown;
-    Object.assign(asking, { ask, job });
+    setModes(payload.modes);
+    Object.assign(asking, { ask, job, event, pickerUpdate, choose });
     ask();
   };
 });
 define("note", (root) => {
   root.hidden = true;
-  return Object.assign(() => {}, { given: ask });
+  return () => {};
 });

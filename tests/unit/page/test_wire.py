@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from model.gpt.transformer import Block
-from viz.page import wire
 from viz.page.pipeline import answer
+from viz.page.wire import question, view
 from viz.views.tabs import TABS
 from viz.work.playground import Playground
 
@@ -26,15 +26,15 @@ QUESTION = {
 
 
 def asked(**changes):
-    return wire.page_request({**QUESTION, **changes}, "en")
+    return question.page_request({**QUESTION, **changes}, "en")
 
 
-async def lines_of(playground: Playground, question, ready=True, most=None):
+async def lines_of(playground: Playground, asked_, ready=True, most=None):
     """The lines of an answer, at most so many, and whether the place in the queue was given back."""
     turn, lines, left = asyncio.Event(), [], []
     if ready:
         turn.set()
-    async with contextlib.aclosing(wire.answer_lines(playground, question, turn, lambda: left.append(True))) as answer:
+    async with contextlib.aclosing(view.answer_lines(playground, asked_, turn, lambda: left.append(True))) as answer:
         if not ready:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(anext(answer), 0.05)
@@ -74,8 +74,8 @@ def test_early_pictures_come_before_the_answer(playground, monkeypatch):
 
 
 def test_a_slow_run_says_how_far_it_is(playground, monkeypatch):
-    monkeypatch.setattr(wire, "TELL_AFTER", 0.01)
-    monkeypatch.setattr(wire, "TELL_EVERY", 0.01)
+    monkeypatch.setattr(view, "TELL_AFTER", 0.01)
+    monkeypatch.setattr(view, "TELL_EVERY", 0.01)
     whole, go_on = Block.forward, threading.Event()
 
     def forward(self, x, layer, *rest):
@@ -102,7 +102,7 @@ def test_closing_the_request_ends_the_run_between_two_layers(playground, monkeyp
     monkeypatch.setattr(Block, "forward", forward)
 
     async def leave():
-        answer = wire.answer_lines(playground, asked(), ready(), lambda: layers.append("left"))
+        answer = view.answer_lines(playground, asked(), ready(), lambda: layers.append("left"))
         assert "early" in json.loads(await anext(answer))
         await answer.aclose()
         closed.set()
@@ -122,7 +122,7 @@ def ready() -> asyncio.Event:
 
 
 def test_a_question_that_is_closed_while_it_waits_gives_its_place_back(playground, monkeypatch):
-    monkeypatch.setattr(wire, "answer", lambda *_: pytest.fail("it was not its turn"))
+    monkeypatch.setattr(view, "answer", lambda *_: pytest.fail("it was not its turn"))
     assert asyncio.run(lines_of(playground, asked(), ready=False)) == ([], [True])
 
 
@@ -130,7 +130,7 @@ def test_a_failure_is_said_and_logged(playground, monkeypatch, caplog):
     def fail(*_):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(wire, "answer", fail)
+    monkeypatch.setattr(view, "answer", fail)
     ((line,), left) = asyncio.run(lines_of(playground, asked()))
     assert line["parts"]["notice"]["text"] and line["shown"] == asked().shown and left == [True]
     assert "a question of a page failed" in caplog.text
@@ -147,15 +147,15 @@ def test_a_failure_is_said_and_logged(playground, monkeypatch, caplog):
     ids=str,
 )
 def test_what_is_not_of_its_form_counts_as_absent(sent, playground):
-    request = wire.page_request(sent, "en")
+    request = question.page_request(sent, "en")
     assert request.tab == TABS[0].key and request.step == 0 and request.visitor == "" and request.done == ""
     assert set(request.values) <= {"attention_view"}
     assert request.shown.get("drawn", {}) in ({}, {"tokens": "k"}) and "run" not in request.shown
-    (*_, last), _ = asyncio.run(lines_of(playground, wire.page_request({**QUESTION, **sent}, "en")))
+    (*_, last), _ = asyncio.run(lines_of(playground, question.page_request({**QUESTION, **sent}, "en")))
     assert "parts" in last
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"7", b"{", b"\xff", b"[" * 100_000], ids=lambda body: repr(body[:8]))
 def test_a_body_that_is_no_question_is_refused(body):
     with pytest.raises(ValueError):
-        wire.read(body)
+        question.read(body)
