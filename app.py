@@ -250,8 +250,8 @@ def check_device(kind: str) -> None:
 
 def tell_plan(options: argparse.Namespace) -> None:
     """Print what the model would take, without loading it."""
+    from model.anatomy.plan import told
     from model.errors import PlaygroundError
-    from model.loading.plan import told
     from model.loading.sources import resolve
 
     use_threads(options.threads)
@@ -297,7 +297,7 @@ def main(arguments: list[str] | None = None) -> None:
         use_threads(options.threads)
     stubs.load(mcp=options.mcp)
     try:
-        from viz.server.serve import launch, prepare
+        from viz.serve import launch, prepare
         from viz.server.workers.pool import is_worker
 
         alone = not is_worker()  # one of several processes does not draw on the terminal

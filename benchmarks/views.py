@@ -19,8 +19,8 @@ sys.path.insert(0, str(ROOT))
 
 from model.gpt.transformer import Block  # noqa: E402
 from viz.page.pipeline import PageRequest, payloads  # noqa: E402
-from viz.seam.playground import Options, Playground  # noqa: E402
 from viz.views.tabs import TABS  # noqa: E402
+from viz.work.playground import Options, Playground  # noqa: E402
 
 TEXT = (ROOT / "tests" / "data" / "story.txt").read_text(encoding="utf-8")
 OF = ("predictions", "activations")

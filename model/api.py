@@ -16,6 +16,7 @@ import pandas as pd
 
 from model.arguments import shown
 from model.errors import CheckpointError, InputError, say
+from model.free_memory import need_room
 from model.generation.generate import Tick, generate
 from model.generation.strategies import STRATEGIES, Plan, Strategy
 from model.generation.together import SharedBatch
@@ -26,7 +27,6 @@ from model.gpt.transformer import Transformer
 from model.loading import devices, prepared, sources
 from model.loading.checkpoint import build, load_folder, load_gguf
 from model.loading.halves import DTYPES
-from model.loading.room import need_room
 from model.loading.stored import are_of, stored_bytes, stored_dtype
 from model.progress import Passed, Progress, silent, unseen
 from model.public import one_of, public, unchecked

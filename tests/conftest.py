@@ -27,7 +27,7 @@ from hypothesis import HealthCheck, settings
 from model.kernels import ready
 from viz.server.framework import put_off
 from viz.server.framework.stubs import leave_out
-from viz.server.processes import start
+from viz.work.processes import start
 
 leave_out()  # before a test imports Gradio
 put_off.methods()
@@ -111,15 +111,15 @@ LONG = {
     "unit/model/design/test_block_trials.py",
     "unit/model/design/test_mlp_trials.py",
     "unit/model/text/test_chat_turns.py",
-    "unit/model/training/jobs/test_mixers.py",
+    "unit/model/design/test_mixer_trial.py",
     "unit/model/training/test_phases.py",
     "unit/page/test_answer.py",
     "unit/page/test_chat.py",
     "unit/project/test_mini_gpt.py",
     "unit/server/framework/test_stubs.py",
-    "unit/server/processes/test_trained_files.py",
-    "unit/server/processes/test_training_process.py",
-    "unit/server/processes/test_trial_process.py",
+    "unit/work/processes/test_trained_files.py",
+    "unit/work/processes/test_training_process.py",
+    "unit/work/processes/test_trial_process.py",
     "unit/app/test_space.py",
     "unit/server/workers/test_haproxy.py",
     "unit/server/workers/test_pool.py",

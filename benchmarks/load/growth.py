@@ -9,9 +9,9 @@ import argparse
 import threading
 import time
 
-from viz.engine import cluster
+from viz.cluster import cluster
 from viz.page.pipeline import PageRequest, scene_of
-from viz.seam.playground import Options, Playground
+from viz.work.playground import Options, Playground
 
 
 def main() -> None:

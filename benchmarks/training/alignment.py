@@ -68,7 +68,7 @@ def main() -> None:
     import torch
 
     from model.api import load_model
-    from model.training.cli import keep_freed_memory
+    from model.free_memory import keep_freed_memory
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--methods", default=",".join(METHODS))

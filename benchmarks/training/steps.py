@@ -28,8 +28,8 @@ LABELS = {
 
 def our_step(engine: str, rows: int, length: int):
     """A function that makes one step and returns its loss."""
+    from model.free_memory import keep_freed_memory
     from model.gpt.config import ModelConfig
-    from model.training.cli import keep_freed_memory
     from model.training.data import repeated
     from model.training.loop import Recipe, start, steps
 

@@ -11,8 +11,8 @@ from model.api import LanguageModel
 from model.arguments import shown
 from model.errors import InputError, say
 from model.generation.generate import MOST_SEED, MOST_TOKENS
-from model.generation.samples import MOST_SEEDS, Many, take_samples
 from model.generation.strategies import Strategy
+from model.predictions.samples import MOST_SEEDS, Many, take_samples
 from model.progress import Progress, silent
 from model.public import above, between, nonempty, public, whole
 from model.sampling.pipeline import Step

@@ -24,9 +24,9 @@ from model.alignment.reward_reading import extremes
 from model.alignment.rewards import Rule
 from model.api import LanguageModel, load_resolved
 from model.errors import InputError
+from model.free_memory import keep_freed_memory
 from model.loading.sources import Resolved
 from model.progress import Progress
-from model.training.cli import keep_freed_memory
 from model.training.jobs.job import Limits
 
 LEAST_PAIRS = 4

@@ -20,7 +20,6 @@ from model.alignment.example_sets import SETS
 from model.alignment.instructions import TEMPLATE, Example
 from model.alignment.lora import Lora, learned, merged
 from model.api import open_resolved
-from model.design.past_length import TEXT
 from model.errors import CheckpointError, InputError
 from model.generation.generate import generate
 from model.generation.strategies import STRATEGIES, Plan
@@ -28,6 +27,7 @@ from model.gpt.transformer import Transformer
 from model.loading.sources import Resolved
 from model.loading.vocabulary_export import vocabulary_files
 from model.text.chat import ending
+from model.text.held_out import TEXT
 from model.text.tokenizer import Tokenizer
 from model.training import data, loop
 from model.training.jobs.job import MOST_SEED, RATES, Limits, check_bounds

@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from model.design.past_length import bundled_text
 from model.gpt.config import ModelConfig
 from model.gpt.passes import Pass
 from model.gpt.transformer import Block, Transformer
 from model.progress import Progress, silent
 from model.public import one_of, public, whole
+from model.text.held_out import bundled_text
 from model.training.data import BYTES, Batch, Source, text_dataset
 from model.training.loop import Recipe, Report, Run, from_model, steps, summed_loss, to_tensors
 from model.training.tasks import IGNORE

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -21,7 +20,6 @@ from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 from model.public import nonempty, public, whole
 
-TEXT = Path(__file__).parents[1] / "texts_data" / "little_princess.txt"  # see the README beside it
 SCHEMES = ("pieces", "as_is", "repeat", "clamp", "interpolate", "ntk", "llama3", "yarn", "theta", "zero")
 FAMILIES = ("stretch", "theta")  # of schemes for RoPE: scalings by a factor, or other bases
 THETAS = (0.25, 4.0, 16.0)
@@ -206,11 +204,6 @@ def _yarn(own: Tensor, config: ModelConfig, s: float) -> tuple[Tensor, float]:
 
 
 # --- the text ---------------------------------------------------------------------------------------
-
-
-def bundled_text() -> str:
-    """A chapter of A Little Princess (Burnett 1905, public domain), 34 kB, held out from TinyGPT's training."""
-    return TEXT.read_text(encoding="utf-8")
 
 
 @public(ids=nonempty, length=whole(1), most=whole(1), first=whole(0))

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from model.free_memory import fits
 from model.kernels import ready
-from model.loading.room import fits
 
 WIDTHS = (96, 80, 64, 48, 32)  # outputs of a strip: more fill the fastest cache, fewer are not worth a loop
 SHARES = 8  # parts that all threads' work divides into, for most numbers of threads

@@ -19,8 +19,8 @@ from types import ModuleType
 
 import torch
 
+from model.downloads import cache_dir
 from model.kernels.remembered import cpu
-from model.loading.downloads import cache_dir
 
 _SOURCES = [Path(__file__).with_name(name) for name in ("compiled.py", "row_sums.py", "strips.py")]
 _LONGEST = 600  # seconds that a process waits for the one that compiles

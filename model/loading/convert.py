@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from model.errors import CheckpointError
+from model.free_memory import need_room
 from model.gpt.config import ModelConfig
 from model.gpt.transformer import Transformer
-from model.loading.room import need_room
 from model.progress import Progress, silent
 
 MAX_LAYERS = 4096

@@ -23,12 +23,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from model.downloads import cache_dir
 from model.errors import CheckpointError
 from model.gpt.config import from_dict, to_dict
 from model.gpt.transformer import Transformer
 from model.kernels.coded import Codes
 from model.loading.checkpoint import build
-from model.loading.downloads import cache_dir
 from model.loading.gguf_codes import codes_of
 from model.text.tokenizer import Tokenizer, from_vocabulary
 from model.text.vocabulary import AddedToken, Vocabulary

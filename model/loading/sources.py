@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from model.downloads import SMOLLM2, cache_dir, hub_folder, is_cached, smollm2_path
 from model.errors import CheckpointError, InputError, plain, say
-from model.loading.downloads import SMOLLM2, cache_dir, hub_folder, is_cached, smollm2_path
 from model.progress import Progress
 
 __all__ = ["BUILT_IN", "BuiltIn", "Resolved", "available", "cache_dir", "hub_folder", "resolve", "smollm2_path"]

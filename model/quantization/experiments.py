@@ -22,24 +22,12 @@ from model.gpt.transformer import Block, Transformer
 from model.progress import Progress, silent
 from model.public import nonempty, one_of, public
 from model.quantization.formats import FORMATS, Format, WeightError, stored, stored_bytes, weight_error
+from model.tracing.divergence import Reading, Sample, read, sample
 
 KINDS = ("q", "k", "v", "o", "gate", "up", "down")  # the matrices of a block; gate only where the MLP is SwiGLU
 MAP, MAPS = 48, 12 << 20  # most tokens of a stored attention map, and bytes of all maps together
-LOGITS = 64 << 20  # most bytes of a text's logits to store, so that they are computed once
-_FEW = 64  # positions per chunk of logits
 
 Change = Callable[[int, str, Tensor], Tensor | None]  # (layer, kind, weight [out, in]) -> its new values, or None
-
-
-@dataclass(frozen=True)
-class Reading:
-    """Difference of predictions from the float32 model's, over the positions of a text."""
-
-    positions: int
-    kl: float  # mean KL(float32 || changed), nats
-    agree: float  # share of positions with the same likeliest token
-    loss: float | None  # mean -log p(next token), nats; None for a text of one token
-    before: float | None  # that of the float32 model
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,15 +53,6 @@ class Maps:
     def nbytes(self) -> int:
         """Bytes of all maps."""
         return sum(each.nbytes for each in self.by_format.values())
-
-
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """A text with the float32 model's residual streams, the starting point of every format."""
-
-    ids: Tensor  # [1, T]
-    streams: Sequence[Tensor]  # entering each block, and after the last one: [1, T, D] each, or the last one only
-    logits: Tensor | None = None  # [T, V], where stored
 
 
 def layer_of(block: Block, kind: str) -> Linear | None:
@@ -195,64 +174,6 @@ def with_format(model: Transformer, kind: Format, *, head: bool = False) -> Tran
 
 
 # --- effect on the output ----------------------------------------------------------------------------
-
-
-@torch.inference_mode()
-def sample(model: Transformer, ids: Sequence[int], *, keep: bool = True) -> Sample:
-    """Run a text once without changes; `keep` stores the stream before every block, else only the last one."""
-    tokens = torch.tensor([list(ids)])
-    model.check(tokens)
-    run = model.prepare(0, len(ids))
-    x, streams = model.embed_tokens(tokens, 0, run), []
-    for layer, block in enumerate(model.blocks):
-        streams += [x] if keep else []
-        x = block(x, layer, run)
-    small = 4 * len(ids) * model.config.vocab_size <= LOGITS
-    return Sample(tokens, [*streams, x], model.logits(x)[0] if small else None)
-
-
-@torch.inference_mode()
-def read(model: Transformer, text: Sample, other: Transformer, streams: Tensor) -> list[Reading]:
-    """Predictions of `other` from its last residual streams, [N, T, D], against those of the model; one Reading each.
-
-    With d = z' - z, the difference of the logits, and m its mean under p = softmax(z):
-    KL(p || p') = ln sum p exp(d - m), and log-sum-exp(z') = log-sum-exp(z) + KL + m. Nothing large cancels.
-    """
-    N, T, _ = streams.shape
-    kl, agree, loss, before = torch.zeros(N, dtype=torch.float64), torch.zeros(N), torch.zeros(N).double(), 0.0
-    for start in range(0, T, _FEW):  # [T, V] is never in memory at once
-        part = slice(start, start + _FEW)
-        z = model.logits(text.streams[-1][:, part])[0] if text.logits is None else text.logits[part]  # [few, V]
-        p, total, likeliest = z.softmax(-1), z.double().logsumexp(-1), z.argmax(-1)
-        following = text.ids[0, start + 1 : start + 1 + len(z)]
-        rows = torch.arange(len(following))
-        before += float((total[rows] - z[rows, following]).sum())
-        for n in range(N):
-            other_z = other.logits(streams[n : n + 1, part])[0]
-            apart, mean = _divergence(p, other_z - z)
-            kl[n] += apart.sum()
-            agree[n] += (other_z.argmax(-1) == likeliest).sum()
-            loss[n] += (total + apart + mean)[rows].sum() - other_z[rows, following].sum()
-    divided = T - 1 if T > 1 else 0
-    return [
-        Reading(
-            T,
-            float(kl[n]) / T,
-            float(agree[n]) / T,
-            *((float(loss[n]) / divided, before / divided) if divided else (None, None)),
-        )
-        for n in range(N)
-    ]
-
-
-def _divergence(p: Tensor, d: Tensor) -> tuple[Tensor, Tensor]:
-    """KL(p || p') and the mean of d under p, float64 [T]. p and d [T, V], p' is softmax(ln p + d)."""
-    mean = (p * d).sum(-1, keepdim=True)
-    away = d - mean
-    if float(away.max()) > 40:  # exp would leave float32
-        away = away.double()
-    apart = torch.log1p((p * torch.expm1(away)).sum(-1).double())
-    return apart.clamp(min=0), mean[:, 0].double()
 
 
 @torch.inference_mode()

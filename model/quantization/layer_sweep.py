@@ -11,8 +11,9 @@ from model.gpt.mixers.needs import need_attention
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 from model.public import nonempty, one_of, public
-from model.quantization.experiments import Reading, changed_block, kinds_of, read, sample
+from model.quantization.experiments import changed_block, kinds_of
 from model.quantization.formats import Format, stored
+from model.tracing.divergence import Reading, read, sample
 
 ATTENTION, MLP, BLOCK = "attention", "mlp", "block"
 

@@ -21,8 +21,9 @@ from model.gpt.config import ModelConfig
 from model.gpt.transformer import Block, Transformer
 from model.progress import Progress, silent
 from model.public import public, unchecked
-from model.quantization.experiments import KINDS, Reading, Sample, changed_block, layer_of, read, sample
+from model.quantization.experiments import KINDS, changed_block, layer_of
 from model.quantization.formats import Scheme, levels, rounded, scheme_bytes
+from model.tracing.divergence import Reading, Sample, read, sample
 
 METHODS = ("nearest", "scaled", "compensated", "both")
 POWERS = 21  # tried exponents of the activations, 0 to 1

@@ -3,11 +3,11 @@
 from collections import Counter
 
 from model.api import LanguageModel
-from model.design.past_length import TEXT
 from model.errors import PlaygroundError
 from model.loading.gguf_file import read_gguf
 from model.loading.sources import resolve
 from model.public import public, whole
+from model.text.held_out import TEXT
 
 TEXT_TOKENS = 256
 _CHARACTERS = 6000  # of the text; enough for TEXT_TOKENS of any vocabulary

@@ -2,6 +2,6 @@
 
 import sys
 
-from model.training.cli import main
+from model.training_cli import main
 
 sys.exit(main())

@@ -1,6 +1,6 @@
 // The lines of code behind a number, folded: where they stand, what they say, and the shapes that they made.
 //
-// payload: { sets [[name, excerpts [{ caption, pieces [[line, text]], shapes { line: text } }]]], words }, see viz/views/code.py
+// payload: { sets [[name, excerpts [{ caption, pieces [[line, text]], shapes { line: text } }]]], words }, see viz/seam/code.py
 import { el } from "../page/dom.js";
 import { define } from "../page/mount.js";
 import { switcher } from "./switcher.js";

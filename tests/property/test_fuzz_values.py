@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from model import downloads
 from model.api import load_resolved
 from model.errors import CheckpointError, DownloadError, PlaygroundError, UnsupportedModel, plain
 from model.gpt.config import ModelConfig, from_dict, to_dict
 from model.gpt.transformer import Transformer
-from model.loading import downloads
 from model.loading.convert import MAX_LAYERS, skeleton
 from model.loading.families import FAMILIES
 from model.loading.gguf_file import read_gguf

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from model.anatomy.tokenizer_comparison import built_in, here
 from model.errors import InputError
+from model.loading.tokenizer_comparison import built_in, here
 from model.text.bpe_steps import MOST_CHARACTERS, replay, split
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cn"]), max_size=60) | st.text(

@@ -7,7 +7,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import app
-from viz.server.processes.start import IMPORTED, context
+from viz.work.processes.start import IMPORTED, context
 
 ROOT = Path(__file__).parents[2]
 

@@ -3,9 +3,9 @@
 import types
 
 from tests.support.models.helpers import apart
-from viz.seam.playground import Options
-from viz.server.limits import PUBLIC
 from viz.server.middleware import Guard
+from viz.work.limits import PUBLIC
+from viz.work.playground import Options
 
 JOIN = "/gradio_api/queue/join"
 CANCEL = "/gradio_api/cancel"  # takes a body, too, which nobody looks into here

@@ -8,7 +8,7 @@ from viz.lessons.check import start
 from viz.lessons.lesson import Lesson, Question
 from viz.lessons.operations import derived, made, taken
 from viz.lessons.values import entered, value_of
-from viz.seam.playground import Playground
+from viz.work.playground import Playground
 
 
 def right(playground: Playground, lesson: Lesson, question: Question) -> str:

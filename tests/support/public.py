@@ -3,7 +3,7 @@
 import dataclasses
 
 from viz.page.pipeline import PageRequest, scene_of
-from viz.server.limits import PUBLIC
+from viz.work.limits import PUBLIC
 
 PROMPT = "abcab"
 TIGHT = dataclasses.replace(PUBLIC, models=("tiny",), new_tokens=8, texts=2, samples=8, drafted=16)

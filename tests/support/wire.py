@@ -11,8 +11,8 @@ from pathlib import Path
 from tests.support.models.helpers import serving
 from viz.api import endpoints
 from viz.page.build import build
-from viz.seam.playground import Options
-from viz.server.serve import know, launch_options
+from viz.serve import know, launch_options
+from viz.work.playground import Options
 
 STATIC = Path(__file__).parents[2] / "static"
 

@@ -8,10 +8,10 @@ import gradio as gr
 
 from model.errors import InputError
 from viz.api import page
+from viz.api.private_names import answer_in_json, leave_out
 from viz.api.registry import Endpoint, register, table
-from viz.seam.playground import Playground
-from viz.server.framework.patches import answer_in_json, leave_out
 from viz.views.tabs import TABS
+from viz.work.playground import Playground
 
 
 def unique(endpoints: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:

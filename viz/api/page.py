@@ -3,8 +3,8 @@
 import dataclasses
 
 from model.api import LanguageModel, list_models
-from viz.seam.playground import Playground
 from viz.seam.scene import Scene
+from viz.work.playground import Playground
 
 
 def models(playground: Playground) -> dict:

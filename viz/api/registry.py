@@ -21,17 +21,17 @@ from model.gpt.edit_checks import edit_of
 from model.gpt.edits import EDITS
 from model.sampling.pipeline import Parameter
 from model.sampling.warps import WARPS
-from viz.api.arguments import Prompt as Text
-from viz.api.arguments import Within, bare, checked, rule
-from viz.api.endpoint import Endpoint
 from viz.api.json import count, plain
-from viz.api.reading import model_of
-from viz.seam.playground import Playground
-from viz.seam.prompt import Prompt, conversation
+from viz.api.private_names import describe
+from viz.seam.arguments import Prompt as Text
+from viz.seam.arguments import Within, bare, checked, rule
+from viz.seam.endpoint import Endpoint
+from viz.seam.reading import model_of
 from viz.seam.scene import Scene, run_id
 from viz.seam.selection import MOST_EDITS, Selection
-from viz.server.framework.patches import describe
 from viz.words import words
+from viz.work.playground import Playground
+from viz.work.prompt import Prompt, conversation
 
 log = logging.getLogger("playground")
 MOST_NUMBERS = 1_200_000  # of one answer: a whole head of 1,024 tokens
@@ -142,7 +142,7 @@ def call(playground: Playground, endpoint: Endpoint, sent: dict[str, object], ow
     values = _checked_arguments(arguments(endpoint), sent)
     if not endpoint.long:
         return _answer(playground, endpoint, values)
-    ticket = playground.desk.join(owner)
+    ticket = playground.queue.join(owner)
     try:
         if ticket.wait(MOST_WAITING):
             raise PlaygroundError("The server is busy with others' work.", "", "Try again in a moment.")

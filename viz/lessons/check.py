@@ -11,7 +11,7 @@ from viz.lessons.faults import Fault
 from viz.lessons.lesson import Lesson, Question
 from viz.lessons.reading import read_folder
 from viz.lessons.values import Page, value_of, written
-from viz.seam.playground import Options, Playground
+from viz.work.playground import Options, Playground
 
 Lessons = Mapping[str, Mapping[str, Lesson]]
 

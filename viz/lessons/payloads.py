@@ -8,8 +8,8 @@ from viz.lessons.lesson import Lesson, Question, Step
 from viz.lessons.library import Library
 from viz.lessons.text import Piece, names_in, pieces
 from viz.lessons.values import Page, value_of, written
-from viz.seam.playground import Playground
 from viz.words import section, words
+from viz.work.playground import Playground
 
 WANTS = ("texts", "see", "check", "hint")
 

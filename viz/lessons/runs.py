@@ -9,9 +9,9 @@ from typing import Any
 from model.errors import InputError
 from model.training.jobs.form import job_of
 from viz.lessons.lesson import Lesson, Run
-from viz.seam.playground import Playground
-from viz.server.processes.training_process import LiveRun
 from viz.views.assistant.reinforcement.view import practice_of
+from viz.work.playground import Playground
+from viz.work.processes.training_process import LiveRun
 
 OWNER = "lesson"  # of the runs that are made without a page, where lessons are checked
 WAIT = 600.0  # seconds for such a run, on a busy machine

@@ -13,7 +13,7 @@ from viz.labels import quoted
 from viz.lessons.lesson import Lesson, Value
 from viz.lessons.operations import derived, made, taken
 from viz.lessons.runs import found
-from viz.seam.playground import Playground
+from viz.work.playground import Playground
 
 ENDPOINT = {each.name: each for each in ENDPOINTS}
 PAGE = ("prompt", "layer", "head", "position")  # what an argument may read off the page: {page = "prompt"}

@@ -15,11 +15,11 @@ from model.text.surrogates import whole
 from viz.page.loading import opened
 from viz.page.parts import update
 from viz.page.streams import Shared
-from viz.seam.playground import MAX_CHARACTERS, MOST_NAME, Playground
-from viz.seam.prompt import fitted, prompt_of
 from viz.seam.scene import run_id
 from viz.seam.selection import WATCHED, Selection, picked
 from viz.words import Catalogue, section, words
+from viz.work.playground import MAX_CHARACTERS, MOST_NAME, Playground
+from viz.work.prompt import fitted, prompt_of
 
 BUNDLED = "tinygpt"
 

@@ -5,10 +5,10 @@ from model.generation.strategies import STRATEGIES
 from model.text.chat import default_system
 from viz.labels import visible
 from viz.seam.jobs.background import computed_once
-from viz.seam.playground import Playground
-from viz.seam.prompt import MOST_TURNS, ROLES, Prompt, turn_names
 from viz.seam.scene import Scene
 from viz.words import Catalogue, Words, section
+from viz.work.playground import Playground
+from viz.work.prompt import MOST_TURNS, ROLES, Prompt, turn_names
 
 MOST_FOUND = 4  # special tokens that are named
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from model.loading.sources import BUILT_IN, BuiltIn, available
 from viz.numbers import count, size, whole
-from viz.seam.playground import Playground
 from viz.seam.tab import Tab
 from viz.views.tabs import GROUPS
 from viz.words import LANGUAGES, Catalogue, file_texts, section, some
+from viz.work.playground import Playground
 
 
 def payload(playground: Playground, catalogue: Catalogue, language: str) -> dict:

@@ -15,9 +15,9 @@ from model.errors import PlaygroundError
 from viz.page.parts import update
 from viz.page.pipeline import QUIET, PageRequest, scene_of
 from viz.seam.jobs.background import failed, perform_in_turn
-from viz.seam.playground import Playground
 from viz.seam.tab import Plan
 from viz.views.tabs import TABS
+from viz.work.playground import Playground
 
 PLANS: dict[str, Plan] = {name: plan for tab in TABS for name, plan in tab.jobs.items()}
 MOST_BARS = 64  # of a visitor; the oldest ones go

@@ -25,12 +25,12 @@ from viz.labels import plotly_text
 from viz.page.pipeline import PageRequest, edit_payload, payloads, scene_of
 from viz.seam.jobs.background import Result
 from viz.seam.layout import slots
-from viz.seam.playground import Options, Playground
-from viz.seam.prompt import Prompt, conversation
 from viz.seam.tab import Tab
 from viz.theme import scale_of
 from viz.views.tabs import TABS
 from viz.words import words
+from viz.work.playground import Options, Playground
+from viz.work.prompt import Prompt, conversation
 
 _LOOKS = {"light": ("#1f2430", "#ffffff", "#d9dde5"), "dark": ("#e4e7ee", "#14171f", "#3a4150")}  # text, ground, grid
 _HEIGHT = 460  # pixels, of a figure that has no height of its own

@@ -15,10 +15,10 @@ from viz.page.loading import choose_model
 from viz.page.parts import part, update
 from viz.seam.notices import broken, notice
 from viz.seam.panels import asks_of
-from viz.seam.playground import Playground
-from viz.seam.prompt import prompt_of
 from viz.seam.tab import Tab
 from viz.seam.view import Event, Models, Open, Payload, Stream, View, Visit
+from viz.work.playground import Playground
+from viz.work.prompt import prompt_of
 
 log = logging.getLogger("playground")
 _QUIET = {"show_progress": "hidden", "api_visibility": "private"}

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from viz.api.answers import ranked_heads
 from viz.numbers import signed
+from viz.seam.answers import ranked_heads
 from viz.theme import SIGNED
 
 STRONGEST = 10  # heads that are listed

@@ -13,14 +13,14 @@ import pandas as pd
 from model.errors import InputError, PlaygroundError
 from model.loading.sources import available
 from model.progress import Progress
-from viz.engine.protocol import Ask, Done, Work
-from viz.engine.tasks import Measuring, slow_ones, travels
 from viz.seam.jobs import background
 from viz.seam.jobs.at_once import starts_itself
 from viz.seam.scene import Scene, source
 from viz.seam.settings import Settings, form, read_all
+from viz.seam.tasks import Measuring, slow_ones, travels
 from viz.seam.view import Depends, Facts, Measure, Part, Payload, Picture, Seen, Values, View, call, question_of
 from viz.words import Catalogue, Words, plot_words
+from viz.work.engine import Ask, Done, Work
 
 
 def settings_of(view: View, scene: Scene, values: Values) -> Settings:

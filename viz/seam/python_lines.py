@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from model.gpt.edits import Edit
-from viz.seam.prompt import python_of
 from viz.seam.scene import Scene
 from viz.seam.view import Facts
+from viz.work.prompt import python_of
 
 
 def python_lines(scene: Scene, lines: Sequence[str], imports: Sequence[str] = ()) -> str:

@@ -12,10 +12,10 @@ from model.api import LanguageModel
 from model.errors import PlaygroundError
 from model.records import RunKey, Tokens
 from model.tracing.trace import Trace
-from viz.seam.playground import Playground
-from viz.seam.prompt import Prompt
 from viz.seam.selection import Selection
 from viz.words import Catalogue, words
+from viz.work.playground import Playground
+from viz.work.prompt import Prompt
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from viz.api.endpoint import Endpoint
 from viz.seam import panels
+from viz.seam.endpoint import Endpoint
 from viz.seam.jobs.background import Job
 from viz.seam.layout import Box, Node, Slot, of_view
 from viz.seam.scene import Scene

@@ -14,11 +14,11 @@ from model.gpt.config import ModelConfig
 from model.gpt.edits import Edit
 from model.progress import Progress, silent
 from model.records import Tokens
-from viz.seam.playground import Playground
-from viz.seam.prompt import Prompt
 from viz.seam.scene import Scene
 from viz.seam.settings import Setting, Settings
 from viz.words import Catalogue, Words
+from viz.work.playground import Playground
+from viz.work.prompt import Prompt
 
 # What a measure or a picture may depend on besides settings.
 Depends = Literal[
@@ -58,7 +58,7 @@ class Measure:
     settings: tuple[str, ...] = ()  # names of the settings and asking parts that decide it
     slow: bool = False  # started by the button of a Job, never by itself
     # Whether it runs the model; one that only counts or loads needs no turn. A slow one without works in another
-    # process (viz/server/processes/trial_process.py) and bounds its own time.
+    # process (viz/work/processes/trial_process.py) and bounds its own time.
     locks: bool = True
     # Where several settings mean the same, or only part of the model counts: (scene, settings) -> what is to be
     # measured. The function gets this as its settings, and equal questions are measured once.
@@ -364,7 +364,7 @@ class View:
     settings: tuple[Setting, ...] = ()
     # Beside the row of views: one value for all views of a tab that name the same one. Words: `[<tab>.settings]`.
     tab_settings: tuple[Setting, ...] = ()
-    api: tuple = ()  # of viz.api.endpoint.Endpoint
+    api: tuple = ()  # of viz.seam.endpoint.Endpoint
     form_depends: tuple[Depends, ...] = ()  # what the options of the form depend on
     # A slow measure whose result has `names`, {head: [(label, score, baseline)]}: lists of heads on the whole page show
     # them once it was measured.

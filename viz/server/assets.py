@@ -17,9 +17,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from viz.seam.playground import Options
 from viz.server.headers import hashed, page_policy
 from viz.server.middleware import path_of
+from viz.work.playground import Options
 
 ROUTE = "/playground/static/{digest}/{name:path}"
 MAIN, STYLE = "main.js", "style.css"

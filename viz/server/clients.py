@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from viz.seam.playground import Options
+from viz.work.playground import Options
 
 
 def client_of(scope: Scope, proxies: int) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from starlette.datastructures import MutableHeaders
 from starlette.types import Message
 
-from viz.seam.playground import Options
+from viz.work.playground import Options
 
 SERVER = uuid.uuid4().hex  # another one after a restart: the pages that knew the old one begin anew
 SERVER_HEADER = "x-playground-server"

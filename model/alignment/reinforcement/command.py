@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from model.alignment.adapter_options import add_lora
 from model.alignment.lora import Lora, merged
 from model.alignment.preferences import read_pairs
 from model.alignment.reinforcement import job
@@ -20,10 +21,10 @@ from model.alignment.reinforcement.texts import Answers, Task, task
 from model.alignment.reward_folder import load_reward
 from model.api import LanguageModel, load_model
 from model.errors import Astray, InputError
+from model.free_memory import keep_freed_memory
 from model.loading.checkpoint import save_folder
 from model.loading.sources import resolve
 from model.loading.vocabulary_export import vocabulary_files, write_files
-from model.training.cli import add_lora, keep_freed_memory
 from model.training.folders import read_text
 
 LOG = "reinforcement.csv"

@@ -22,10 +22,10 @@ from model.alignment.reward_folder import load_reward
 from model.alignment.rewards import Rule, parse_rules
 from model.api import LanguageModel, load_resolved
 from model.errors import Astray, CheckpointError, InputError, say
+from model.free_memory import keep_freed_memory
 from model.gpt.transformer import Transformer
 from model.loading.sources import Resolved
 from model.loading.vocabulary_export import vocabulary_files
-from model.training.cli import keep_freed_memory
 from model.training.jobs.job import Limits
 from model.training.jobs.lesson import DIVERGED, Finished, Lesson
 

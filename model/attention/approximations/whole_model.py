@@ -10,7 +10,7 @@ from model.attention.approximations.ways import Way, matrix
 from model.gpt.mixers.needs import need_attention
 from model.gpt.transformer import Attend, Transformer
 from model.progress import Progress, silent
-from model.quantization.experiments import Reading, read, sample
+from model.tracing.divergence import Reading, read, sample
 
 SIZES = {"performer": (16, 64, 256, 1024), "linear": (0,), "linformer": (8, 32, 128), "nystrom": (4, 8, 16, 32)}
 SEEDS = 3

@@ -11,11 +11,11 @@ from unittest import mock
 import numpy as np
 import torch
 
+from model import downloads, training_cli
 from model.alignment import instructions
-from model.loading import downloads
 from model.predictions import tuned_lens
 from model.text.tokenizer import from_tiktoken
-from model.training import cli, data, folders, loop
+from model.training import data, folders, loop
 from tests.support.files.valid_files import (
     PROMPT,
     RECIPE,
@@ -58,7 +58,7 @@ def write_run(folder: Path) -> None:
 def open_run(folder: Path) -> object:
     loop.load_checkpoint(folder / folders.CHECKPOINT)
     folders.open_log(folder / folders.LOG, 1).close()
-    options = cli.parser().parse_args(["export", "--run", str(folder), "--out", str(folder / "out")])
+    options = training_cli.parser().parse_args(["export", "--run", str(folder), "--out", str(folder / "out")])
     return options.act(options)
 
 

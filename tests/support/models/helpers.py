@@ -174,8 +174,8 @@ def apart(coroutine):
 
 
 def serving(lm: LanguageModel, options=None):
-    """A server (viz.seam.playground.Playground) whose only model is `lm`, under the id "tiny"."""
-    from viz.seam.playground import Options, Playground  # late: most tests of the model need no page
+    """A server (viz.work.playground.Playground) whose only model is `lm`, under the id "tiny"."""
+    from viz.work.playground import Options, Playground
 
     ours = Playground(options or Options(model="tiny", max_tokens=40))
     ours.models.get("tiny", lambda: lm)

@@ -5,7 +5,7 @@ import dataclasses
 from model.api import LanguageModel
 from model.text.tokenizer import from_tiktoken
 from tests.support.models.helpers import byte_tokenizer, serving, tiny_model
-from viz.seam.playground import Options, Playground
+from viz.work.playground import Options, Playground
 
 START, END = 256, 257
 OWN = "{% if messages[0]['role'] != 'system' %}<|im_start|>system\nBe kind<|im_end|>\n{% endif %}"

@@ -15,30 +15,30 @@ from model.alignment.rewards import parse_rules
 from model.anatomy.flops import Reading, operations
 from model.anatomy.footprint import Setting
 from model.anatomy.prices import bundled, read_prices, talk
-from model.anatomy.tokenizer_comparison import cut
 from model.api import LanguageModel
 from model.attention.approximations.ways import Way
 from model.attention.effects import Target
 from model.by_hand.sheets import SHEETS, example
 from model.checks.result import subject_of
 from model.design.depth_gradients import Stack
+from model.design.expert_trial import ExpertTrial
 from model.design.kv_sharing import stops
+from model.design.mixer_trial import MixerTrial
 from model.design.mlp_trials import MlpTrial
 from model.design.positions import head_qk, pair_of
 from model.forgetting.policies import Policy
 from model.generation.decoder import GeneratedToken, Plan, Strategy
 from model.generation.generate import Tick
 from model.generation.requests import Draft, Request
-from model.generation.samples import Many
 from model.gpt.edits import Edit
+from model.loading.tokenizer_comparison import cut
 from model.predictions.attribution import components
 from model.predictions.predictions import predict
+from model.predictions.samples import Many
 from model.prompting.choices import Asked
 from model.prompting.trial import Variant
 from model.quantization.formats import FORMATS, Scheme
 from model.sampling.pipeline import Step
-from model.training.jobs.expert_trial import ExpertTrial
-from model.training.jobs.mixers import MixerTrial
 
 Values = dict[str, object]
 

@@ -3,6 +3,6 @@
 What trains gives way to the page. Beside tests, which do not give way, it would hardly get on where cores are few.
 """
 
-from viz.server.processes import training_process, trial_process
+from viz.work.processes import training_process, trial_process
 
 training_process.NICE = trial_process.NICE = 0

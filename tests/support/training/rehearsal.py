@@ -13,8 +13,8 @@ import pytest
 
 from model.training.jobs.form import job_of
 from model.training.jobs.job import Job, Limits
-from viz.server.processes import training_process
-from viz.server.processes.training_process import LiveRun, Workshop
+from viz.work.processes import training_process
+from viz.work.processes.training_process import LiveRun, Workshop
 
 SMALL = {"layers": 1, "heads": 2, "width": 16, "length": 16, "batch": 4, "steps": 3, "warmup": 1}
 LONG = {"steps": 20_000}  # more than any test waits for

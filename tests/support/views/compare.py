@@ -3,7 +3,7 @@
 import numpy as np
 
 from viz.page.pipeline import PageRequest, payloads
-from viz.seam.playground import Playground
+from viz.work.playground import Playground
 
 
 def asked(prompt: str = "abcab", b: object = None, view: str = "runs", **changes) -> PageRequest:

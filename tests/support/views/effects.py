@@ -1,8 +1,8 @@
 """The effects tab without a browser: what a page asks for, and what is drawn."""
 
 from viz.page.pipeline import PageRequest, payloads, scene_of
-from viz.seam.playground import Playground
 from viz.seam.scene import Scene
+from viz.work.playground import Playground
 
 PROMPT = "abcab"
 

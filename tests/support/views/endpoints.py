@@ -6,7 +6,7 @@ import numpy as np
 
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
-from viz.seam.playground import Playground
+from viz.work.playground import Playground
 
 NAMED = {each.name: each for each in ENDPOINTS}
 TEXT = "abcabd abc"

@@ -7,8 +7,8 @@ from model.predictions.predictions import predict
 from model.text.tokenizer import from_tiktoken
 from tests.support.models.helpers import serving, tiny_model
 from viz.page.pipeline import PageRequest, payloads, scene_of
-from viz.seam.playground import Options
 from viz.views.predictions import expected
+from viz.work.playground import Options
 
 PROMPT = "the cat sat"
 EDITS = [{"kind": "scale", "layer": 0, "head": 1, "factor": 5}, {"kind": "zero", "layer": 2, "head": 0}]

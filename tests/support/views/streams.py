@@ -4,9 +4,9 @@ import types
 
 from viz.page.loading import opened
 from viz.page.streams import wire_streams
-from viz.seam.playground import Playground
 from viz.seam.tab import Tab
 from viz.seam.view import View
+from viz.work.playground import Playground
 
 
 class Component:

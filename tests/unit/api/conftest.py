@@ -4,7 +4,7 @@ import pytest
 
 from model.api import LanguageModel
 from tests.support.models.helpers import VARIANTS, byte_tokenizer, tiny_model
-from viz.seam.playground import Options, Playground
+from viz.work.playground import Options, Playground
 
 
 @pytest.fixture(scope="module", params=list(VARIANTS))

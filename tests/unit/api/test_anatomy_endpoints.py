@@ -10,7 +10,7 @@ from model.api import LanguageModel
 from model.errors import InputError, PlaygroundError
 from tests.support.models.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from tests.support.views.endpoints import ask
-from viz.seam.prompt import Prompt
+from viz.work.prompt import Prompt
 
 PUBLISHED = Path(__file__).parents[2] / "data" / "configs"
 PROMPT = "abcabd ab"

@@ -16,8 +16,8 @@ from viz.api import endpoints
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import arguments, table
 from viz.page.build import build
-from viz.seam.playground import Options, Playground
-from viz.server.serve import start
+from viz.serve import start
+from viz.work.playground import Options, Playground
 
 ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -92,7 +92,7 @@ def test_answers_and_errors_reach_a_program(client):
 
 
 def test_short_work_is_answered_while_long_work_waits(playground, client):
-    tickets = [playground.desk.join(f"visitor {n}") for n in range(playground.desk.bounds.running)]
+    tickets = [playground.queue.join(f"visitor {n}") for n in range(playground.queue.bounds.running)]
     with ThreadPoolExecutor(1) as pool:
         try:
             long = pool.submit(client.predict, "The cat sat", new_tokens=8, api_name="/generate")

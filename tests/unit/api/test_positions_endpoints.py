@@ -10,7 +10,7 @@ from model.design.positions import head_qk, pair_of, shift_errors, vectors
 from model.errors import InputError
 from tests.support.models.helpers import VARIANTS, assert_close, byte_tokenizer, tiny_model
 from tests.support.views.endpoints import ask
-from viz.seam.playground import Options, Playground
+from viz.work.playground import Options, Playground
 
 PROMPT = "abcabd ab"
 

@@ -11,9 +11,9 @@ import pytest
 
 import app
 from model.errors import InputError
-from viz.engine.local import Local
-from viz.server import serve
-from viz.server.limits import PRIVATE, PUBLIC
+from viz import serve
+from viz.work.limits import PRIVATE, PUBLIC
+from viz.work.local import Local
 
 
 def test_the_command_line_of_a_shared_server():
@@ -46,7 +46,7 @@ def test_a_cluster_is_asked_for_and_without_one_ray_is_not_even_imported():
         asked = serve.options_of(app.parse(line, {}))
         assert (asked.dtype, asked.device, asked.stored) == ("bfloat16", "cuda", "stored" in line)
     assert [app.parse(line, {}).replica_gpus for line in (cluster, [*cluster, "--replica-gpus", "2"])] == [1, 2]
-    lines = "import sys, viz.server.serve, viz.views.tabs, viz.engine.replica; sys.exit('ray' in sys.modules)"
+    lines = "import sys, viz.serve, viz.views.tabs, viz.cluster.replica; sys.exit('ray' in sys.modules)"
     subprocess.run([sys.executable, "-c", lines], check=True, timeout=120)
 
 

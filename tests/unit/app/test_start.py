@@ -38,7 +38,7 @@ LATER = {  # not needed by a first view
     "torch._inductor",
     "sympy",
     "plotly.express",
-    "viz.engine.cluster",
+    "viz.cluster.cluster",
 }
 
 

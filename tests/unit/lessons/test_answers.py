@@ -12,11 +12,11 @@ from viz.lessons.answers import judged, read
 from viz.lessons.lesson import Lesson, Value
 from viz.lessons.library import Library, library
 from viz.lessons.operations import derived, made, taken
+from viz.lessons.routes import page_of, routes
 from viz.lessons.text import pieces
 from viz.lessons.values import Page, value_of, written
-from viz.seam.playground import Options, Playground
-from viz.server.lesson_routes import page_of, routes
 from viz.words import section, words
+from viz.work.playground import Options, Playground
 
 WORDS = section(words("en"), "learn")
 LESSON = library().lesson("tokens", "en")

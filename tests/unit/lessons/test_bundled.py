@@ -8,8 +8,8 @@ from viz.lessons.check import computed, faults_of
 from viz.lessons.lesson import PARTS
 from viz.lessons.library import library
 from viz.lessons.reading import BUNDLED
-from viz.seam.playground import Options, Playground
 from viz.words import LANGUAGES, words
+from viz.work.playground import Options, Playground
 
 LESSONS = library().lessons
 

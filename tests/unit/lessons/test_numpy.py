@@ -16,7 +16,7 @@ from model.api import load_model
 from viz.lessons.check import start
 from viz.lessons.library import library
 from viz.lessons.values import value_of
-from viz.seam.playground import Options, Playground
+from viz.work.playground import Options, Playground
 
 WEIGHTS = Path(__file__).parents[3] / "model" / "weights" / "tinygpt" / "model.safetensors"
 LAYERS, HEADS, SIZE, WIDTH = 8, 8, 32, 256

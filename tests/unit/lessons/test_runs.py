@@ -10,9 +10,9 @@ from viz.lessons import runs
 from viz.lessons.lesson import Lesson, Run, Value
 from viz.lessons.library import library
 from viz.lessons.payloads import whole
+from viz.lessons.routes import page_of
 from viz.lessons.values import Page, value_of
-from viz.seam.playground import Options, Playground
-from viz.server.lesson_routes import page_of
+from viz.work.playground import Options, Playground
 
 WHOLE = library().lesson("head_born", "en")
 VALUES = {

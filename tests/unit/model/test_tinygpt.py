@@ -40,7 +40,7 @@ def test_model_is_small_enough_to_carry(lm):
 
 def test_it_is_the_default_and_listed_first():
     from app import parse
-    from viz.seam.playground import Options, Playground
+    from viz.work.playground import Options, Playground
 
     assert parse([]).model == Options().model == "tinygpt"
     assert Playground(Options()).choices()[0] == ("TinyGPT", "tinygpt")

@@ -23,11 +23,11 @@ from viz.page.address import (
 )
 from viz.page.parts import unpacked
 from viz.page.pipeline import FIRST, HEAD, HELD, PARTS, PageRequest, payloads, scene_of, selection_update, view
-from viz.seam.playground import MAX_CHARACTERS, Options, Playground
 from viz.seam.scene import prompt_id
 from viz.seam.selection import Selection, picked
 from viz.views.tabs import TABS
 from viz.words import words
+from viz.work.playground import MAX_CHARACTERS, Options, Playground
 
 KEYS = tuple(tab.key for tab in TABS)
 START = (FIRST, KEYS[0])
@@ -128,8 +128,8 @@ def test_lists_in_lists_in_an_edit_are_refused_unread(field: str):
 
 @pytest.mark.parametrize("model", ["smollm2-135m", "hub:someone/something", "/etc/passwd", "../../x", "nope"])
 def test_a_link_never_loads_what_is_not_here(playground: Playground, monkeypatch: pytest.MonkeyPatch, model: str):
-    monkeypatch.setattr("viz.seam.playground.load_resolved", lambda *_: pytest.fail("loaded"))
-    monkeypatch.setattr("viz.seam.playground.resolve", lambda *_, **__: pytest.fail("looked for"))
+    monkeypatch.setattr("viz.work.playground.load_resolved", lambda *_: pytest.fail("loaded"))
+    monkeypatch.setattr("viz.work.playground.resolve", lambda *_, **__: pytest.fail("looked for"))
     found = asked(playground, model=model, prompt="Hi", tab="heads", heads=[[0, 0]])
     assert (found.model_id, found.waits, found.prompt, found.tab) == ("tiny", model, "Hi", "heads")
     assert found.selection is None  # heads and edits are of that model: they come with it

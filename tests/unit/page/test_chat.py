@@ -10,10 +10,10 @@ from viz.page.address import answer, link_of
 from viz.page.chat import found_in
 from viz.page.notebook import page_of
 from viz.page.pipeline import FIRST, payloads, scene_of
-from viz.seam.prompt import Prompt, turn_names
 from viz.seam.scene import prompt_id
 from viz.views.tabs import TABS
 from viz.words import LANGUAGES, words
+from viz.work.prompt import Prompt, turn_names
 
 TURNS = [["system", "Be brief."], ["user", "abcab"], ["assistant", ""]]
 CHAT = {"on": True, "turns": TURNS}

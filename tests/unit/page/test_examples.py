@@ -10,12 +10,12 @@ from model.gpt.edits import Edit
 from viz.page.examples import ANY, EXAMPLES, PLACES, examples, payload
 from viz.page.pipeline import PageRequest, scene_of
 from viz.seam.panels import measured, settings_of
-from viz.seam.playground import Options, Playground
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 from viz.seam.view import View
 from viz.views.tabs import TABS
 from viz.words import LANGUAGES, words
+from viz.work.playground import Options, Playground
 
 SHOWN = {}  # (model, key) -> what is to be true of it
 SEEN = {}  # (model, key) -> what the view shows to which an example leads

@@ -3,8 +3,8 @@
 from model.gpt.edits import Edit
 from tests.support.picking import asked
 from viz.page.pipeline import edit_payload, payloads
-from viz.seam.playground import Options, Playground
 from viz.seam.scene import prompt_id
+from viz.work.playground import Options, Playground
 
 # --- names ---
 

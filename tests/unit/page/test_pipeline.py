@@ -14,12 +14,12 @@ from viz.page import build, pipeline
 from viz.page.loading import Cancelled, choose_model, opened
 from viz.page.parts import unpacked
 from viz.page.pipeline import PageRequest, payloads, view
-from viz.seam import playground as context
-from viz.seam.playground import Playground
-from viz.seam.prompt import Prompt
+from viz.serve import launch_options
 from viz.server.framework.patches import rest
-from viz.server.serve import launch_options
 from viz.views.attention.map import view as map
+from viz.work import playground as context
+from viz.work.playground import Playground
+from viz.work.prompt import Prompt
 
 
 def asked(prompt, **changes):

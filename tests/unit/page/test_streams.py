@@ -9,10 +9,10 @@ from model.errors import InputError
 from tests.support.views.streams import ask, wired
 from viz.page.loading import opened
 from viz.page.parts import unpacked
-from viz.seam.prompt import Prompt
 from viz.seam.settings import Check
 from viz.seam.view import Event, Models, Open, Stream, View
 from viz.words import words
+from viz.work.prompt import Prompt
 
 ME = types.SimpleNamespace(session_hash="me")
 

@@ -1,4 +1,8 @@
-"""Who may import whom: walked in the syntax trees, so that imports inside functions count too."""
+"""Which module may import which: read from the syntax trees, so that imports inside functions count, too.
+
+A room is a folder of `model/` or `viz/` (a file there is a room of its own). Rooms stand on floors; a room imports only
+from the floors below its own.
+"""
 
 import ast
 import sys
@@ -7,26 +11,78 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-MODEL = {
-    "torch",
-    "numpy",
-    "pandas",
-    "tiktoken",
-    "tokenizers",
-    "tqdm",
-    "safetensors",
-    "scipy",
-    "threadpoolctl",
-    "psutil",
-    "gguf",
-    "huggingface_hub",
-    "jinja2",
-    "model",
+# The rooms from the roof down, one line a floor.
+FLOORS = {
+    "viz": (
+        ("serve",),
+        ("server",),
+        ("lessons",),
+        ("page",),
+        ("api", "cluster"),
+        ("views",),
+        ("seam",),
+        ("work",),
+        ("charts",),
+        ("labels",),
+        ("numbers", "theme", "words"),
+    ),
+    "model": (
+        ("source_code", "training_cli"),
+        ("workshop",),
+        ("checks", "prompting"),
+        ("alignment", "quantization"),
+        ("design",),
+        ("training",),
+        ("activations",),
+        ("predictions",),
+        ("attention",),
+        ("anatomy",),
+        ("api",),
+        ("generation",),
+        ("forgetting", "sampling"),
+        ("tracing",),
+        ("loading",),
+        ("gpt", "text"),
+        ("kernels",),
+        ("arguments", "by_hand", "command_line", "downloads", "free_memory"),
+        ("errors", "progress", "records", "shares", "store", "strict_json"),
+    ),
 }
-VIZ = {"numpy", "pandas", "plotly", "scipy", "viz"}
-SEAM = {"plotly", "viz", "model", "numpy", "pandas", "torch"}
-FRAME = SEAM | {"gradio", "starlette", "uvicorn"}
-MADE_OF = {"fastapi", "pydantic"}  # what Gradio is made of
+# What a room may import beside the standard library and the project itself.
+NUMBERS = {"numpy", "pandas", "scipy"}
+MODEL = NUMBERS | {"torch", "tiktoken", "tokenizers", "tqdm", "safetensors", "threadpoolctl", "psutil", "gguf"}
+MODEL |= {"huggingface_hub", "jinja2"}
+DRAWING = NUMBERS | {"plotly"}
+VIEWS = DRAWING | {"torch"}
+WEB = VIEWS | {"gradio", "starlette", "uvicorn"}
+FRAMEWORK = WEB | {"fastapi", "pydantic"}  # what Gradio is made of
+PACKAGES = {
+    "model": MODEL,
+    "model.records": {"numpy"},
+    "model.errors": set(),
+    "model.checks.parity": MODEL | {"transformers"},  # imported in functions, where it is installed
+    "model.kernels": MODEL | {"numba", "filelock"},
+    "viz.words": set(),
+    "viz.numbers": NUMBERS,
+    "viz.labels": NUMBERS,
+    "viz.theme": DRAWING,
+    "viz.charts": DRAWING,
+    "viz.work": VIEWS,
+    "viz.seam": VIEWS,
+    "viz.views": VIEWS,
+    "viz.api": WEB,
+    "viz.cluster": VIEWS,
+    "viz.cluster.cluster": VIEWS | {"ray"},
+    "viz.cluster.care": VIEWS | {"ray"},
+    "viz.page": WEB,
+    "viz.lessons": VIEWS - {"torch"} | {"starlette"},
+    "viz.server": WEB,
+    "viz.server.framework": FRAMEWORK,
+    "viz.serve": WEB,
+    "app": {"torch"},
+}
+# Drawing reads arrays: these import nothing of `model/` but its records, and words the sentences that they translate.
+DRAWN = ("viz.charts", "viz.labels", "viz.numbers", "viz.theme", "viz.words")
 
 
 def module_name(path: Path) -> str:
@@ -43,90 +99,78 @@ MODULES = {module_name(path) for path in source_files()}
 
 def imported(source: str) -> set[str]:
     """Full names of all that a module imports; `from model import linear` counts as model.linear."""
-    found = set()
+    names = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "relative imports hide from this test"
             whole = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= {name if name in MODULES else node.module for name in whole}
+            names |= {name if name in MODULES else node.module for name in whole}
         elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("__import__", "importlib.import_module"):
             raise AssertionError(f"imported out of sight: {ast.unparse(node)}")
-    return found
+    return names
 
 
 def foreign(path: Path) -> set[str]:
-    """What a file imports beyond the standard library."""
+    """Return the names that a file imports beyond the standard library."""
     return {name for name in imported(path.read_text()) if name.split(".")[0] not in sys.stdlib_module_names}
 
 
-# Folders that know Gradio. A view does not, nor what it declares itself with.
-PAGE = ("viz.page", "viz.server", "viz.api")
-SERVER = tuple(f"viz.server.{name}" for name in ("serve", "framework", "middleware", "clients", "headers"))
-WEB = ("viz.page", "viz.api", *SERVER)
-OFFERED = ("viz.api.endpoint", "viz.api.reading", "viz.api.arguments", "viz.api.answers", "viz.api.json")
-SAYING = {"viz.words": ("model.errors",)}  # the sentences that it translates
-ON_RAY = ("viz.engine.cluster", "viz.engine.care")
-DRAWING = ("viz.charts", "viz.labels", "viz.numbers", "viz.theme", "viz.words")
+IMPORTS = {module_name(path): foreign(path) for path in source_files()}
 
 
 def room(name: str) -> str:
-    """The tab that a module of viz.views belongs to, "" for what belongs to none."""
+    """Return the room of a module; "" for app.py, the packages themselves, and commands (`python -m`)."""
+    parts = name.split(".")
+    if len(parts) < 2 or parts[-1] == "__main__":
+        return ""
+    return parts[1]
+
+
+def tab(name: str) -> str:
+    """Return the tab that a module of viz.views belongs to, "" for one that belongs to none."""
     parts = name.split(".")
     return parts[2] if parts[:2] == ["viz", "views"] and len(parts) > 3 else ""
 
 
+def floor(name: str) -> int:
+    """Return the height of a module's floor: 0 is the lowest one."""
+    floors = FLOORS[name.split(".")[0]]
+    (height,) = (len(floors) - n for n, rooms in enumerate(floors) if room(name) in rooms)
+    return height
+
+
 def allowed(name: str, importer: str) -> bool:
-    """The rules, from the innermost layer out."""
-    top = name.split(".")[0]
-    if importer in ("model.records", "model.errors"):
-        return top == "numpy"
-    if importer == "model.checks.parity":
-        return top in MODEL | {"transformers"}  # what it compares with; imported in functions, where it is installed
-    if importer in ("model.kernels.compiled", "model.kernels.ready", "model.kernels.strips"):
-        return top in MODEL | {"numba", "filelock"}
-    if importer.startswith("model"):
-        return top in MODEL
-    if importer.startswith(DRAWING) or importer.endswith(".figures"):
-        return (
-            top in VIZ - {"viz"}
-            or name.startswith(DRAWING)
-            or name in ("model.records", *SAYING.get(importer, ()))
-            or name.endswith(".figures")
-        )
-    if importer.startswith("viz.views"):
-        other = room(name) and room(importer) and room(name) != room(importer)
-        return top in SEAM and not other and (not name.startswith(WEB) or name in OFFERED)
-    if importer.startswith("viz.seam"):
-        return top in SEAM and (name in OFFERED or not name.startswith(("viz.views", *WEB)))
-    if importer.startswith("viz.engine"):  # measures without a page; only where asked for, on Ray
-        return top in SEAM | ({"ray"} if importer in ON_RAY else set()) and not name.startswith(WEB)
-    if importer.startswith("viz.lessons"):
-        return top in SEAM - {"torch"}  # what the page offers, and its endpoints; the server has their addresses
-    if importer.startswith("viz.server.framework"):
-        return top in FRAME | MADE_OF
-    if importer.startswith(PAGE):
-        return top in FRAME
-    return top in {"torch", "model"} or name.startswith("viz.server")  # app.py
+    """Whether a module may import another module of the project, or a package."""
+    own, top = importer.split(".")[0], name.split(".")[0]
+    if top not in ("model", "viz"):
+        longest = max((key for key in PACKAGES if f"{importer}.".startswith(f"{key}.")), key=len)
+        return top in PACKAGES[longest]
+    if own == "app":
+        return top == "model" or name.startswith(("viz.serve", "viz.server"))
+    if importer.startswith(DRAWN) or importer.endswith(".figures"):
+        if top == "model":
+            return name == "model.records" or (importer == "viz.words" and name == "model.errors")
+        if importer.endswith(".figures"):
+            return name.startswith(DRAWN) or name.endswith(".figures")
+    if top != own:
+        return own == "viz"
+    if tab(name) and tab(importer) and tab(name) != tab(importer):
+        return False
+    return not room(name) or not room(importer) or room(name) == room(importer) or floor(name) < floor(importer)
 
 
-def test_a_file_imports_only_what_its_layer_may():
-    names = {path: module_name(path) for path in source_files()}
-    bad = [f"{own} imports {name}" for path, own in names.items() for name in foreign(path) if not allowed(name, own)]
+def test_a_module_imports_only_from_the_floors_below_and_the_packages_of_its_room():
+    bad = [f"{own} imports {name}" for own, names in IMPORTS.items() for name in names if not allowed(name, own)]
     assert sorted(bad) == []
 
 
-def test_every_layer_is_there_to_be_walked():
-    expected = {
-        "model.records",
-        "model.errors",
-        "model.tracing.trace",
-        "model.loading.families",
-        "viz.words",
-        "viz.page.build",
-    }
-    assert expected | {"app"} <= MODULES
+@pytest.mark.parametrize("top", ["model", "viz"])
+def test_every_room_has_a_floor_and_every_floor_is_inhabited(top: str):
+    rooms = {room(name) for name in MODULES if name.startswith(f"{top}.")} - {""}
+    placed = [each for rooms_of_floor in FLOORS[top] for each in rooms_of_floor]
+    assert sorted(placed) == sorted(rooms)
 
 
 @pytest.mark.parametrize(
@@ -137,6 +181,9 @@ def test_every_layer_is_there_to_be_walked():
         ("gradio", "model.api"),
         ("plotly", "model.tracing.head_metrics"),
         ("viz.words", "model.tracing.trace"),
+        ("model.api", "model.tracing.trace"),
+        ("model.training.loop", "model.attention.measures"),
+        ("model.design.past_length", "model.training.loop"),
         ("transformers", "model.loading.checkpoint"),
         ("torch", "viz.charts.heatmap"),
         ("gradio", "viz.labels"),
@@ -149,12 +196,18 @@ def test_every_layer_is_there_to_be_walked():
         ("viz.page.pipeline", "viz.views.design.rope.view"),
         ("gradio", "viz.seam.panels"),
         ("viz.page.parts", "viz.seam.panels"),
+        ("viz.seam.scene", "viz.work.playground"),
+        ("viz.cluster.replica", "viz.work.engine"),
+        ("viz.server.middleware", "viz.work.limits"),
+        ("viz.server.headers", "viz.lessons.routes"),
+        ("viz.serve", "viz.server.middleware"),
+        ("starlette", "viz.work.playground"),
         ("ray", "viz.seam.panels"),
-        ("ray", "viz.engine.replica"),
-        ("gradio", "viz.engine.replica"),
+        ("ray", "viz.cluster.replica"),
+        ("gradio", "viz.cluster.replica"),
         ("viz.views.tabs", "viz.seam.tab"),
         ("gradio", "app"),
-        ("pydantic", "viz.server.serve"),
+        ("pydantic", "viz.serve"),
         ("viz.words", "app"),
     ],
 )
@@ -172,9 +225,9 @@ def test_imports_inside_functions_are_found():
 @pytest.mark.parametrize("top", ["model", "viz"])
 def test_no_cycles(top: str):
     graph = {
-        module_name(path): {name for name in foreign(path) if name in MODULES and name.startswith(top)}
-        for path in source_files()
-        if module_name(path).startswith(top)
+        own: {name for name in names if name in MODULES and name.startswith(top)}
+        for own, names in IMPORTS.items()
+        if own.startswith(top)
     }
     done: set[str] = set()
 

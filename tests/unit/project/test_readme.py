@@ -66,7 +66,7 @@ def test_ci_runs_exactly_the_test_command():
 
 
 def test_training_commands_are_understood():
-    from model.training.cli import parser
+    from model.training_cli import parser
 
     block = re.search(r"```sh\n(.*?)\n```", README, re.DOTALL)[1].replace("\\\n", " ")
     lines = [shlex.split(line)[3:] for line in block.splitlines() if "model.training" in line]

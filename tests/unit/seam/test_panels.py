@@ -9,9 +9,9 @@ from tests.support.models.helpers import byte_model, serving
 from viz.page.pipeline import PageRequest, scene_of
 from viz.seam import panels
 from viz.seam.jobs.background import Result
-from viz.seam.prompt import Prompt
 from viz.seam.tab import Tab
 from viz.seam.view import Custom, Measure, Steady, View
+from viz.work.prompt import Prompt
 
 
 @pytest.fixture

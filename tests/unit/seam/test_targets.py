@@ -10,10 +10,10 @@ from model.errors import InputError
 from model.text.tokenizer import from_tiktoken
 from tests.support.models.helpers import serving, tiny_model
 from viz.page.pipeline import PageRequest, payloads, scene_of
-from viz.seam.playground import Options
 from viz.seam.settings import Settings
 from viz.seam.targets import LIKELY, MOST, measure_offered, read
 from viz.seam.typed import readings, typed_token
+from viz.work.playground import Options
 
 PIECES = [b"Jo", b" Jo", b"Joe", b" Joe", b" J", b"th"]
 JO, SPACED_JO, JOE, SPACED_JOE, SPACED_J, TH = range(256, 262)

@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.models.helpers import serving
 from tests.support.public import TIGHT
-from viz.seam.playground import Options
+from viz.work.playground import Options
 
 
 @pytest.fixture

@@ -16,13 +16,13 @@ from tests.support.models.helpers import apart
 from tests.support.public import TIGHT
 from tests.support.rude import beat, file_of, join, listener, until
 from viz.page.build import build
-from viz.seam.playground import Options, Playground
+from viz.serve import start
 from viz.server import middleware
 from viz.server.framework import fair_queue, visits
 from viz.server.framework.visits import Listeners
 from viz.server.guard.rate_limit import Rate
-from viz.server.presence import Presence
-from viz.server.serve import start
+from viz.work.playground import Options, Playground
+from viz.work.presence import Presence
 
 
 @pytest.fixture(scope="module")

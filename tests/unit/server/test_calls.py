@@ -8,9 +8,9 @@ import pytest
 from tests.support.guard import JOIN, ask, guarded
 from tests.support.public import TIGHT
 from tests.support.wire import listening
-from viz.seam.playground import Options
 from viz.server import calls
 from viz.server.framework import errors
+from viz.work.playground import Options
 
 FILE = {"path": "http://127.0.0.1:9/x", "meta": {"_type": "gradio.FileData"}}
 API = "/gradio_api/"

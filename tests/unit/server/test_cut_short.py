@@ -17,10 +17,10 @@ from model.training.loop import Recipe
 from tests.support.models.small_models import save_tiny
 from tests.support.training.rehearsal import LONG, exit_code, in_threads, quick, until
 from viz.seam.jobs.live_runs import failure
-from viz.seam.playground import Options, Playground
-from viz.server.processes import training_process
-from viz.server.processes.archive import archive
-from viz.server.processes.training_process import CUT_SHORT
+from viz.work.playground import Options, Playground
+from viz.work.processes import training_process
+from viz.work.processes.archive import archive
+from viz.work.processes.training_process import CUT_SHORT
 
 EXAMPLES = tuple(Example("Say it.", word, word) for word in ("ho", "ha", "hi", "oh"))
 SMALL = {"texts": 4, "group": 2, "new_tokens": 2, "steps": 500, "learning_rate": 1e-4}

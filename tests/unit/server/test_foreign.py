@@ -8,9 +8,9 @@ from tests.support.guard import JOIN, OURS, ask, echo, guarded, scope_of
 from tests.support.models.helpers import apart
 from tests.support.public import TIGHT
 from tests.support.wire import listening
-from viz.seam.playground import Options
 from viz.server.clients import as_asked
 from viz.server.framework import cors
+from viz.work.playground import Options
 
 PUBLIC = Options(model="tiny", max_tokens=40, training_minutes=0.0, allowed=TIGHT, public=True)
 CALL = "/gradio_api/call/model_info"

@@ -6,9 +6,9 @@ from pathlib import Path
 import plotly
 import pytest
 
-from viz.seam.playground import Options
 from viz.server.assets import policy_of
 from viz.server.headers import MAPS, WORKER, dress, hashed, other_policy, page_policy
+from viz.work.playground import Options
 
 PAGE = b"""<head><style>a {}</style><script>one()</script><SCRIPT type="module">two()
 </SCRIPT><script src="x.js"></script><link rel="stylesheet" href="x.css"></head>"""

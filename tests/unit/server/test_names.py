@@ -3,9 +3,9 @@
 import pytest
 
 from tests.support.guard import JOIN, OURS, SHARED, ask, guarded, scope_of
-from viz.seam.playground import Options
 from viz.server import clients
 from viz.server.clients import client_of, is_ours, name_of
+from viz.work.playground import Options
 
 # --- names ---
 

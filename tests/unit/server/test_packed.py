@@ -9,10 +9,10 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
+from viz.serve import PLOTLY, bundled
 from viz.server import packed
 from viz.server.assets import asset
 from viz.server.packed import Folder
-from viz.server.serve import PLOTLY, bundled
 
 SCRIPT = b"let a = 1; " * 200
 

@@ -12,11 +12,11 @@ import uvicorn
 
 from tests.support.public import TIGHT
 from tests.support.wire import listening
-from viz.seam.playground import Options
 from viz.server import protocol
 from viz.server.framework import http
 from viz.server.protocol import Bounded, Crowd, bounded, crowd_of, files_allowed, tell_few
 from viz.server.quiet import Few
+from viz.work.playground import Options
 
 LARGE = 4 << 20  # bytes; more than the system takes over from a process
 SOME = 60_000  # more than it takes over here, where it was asked to take little, and less than a connection holds back

@@ -6,11 +6,11 @@ import app
 from model.errors import CheckpointError, InputError
 from model.store import ByteLRU
 from tests.support.public import PROMPT
+from viz import serve
 from viz.page.build import build
 from viz.page.pipeline import PageRequest, payloads
-from viz.seam.playground import MOST_FAILURES, Options, Playground
-from viz.server import serve
-from viz.server.limits import PRIVATE
+from viz.work.limits import PRIVATE
+from viz.work.playground import MOST_FAILURES, Options, Playground
 
 TRICKS = (
     "..",
@@ -68,7 +68,7 @@ def test_a_name_is_never_a_path(playground, shared, name, monkeypatch):
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", nothing)
     for server in (playground, shared):
-        monkeypatch.setattr("viz.seam.playground.load_resolved", nothing)
+        monkeypatch.setattr("viz.work.playground.load_resolved", nothing)
         for load in (server.load, server.opened):
             with pytest.raises(InputError) as told:
                 load(name)
@@ -79,7 +79,7 @@ def test_a_name_is_never_a_path(playground, shared, name, monkeypatch):
 
 @pytest.mark.parametrize("name", ["tinygpt", "smollm2-135m", "hub:openai-community/gpt2"])
 def test_a_shared_server_has_its_own_models_only(shared, name, monkeypatch):
-    monkeypatch.setattr("viz.seam.playground.resolve", lambda *_, **__: pytest.fail("looked for"))
+    monkeypatch.setattr("viz.work.playground.resolve", lambda *_, **__: pytest.fail("looked for"))
     with pytest.raises(InputError, match="does not offer"):
         shared.load(name)
     assert shared.load("tiny") is shared.opened("tiny") and shared.choices() == [("tiny", "tiny")]
@@ -123,7 +123,7 @@ def test_failed_models_are_remembered_but_not_without_end(monkeypatch):
     def fail(*_, **__):
         raise CheckpointError("The weights do not fit the config.")
 
-    monkeypatch.setattr("viz.seam.playground.resolve", fail)
+    monkeypatch.setattr("viz.work.playground.resolve", fail)
     for n in range(3 * MOST_FAILURES):
         with pytest.raises(CheckpointError):
             server.load(f"hub:a/m{n}")

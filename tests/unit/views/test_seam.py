@@ -13,12 +13,12 @@ import pytest
 from tests.support.models.helpers import byte_model, serving
 from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels
-from viz.seam.playground import Options, Playground
 from viz.seam.scene import SceneKey
 from viz.seam.settings import Settings
 from viz.seam.view import View
 from viz.views.tabs import TABS
 from viz.words import LANGUAGES, Words, words
+from viz.work.playground import Options, Playground
 
 DECLARED = [(tab.key, view) for tab in TABS for view in tab.all_views]
 NAMES = [f"{tab}.{view.key}" for tab, view in DECLARED]

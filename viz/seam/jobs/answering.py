@@ -12,9 +12,9 @@ from model.errors import InputError
 from model.text.chat import ending
 from model.tracing.trace import check_length
 from viz.seam.jobs import background
-from viz.seam.playground import Playground
-from viz.seam.prompt import Prompt
-from viz.server.limits import check_time
+from viz.work.limits import check_time
+from viz.work.playground import Playground
+from viz.work.prompt import Prompt
 
 MOST = 256  # tokens of an answer
 FRAME = 8  # tokens that a template puts behind an answer, about

@@ -16,9 +16,9 @@ from typing import Any
 
 from model.errors import PlaygroundError
 from model.progress import Progress, Told
-from viz.seam.playground import Playground
-from viz.server.limits import within
 from viz.words import translate, words
+from viz.work.limits import within
+from viz.work.playground import Playground
 
 log = logging.getLogger("playground")
 _SHOW_EVERY = 0.2  # seconds between two pictures of the bar
@@ -82,7 +82,7 @@ def perform_in_turn(
 ) -> Iterator[tuple]:
     """The same once it is this visitor's turn; until then the part says how many are before."""
     try:
-        ticket = playground.desk.join(owner)
+        ticket = playground.queue.join(owner)
     except PlaygroundError as error:
         yield failed(error, language), ""
         return

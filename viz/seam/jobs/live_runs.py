@@ -6,10 +6,10 @@ from typing import Any
 
 from model.errors import InputError, PlaygroundError
 from viz.seam.notices import notice
-from viz.seam.playground import Playground
 from viz.seam.view import Event, Models, Payload, Visit
-from viz.server.processes.training_process import Failed, LiveRun
 from viz.words import words
+from viz.work.playground import Playground
+from viz.work.processes.training_process import Failed, LiveRun
 
 EVERY = 0.6  # seconds between two pieces
 PAUSED = 2.0  # and while nothing happens

@@ -13,7 +13,7 @@ from gradio.queueing import Event, Queue
 from gradio.server_messages import ProcessCompletedMessage
 from gradio.utils import run_coro_in_background, set_task_name
 
-from viz.server.presence import Presence
+from viz.work.presence import Presence
 
 log = logging.getLogger("playground")
 KEPT_SECONDS = 60.0  # that an answer waits for somebody to read it
@@ -86,7 +86,7 @@ class FairQueue(Queue):
 
     @classmethod
     def of(cls, page: gr.Blocks, presence: Presence, room: Room, places: Callable[[], int] = lambda: 1) -> "FairQueue":
-        """The same queue as `page.queue()` made, with these rules. `places`: viz.engine.protocol.Engine.places."""
+        """The same queue as `page.queue()` made, with these rules. `places`: viz.work.engine.Engine.places."""
         old = page._queue
         new = cls(
             live_updates=True,

@@ -15,7 +15,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from viz.server.calls import is_session
-from viz.server.presence import Presence
+from viz.work.presence import Presence
 
 BEAT_SECONDS = 15.0  # between two signs of life on the line of an open page
 MOST_PAGES = 256  # on one line, as in static/page/server/line.js

@@ -8,13 +8,13 @@ from typing import Any
 from model.errors import InputError, PlaygroundError
 from model.loading.sources import available
 from model.records import Tokens
-from viz.seam.prompt import Prompt, python_of, with_text
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings, choice, number
 from viz.seam.view import Asking, Measure, Payload, Seen
-from viz.server.processes.training_process import PREFIX
 from viz.views.compare.alignment import Alignment, align
 from viz.words import Words
+from viz.work.processes.training_process import PREFIX
+from viz.work.prompt import Prompt, python_of, with_text
 
 WITH = ("prompt", "model", "unedited")
 # A word of an example and one that can stand in its place; the first that a prompt has is swapped.

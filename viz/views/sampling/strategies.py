@@ -12,14 +12,14 @@ from model.sampling.pipeline import Parameter, Step
 from model.sampling.warps import values_of
 from viz.labels import shorten, visible
 from viz.numbers import exact
-from viz.seam.prompt import Prompt, python_of, read
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 from viz.seam.view import Asking, Measure, Payload, Seen
-from viz.server.limits import check_writing
 from viz.theme import HUES
 from viz.views.sampling import pipelines
 from viz.words import Words, section
+from viz.work.limits import check_writing
+from viz.work.prompt import Prompt, python_of, read
 
 DEFAULT = ("greedy", "temperature", "top_k", "top_p")  # of STRATEGIES: the cards at the start
 MOST_NAME = 40  # characters of a name

@@ -8,8 +8,8 @@ from tests.support.lessons import of_runs, right, right_of_runs
 from tests.support.visitor import SOON, expect
 from viz.lessons.check import judged
 from viz.lessons.library import library
-from viz.seam.playground import Options, Playground
 from viz.words import words
+from viz.work.playground import Options, Playground
 
 pytestmark = pytest.mark.browser
 PATH = library().path("en")

@@ -3,8 +3,8 @@
 import pytest
 
 from model.api import load_model
-from model.generation.samples import Many, take_samples
 from model.generation.strategies import STRATEGIES
+from model.predictions.samples import Many, take_samples
 from tests.support.visitor import SOON, expect, exported_rows, open_tab
 from viz.views.sampling.many_samples.figures import spread
 

@@ -16,7 +16,6 @@ from model.design.past_length import (
     THETAS,
     Past,
     Scheme,
-    bundled_text,
     by_position,
     cost,
     edges,
@@ -33,6 +32,7 @@ from model.errors import InputError
 from model.gpt.config import RopeScaling
 from model.gpt.layers import rope_frequencies, rope_table, sinusoidal_positions
 from model.gpt.transformer import Transformer
+from model.text.held_out import bundled_text
 from tests.support.models.helpers import N_CTX, VARIANTS, D, V, assert_close, random_ids, tiny_config, tiny_model
 
 LONG = 3 * N_CTX  # 120

@@ -8,9 +8,9 @@ import pytest
 
 from model.errors import InputError
 from model.generation.generate import Tick
-from model.generation.samples import Many, batches_of, certain, take_samples
 from model.generation.strategies import STRATEGIES, Change, GeneratedToken, Strategy
 from model.generation.text_statistics import distinct, measure_text, written
+from model.predictions.samples import Many, batches_of, certain, take_samples
 from model.sampling.pipeline import Step
 
 NAN = math.nan

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 import torch
 
+from model.downloads import CACHE_VARIABLE
 from model.errors import CheckpointError
 from model.gpt.decode_step import weights_of
 from model.gpt.transformer import Transformer
 from model.kernels.coded import Coded, Codes, digest, in_strips
 from model.loading import prepared
 from model.loading.checkpoint import build, load_folder
-from model.loading.downloads import CACHE_VARIABLE
 from model.text.tokenizer import Tokenizer, from_folder
 from tests.support.models.small_models import LLAMA, TEXT, save_tiny
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from model.downloads import CACHE_VARIABLE, SMOLLM2
 from model.errors import CheckpointError, DownloadError, InputError
 from model.loading import sources
-from model.loading.downloads import CACHE_VARIABLE, SMOLLM2
 
 
 def test_the_list_of_built_in_models():

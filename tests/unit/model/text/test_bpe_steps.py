@@ -4,9 +4,9 @@ import base64
 
 import pytest
 
-from model.anatomy.tokenizer_comparison import BYTES, CHARACTERS, built_in, counted, cut, here
 from model.api import load_model
 from model.errors import InputError
+from model.loading.tokenizer_comparison import BYTES, CHARACTERS, built_in, counted, cut, here
 from model.text.bpe_ranks import ALPHABET
 from model.text.bpe_steps import MOST_CHARACTERS, Merge, candidates, merges_of, replay, split
 from model.text.tokenizer import from_gguf, from_tiktoken

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.anatomy.tokenizer_comparison import built_in, here
+from model.loading.tokenizer_comparison import built_in, here
 from model.text.characters import Group, Part, character_groups, character_parts
 
 SETTINGS = settings(max_examples=300, deadline=None, derandomize=True, database=None)

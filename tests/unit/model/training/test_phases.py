@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import torch
 
+from model import training_cli
 from model.api import load_model
 from model.errors import InputError
 from model.loading.devices import KINDS, available
 from model.loading.sources import WEIGHTS
-from model.training import cli, data, folders, loop, phases
+from model.training import data, folders, loop, phases
 from model.training.folders import CHECKPOINT, LOG
 
 PLAN = """
@@ -139,9 +140,9 @@ def test_the_next_phase_keeps_the_state_of_its_optimizer_only_if_it_is_the_same(
 
 
 def test_the_command_says_what_it_does_and_does_it(tmp_path, prepared, capsys, monkeypatch):
-    monkeypatch.setattr(cli, "keep_freed_memory", lambda: None)
+    monkeypatch.setattr(training_cli, "keep_freed_memory", lambda: None)
     arguments = ["follow", write(tmp_path, PLAN), "--data", prepared, "--out", tmp_path / "out", "--save-every", 10]
-    assert cli.main([str(each) for each in arguments]) == 0
+    assert training_cli.main([str(each) for each in arguments]) == 0
     said = capsys.readouterr().out
     assert "first: 4 steps of 2 x 16, muon 0.01 trapezoid; % of the rows: tales 90, repeated 10" in said
     assert "176 tokens in all, 0 of them before" in said
@@ -149,9 +150,9 @@ def test_the_command_says_what_it_does_and_does_it(tmp_path, prepared, capsys, m
 
 
 def test_a_run_may_end_with_the_mean_of_the_weights_after_several_phases(tmp_path, prepared, capsys, monkeypatch):
-    monkeypatch.setattr(cli, "keep_freed_memory", lambda: None)
+    monkeypatch.setattr(training_cli, "keep_freed_memory", lambda: None)
     path, out = write(tmp_path, f'average = ["first", "to the end"]\n{PLAN}'), tmp_path / "out"
-    assert cli.main(["follow", str(path), "--data", str(prepared), "--out", str(out)]) == 0
+    assert training_cli.main(["follow", str(path), "--data", str(prepared), "--out", str(out)]) == 0
     assert "the mean of the weights after: first, to the end" in capsys.readouterr().out
     first, second = (weights(out / name) for name in ("1-first", "2-to-the-end"))
     mean = weights(out / phases.AVERAGE)

@@ -9,8 +9,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from model import training_cli
 from model.api import load_model
-from model.training import cli
 from tests.support.models.small_models import save_tiny
 
 SETTINGS = ["--length", 64, "--learning-rate", 0.01, "--warmup", 0, "--schedule", "inverse_sqrt"]
@@ -19,7 +19,7 @@ SETTINGS = ["--length", 64, "--learning-rate", 0.01, "--warmup", 0, "--schedule"
 @pytest.fixture(autouse=True)
 def _allocator_untouched(monkeypatch):
     """What it sets would hold for every test that follows in this process."""
-    monkeypatch.setattr(cli, "keep_freed_memory", lambda: None)
+    monkeypatch.setattr(training_cli, "keep_freed_memory", lambda: None)
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def tuned(tmp_path):
 
     def tune(name: str, *more: object) -> tuple[Path, int]:
         given = ["tune", "--model", base, "--examples", tmp_path / "a.jsonl", "--batch", 2, *SETTINGS]
-        return tmp_path / name, cli.main([*map(str, given), "--out", str(tmp_path / name), *map(str, more)])
+        return tmp_path / name, training_cli.main([*map(str, given), "--out", str(tmp_path / name), *map(str, more)])
 
     return tune
 

@@ -7,10 +7,10 @@ import pytest
 
 from tests.support.views.views import drawn
 from viz.seam.jobs.at_once import MOST_SECONDS, PER_LAYER, PER_SECOND, seconds, starts_itself
-from viz.seam.playground import Options
 from viz.seam.settings import Settings
 from viz.seam.view import Measure
 from viz.views.tabs import TABS
+from viz.work.playground import Options
 
 
 def scene_of(n_layer=10, n_params=1_000_000, public=False):

@@ -7,8 +7,8 @@ import pytest
 from model.errors import InputError
 from viz.seam.jobs import background
 from viz.seam.jobs.background import Job, Result, button, perform
-from viz.seam.playground import Options, Playground
 from viz.words import words
+from viz.work.playground import Options, Playground
 
 
 @pytest.fixture

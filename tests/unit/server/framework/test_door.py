@@ -8,11 +8,11 @@ from tests.support.guard import Clock, ask, guarded, scope_of
 from tests.support.models.helpers import apart
 from tests.support.public import TIGHT
 from tests.support.wire import cookie, listening
-from viz.seam.playground import Options
 from viz.server.framework.door import Door
 from viz.server.guard import login
 from viz.server.guard.rate_limit import Buckets, Rate
 from viz.server.guard.tokens import Tokens
+from viz.work.playground import Options
 
 
 @pytest.fixture(scope="module")

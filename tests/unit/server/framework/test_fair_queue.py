@@ -10,7 +10,7 @@ from gradio.queueing import Queue
 from tests.support.models.helpers import apart
 from viz.server.framework import fair_queue, visits
 from viz.server.framework.fair_queue import FairQueue, Mailbox, Room, weight
-from viz.server.presence import Presence
+from viz.work.presence import Presence
 
 
 @pytest.fixture

@@ -187,7 +187,7 @@ with put_off.sources():
 from viz.server.framework import stubs
 stubs.load(mcp=False)
 import fastapi.openapi.models as forms, model.records, dataclasses, inspect, torch
-from viz.seam.playground import Options
+from viz.work.playground import Options
 assert isinstance(vars(Options)["__eq__"], put_off.Method), vars(Options)["__eq__"]
 assert not forms.OpenAPI.__pydantic_complete__
 assert forms.OpenAPI(openapi="3.1.0", info={"title": "a", "version": "b"}, paths={}).info.title == "a"

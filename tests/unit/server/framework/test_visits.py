@@ -9,9 +9,9 @@ from tests.support.models.helpers import serving
 from tests.support.public import TIGHT
 from tests.support.rude import beat, until
 from viz.page.build import build
-from viz.seam.playground import Options
+from viz.serve import start
 from viz.server.framework.visits import MOST_PAGES
-from viz.server.serve import start
+from viz.work.playground import Options
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,9 @@ import pytest
 import app
 from model.errors import InputError
 from tests.support.models.helpers import apart
-from viz.server import serve
+from viz import serve
 from viz.server.guard import login
-from viz.server.limits import PUBLIC
+from viz.work.limits import PUBLIC
 
 
 @pytest.fixture

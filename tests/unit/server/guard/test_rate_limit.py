@@ -1,9 +1,9 @@
 """How often one may ask: buckets of tokens, by page and by address."""
 
 from tests.support.guard import JOIN, Clock, ask, echo, guarded, scope_of
-from viz.seam.playground import Options
 from viz.server import middleware
 from viz.server.guard.rate_limit import Buckets, Rate
+from viz.work.playground import Options
 
 
 def test_a_bucket_empties_and_fills():

@@ -19,7 +19,6 @@ from viz.page.parts import packed
 from viz.page.pipeline import payloads, scene_of
 from viz.seam import panels
 from viz.seam.panels import names_of
-from viz.seam.playground import Options
 from viz.views.activations import runs
 from viz.views.activations.neurons import view
 from viz.views.activations.neurons.figures import bin_names, bins_figure, map_figure, signed_scales
@@ -27,6 +26,7 @@ from viz.views.activations.neurons.measure import one_question, ordered_rows, ou
 from viz.views.activations.neurons.view import VIEW
 from viz.views.activations.tab import TAB
 from viz.words import LANGUAGES, words
+from viz.work.playground import Options
 
 asked = partial(activations.asked, VIEW.key)
 drawn = partial(activations.drawn, VIEW.key)

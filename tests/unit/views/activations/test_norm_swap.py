@@ -20,13 +20,13 @@ from viz.numbers import nats, number
 from viz.page.pipeline import scene_of
 from viz.seam import panels
 from viz.seam.panels import names_of
-from viz.seam.playground import Options, Playground
 from viz.views.activations import runs
 from viz.views.activations.norm_swap import measure
 from viz.views.activations.norm_swap.figures import size_figure
 from viz.views.activations.norm_swap.measure import question
 from viz.views.activations.norm_swap.view import VIEW, perplexity
 from viz.words import LANGUAGES, words
+from viz.work.playground import Options, Playground
 
 asked = partial(activations.asked, VIEW.key)
 drawn = partial(activations.drawn, VIEW.key)

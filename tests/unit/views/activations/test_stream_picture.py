@@ -16,12 +16,12 @@ from viz.page.parts import packed
 from viz.page.pipeline import payloads, scene_of
 from viz.seam import panels
 from viz.seam.panels import names_of
-from viz.seam.playground import Options
 from viz.views.activations.stream_picture import view
 from viz.views.activations.stream_picture.figures import MOST_LABELS
 from viz.views.activations.stream_picture.view import VIEW
 from viz.views.activations.tab import TAB
 from viz.words import LANGUAGES
+from viz.work.playground import Options
 
 asked = partial(activations.asked, VIEW.key)
 drawn = partial(activations.drawn, VIEW.key)

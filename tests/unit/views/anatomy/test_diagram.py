@@ -16,11 +16,11 @@ from model.errors import InputError
 from model.gpt.config import PRESETS, ModelConfig
 from model.source_code.parts import PARTS as PARTS_OF_CODE
 from tests.support.models.helpers import VARIANTS, byte_tokenizer, serving, tiny_config, tiny_model
-from viz.api.reading import measured
 from viz.numbers import bits
 from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels
+from viz.seam.reading import measured
 from viz.views.anatomy import subject
 from viz.views.anatomy.diagram.figures import EDGE, STREAM, SUM, drawing, drawn, heads_drawn, sub
 from viz.views.anatomy.diagram.measure import KEYS, vectors

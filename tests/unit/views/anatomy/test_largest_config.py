@@ -8,8 +8,8 @@ import pytest
 from model.anatomy import anatomy
 from tests.support.models.helpers import byte_model, serving
 from viz.page.pipeline import PageRequest, payloads
-from viz.seam.playground import Options
 from viz.views.tabs import TABS
+from viz.work.playground import Options
 
 PUBLISHED = json.loads((Path(__file__).parents[3] / "data" / "configs" / "gpt2.json").read_text())
 LARGEST = PUBLISHED | {"n_layer": anatomy.MOST_LAYERS, "n_head": 1 << 20, "n_embd": 1 << 20}

@@ -16,11 +16,11 @@ from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels
 from viz.seam.settings import read_all
-from viz.server.processes.training_process import LiveRun
 from viz.views.anatomy.scaling_laws import own_runs
 from viz.views.anatomy.scaling_laws.measure import budget
 from viz.views.anatomy.scaling_laws.view import VIEW
 from viz.words import LANGUAGES, words
+from viz.work.processes.training_process import LiveRun
 
 NAMED = {each.name: each for each in ENDPOINTS}
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from model.anatomy.tokenizer_comparison import built_in
 from model.api import LanguageModel
+from model.loading.tokenizer_comparison import built_in
 from model.text.bpe_steps import MOST_CHARACTERS
 from tests.support.models.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.api.endpoints import ENDPOINTS
@@ -13,11 +13,11 @@ from viz.api.registry import call
 from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels
-from viz.seam.playground import Options
 from viz.views.anatomy.tokenizers import measure
 from viz.views.anatomy.tokenizers.figures import LANGUAGES, MOST_CHIPS, SAMPLES, chips, part_text
 from viz.views.anatomy.tokenizers.view import VIEW
 from viz.words import LANGUAGES as SPOKEN
+from viz.work.playground import Options
 
 NAMED = {each.name: each for each in ENDPOINTS}
 HOSTILE = '<img src=x onerror="alert(1)"> {x} \u202e'

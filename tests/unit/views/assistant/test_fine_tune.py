@@ -17,12 +17,12 @@ from tests.support.picking import opened
 from tests.support.training.rehearsal import in_threads, until
 from viz.seam.jobs import live_runs
 from viz.seam.jobs.live_runs import own_run
-from viz.seam.playground import Options, Playground
-from viz.seam.prompt import Prompt
 from viz.seam.view import Models, Open, Visit
 from viz.views.assistant.fine_tune import view
 from viz.views.assistant.fine_tune.figures import losses_payload
 from viz.views.assistant.fine_tune.view import TUNING, job_of, piece_payload
+from viz.work.playground import Options, Playground
+from viz.work.prompt import Prompt
 
 LINES = "\n".join(
     json.dumps({"instruction": "Say it.", "input": word, "output": word}) for word in ("ho", "ha", "<b>", "hi")

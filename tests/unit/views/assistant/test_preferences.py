@@ -6,10 +6,10 @@ import pytest
 
 from model.errors import InputError
 from tests.support.views.views import drawn
-from viz.seam.prompt import Prompt
 from viz.seam.view import Visit
 from viz.views.assistant.preferences import view as preferences
 from viz.views.assistant.preferences.view import MOST_RULED, judge, let_rule, read_listed, rule_rewards, write
+from viz.work.prompt import Prompt
 
 
 def visit(playground, **form):

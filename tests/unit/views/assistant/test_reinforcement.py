@@ -24,13 +24,13 @@ from tests.support.models.helpers import serving
 from tests.support.training.rehearsal import in_threads
 from tests.support.views.endpoints import ask
 from viz.seam.jobs import live_runs
-from viz.seam.playground import Options, Playground
-from viz.seam.prompt import Prompt
 from viz.seam.view import Models, Open, Visit
-from viz.server.serve import trained_archive
+from viz.serve import trained_archive
 from viz.views.assistant.reinforcement.figures import Path, curves_figure, tokens_figure, tradeoff_figure
 from viz.views.assistant.reinforcement.pieces import KEPT, Histories, piece
 from viz.views.assistant.reinforcement.view import PRACTICE, job_of
+from viz.work.playground import Options, Playground
+from viz.work.prompt import Prompt
 
 SMALL = {"steps": 2, "texts": 8, "group": 4, "new_tokens": 6, "more": True, "rules": "length: 4"}
 

@@ -27,12 +27,12 @@ from tests.support.views.views import no_holes, question
 from viz.page.pipeline import payloads, scene_of
 from viz.seam import panels
 from viz.seam.jobs import background
-from viz.seam.playground import Options, Playground
-from viz.server.processes.reward_shelf import KEPT
-from viz.server.processes.training_process import CUT_SHORT, Workshop
-from viz.server.processes.trial_process import side_by_side
 from viz.views.assistant.reward_model import measure
 from viz.views.assistant.reward_model.view import VIEW
+from viz.work.playground import Options, Playground
+from viz.work.processes.reward_shelf import KEPT
+from viz.work.processes.training_process import CUT_SHORT, Workshop
+from viz.work.processes.trial_process import side_by_side
 
 PAIRS = [[f"{n % 4}:", f"{n} yes!", f"{n} no", "person"] for n in range(24)]
 

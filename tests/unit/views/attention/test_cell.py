@@ -16,8 +16,6 @@ from model.tracing.trace import run
 from tests.support.models.helpers import VARIANTS, E, H, L, random_ids, tiny_model, tokens_of
 from viz.numbers import number
 from viz.seam import panels
-from viz.seam.playground import Options, Playground
-from viz.seam.prompt import Prompt
 from viz.seam.scene import Scene
 from viz.seam.selection import Selection
 from viz.views.attention.cell import view as cell
@@ -31,6 +29,8 @@ from viz.views.attention.cell.figures import (
 )
 from viz.views.attention.cells import named
 from viz.words import translate, words
+from viz.work.playground import Options, Playground
+from viz.work.prompt import Prompt
 
 T = 19
 IDS = random_ids(1, T, seed=3, vocab_size=9)[0]

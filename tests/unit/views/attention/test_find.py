@@ -12,14 +12,14 @@ from model.gpt.edits import Edit
 from tests.support.models.helpers import byte_model
 from viz.page.parts import packed
 from viz.seam import panels
-from viz.seam.playground import Options, Playground
-from viz.seam.prompt import Prompt
 from viz.seam.scene import Scene, prompt_id
 from viz.seam.selection import Selection
 from viz.views.attention.cells import cell_of
 from viz.views.attention.find import view as find
 from viz.views.attention.find.figures import even_share, heads_figure, positions_of, ranked
 from viz.words import words
+from viz.work.playground import Options, Playground
+from viz.work.prompt import Prompt
 
 NONE = {"tokens": [], "pair": None}
 

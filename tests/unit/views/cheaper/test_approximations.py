@@ -10,7 +10,7 @@ from model.attention.approximations.measure import approximate
 from model.attention.approximations.ways import Way
 from model.attention.approximations.whole_model import Experiment, Replaced
 from model.errors import InputError
-from model.quantization.experiments import Reading
+from model.tracing.divergence import Reading
 from tests.support.models.helpers import byte_tokenizer
 from tests.support.views.views import (
     array,

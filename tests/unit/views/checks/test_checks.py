@@ -15,13 +15,13 @@ from viz.numbers import percent
 from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels
 from viz.seam.jobs.background import perform
-from viz.seam.playground import Options, Playground
 from viz.views import tabs
 from viz.views.checks import tab
 from viz.views.checks.checks import view
 from viz.views.checks.checks.figures import FORMULAS, apart, place_on_scale, share_of, share_text
 from viz.views.checks.checks.python_lines import EDITED_AWAY, PYTHON
 from viz.words import LANGUAGES, Words, words
+from viz.work.playground import Options, Playground
 
 OURS = [key for key in CHECKS if not key.startswith("parity")]
 EDIT = {"kind": "zero", "layer": 1, "head": 2}

@@ -19,12 +19,12 @@ from viz.page.pipeline import scene_of
 from viz.seam import panels
 from viz.seam.head_list import strongest
 from viz.seam.jobs.background import perform
-from viz.seam.prompt import Prompt
 from viz.seam.selection import Selection
 from viz.views.compare.patching import measure
 from viz.views.compare.patching.figures import MapWords, head_patch_figure, patch_figure
 from viz.views.compare.patching.measure import Watched
 from viz.views.compare.patching.view import VIEW
+from viz.work.prompt import Prompt
 
 HOSTILE = "<b>&\u202e\x00</b>"
 QR = {"target": ord("q"), "distractor": ord("r")}

@@ -12,12 +12,12 @@ from tests.support.views.compare import asked, cells, drawn
 from viz.page.examples import EXAMPLES
 from viz.page.pipeline import scene_of
 from viz.seam import panels
-from viz.seam.playground import Playground
-from viz.seam.prompt import Prompt
 from viz.views.compare import run_b
 from viz.views.compare.run_b import Refused, Request
 from viz.views.compare.runs.view import VIEW
 from viz.views.tabs import TABS
+from viz.work.playground import Playground
+from viz.work.prompt import Prompt
 
 EDIT = {"kind": "zero", "layer": 1, "head": 2}
 QUIET = ("runs_a", "runs_b", "runs_difference", "runs_heads", "runs_next")

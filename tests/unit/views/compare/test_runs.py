@@ -16,10 +16,10 @@ from viz.charts.layer_head_map import HeadWords
 from viz.numbers import nats, percent
 from viz.page.parts import packed
 from viz.seam import panels
-from viz.seam.playground import Options, Playground
 from viz.views.compare.runs import measure
 from viz.views.compare.runs.figures import heads_figure, largest, map_figure
 from viz.views.compare.runs.view import VIEW
+from viz.work.playground import Options, Playground
 
 WORDS = PatternWords("query", "key", "weight", "largest of {n}")
 HOSTILE = "<b>&\u202e\x00</b>"

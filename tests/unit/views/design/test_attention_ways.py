@@ -18,10 +18,10 @@ from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, scene_of
 from viz.seam import panels
 from viz.seam.jobs import background
-from viz.seam.playground import Options
-from viz.server.limits import PUBLIC
 from viz.views.design.attention_ways import measure as measuring
 from viz.views.design.attention_ways.view import VIEW
+from viz.work.limits import PUBLIC
+from viz.work.playground import Options
 
 PROMPT = "abcabd ab"
 NAMED = {each.name: each for each in ENDPOINTS}

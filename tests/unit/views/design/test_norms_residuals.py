@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from model.design.block_trials import VARIANTS, WIRINGS, Starts, Trained, Trial, chapter, exponent
-from model.design.past_length import bundled_text
+from model.text.held_out import bundled_text
 from tests.support.models.helpers import byte_model, serving
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call

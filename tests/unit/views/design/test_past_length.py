@@ -20,19 +20,19 @@ from model.design.past_length import (
 from model.errors import InputError
 from model.gpt.transformer import Transformer
 from tests.support.models.helpers import VARIANTS, assert_close, byte_tokenizer, serving, tiny_model
-from viz.api.reading import unprompted
 from viz.api.registry import Endpoint, call
 from viz.numbers import difference, nats
 from viz.page.parts import unpacked, update
 from viz.page.pipeline import PageRequest, scene_of
 from viz.seam import panels
 from viz.seam.jobs import background
-from viz.seam.playground import Options
-from viz.server.limits import PUBLIC
+from viz.seam.reading import unprompted
 from viz.views.design.past_length import measure as measuring
 from viz.views.design.past_length.figures import Curve, loss_figure
 from viz.views.design.past_length.view import VIEW, past_trained_length, scheme_help, scheme_name
 from viz.words import LANGUAGES, Words, words
+from viz.work.limits import PUBLIC
+from viz.work.playground import Options
 
 PROMPT = "abcabd abcabe abd"
 TEXT = "All work and no play makes Jack a dull boy, said the hare. " * 30

@@ -20,7 +20,6 @@ from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels
 from viz.seam.jobs import background
-from viz.seam.playground import Options
 from viz.seam.settings import Settings
 from viz.theme import RAMPS, ramp_at, scale_of
 from viz.views.predictions.lens import measure as lens
@@ -28,6 +27,7 @@ from viz.views.predictions.lens.figures import COLOURS, CURVES, colour_scale, ta
 from viz.views.predictions.lens.measure import page_of, settled
 from viz.views.predictions.lens.view import VIEW
 from viz.words import LANGUAGES, words
+from viz.work.playground import Options
 
 PROMPT = "abcab"
 SCRIPT = script("views/predictions/lens")

@@ -19,13 +19,13 @@ from viz.numbers import exact, signed
 from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels
 from viz.seam.jobs import background
-from viz.seam.playground import Options, Playground
 from viz.seam.settings import Settings
 from viz.views.predictions.logit_parts import measure as logit_parts
 from viz.views.predictions.logit_parts.figures import map_figure, steps_of, strongest, tokens_figure
 from viz.views.predictions.logit_parts.measure import Refused, Watched, inside_of, measure_target
 from viz.views.predictions.logit_parts.view import TOP, VIEW
 from viz.words import LANGUAGES, Words, words
+from viz.work.playground import Options, Playground
 
 PROMPT = "abcab"
 XY = {"target": ord("x"), "distractor": ord("y")}

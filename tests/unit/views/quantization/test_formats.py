@@ -15,12 +15,12 @@ from model.quantization.formats import FORMATS, USUAL, stored, weight_error
 from model.quantization.texts import file_types, held_out_ids
 from model.tracing.trace import run
 from tests.support.models.helpers import VARIANTS, L, byte_tokenizer, serving, tiny_model
-from viz.api.reading import unprompted
 from viz.numbers import nats
 from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels
 from viz.seam.jobs import background
+from viz.seam.reading import unprompted
 from viz.views.quantization.formats import measure as formats_run
 from viz.views.quantization.formats import view as formats
 from viz.views.quantization.formats.figures import Dot, levels_figure, scatter_figure

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from model.api import LanguageModel
-from model.design.past_length import bundled_text
 from model.quantization.experiments import changed
 from model.quantization.formats import Scheme, rounded
 from model.quantization.rounding import (
@@ -26,6 +25,7 @@ from model.quantization.rounding import (
     scales_of,
     with_weight,
 )
+from model.text.held_out import bundled_text
 from tests.support.models.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call

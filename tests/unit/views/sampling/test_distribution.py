@@ -23,11 +23,11 @@ from viz.numbers import bits, logit, percent
 from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, payloads
 from viz.seam import panels
-from viz.seam.playground import Options, Playground
 from viz.views.sampling.distribution.figures import place, shown_tokens, stages_of, step_rows
 from viz.views.sampling.distribution.view import VIEW
 from viz.views.sampling.distribution.vocabulary_table import PAGE, Request, frame, matches, ordered, page_of, shown_rows
 from viz.words import section, words
+from viz.work.playground import Options, Playground
 
 PROMPT = "abcab"
 SCRIPT = script("views/sampling/distribution")

@@ -16,12 +16,12 @@ from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels
 from viz.seam.jobs import background
-from viz.seam.playground import Options
 from viz.seam.view import Seen
 from viz.views.sampling.kv_cache import view as kv_cache
 from viz.views.sampling.kv_cache.figures import Growth, Timed, bytes_figure, times_figure
 from viz.views.sampling.kv_cache.view import VIEW, Sizes
 from viz.words import LANGUAGES, Words, section, words
+from viz.work.playground import Options
 
 PROMPT = "abcabd ab"
 TIMED = ("kv_cache_times", "kv_cache_table", "kv_cache_prefill")

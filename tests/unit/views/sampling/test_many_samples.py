@@ -7,9 +7,9 @@ import pickle
 import numpy as np
 import pytest
 
-from model.generation.samples import Many, take_samples
 from model.generation.strategies import STRATEGIES
 from model.generation.text_statistics import distinct
+from model.predictions.samples import Many, take_samples
 from tests.support.models.helpers import serving
 from tests.support.models.talking import after_turn, talking_model, talking_server
 from tests.support.scripts import words_read
@@ -19,7 +19,6 @@ from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam.jobs import background
 from viz.seam.panels import job_of, key_of, measured, settings_of
-from viz.seam.prompt import prompt_of, read
 from viz.views.sampling.many_samples.figures import (
     MEASURES,
     beginning,
@@ -32,6 +31,7 @@ from viz.views.sampling.many_samples.view import COUNTS, VIEW
 from viz.views.sampling.strategies import value_of
 from viz.views.sampling.tab import TAB
 from viz.words import LANGUAGES, section, words
+from viz.work.prompt import prompt_of, read
 
 PROMPT = "abcab"
 CARDS = value_of([STRATEGIES["greedy"], STRATEGIES["temperature"], STRATEGIES["top_p"]])

@@ -17,13 +17,13 @@ from tests.support.scripts import words_read
 from tests.support.views.side_by_side import CARDS, PROMPT, SETTINGS, TOKENS, event, model_of, pieces, rows_of
 from tests.support.views.views import drawn
 from viz.page.streams import answers
-from viz.seam.prompt import Prompt
 from viz.seam.view import Visit
 from viz.views.sampling import strategies
 from viz.views.sampling.side_by_side import figures as numbers
 from viz.views.sampling.side_by_side.run import Race, Races, packed, request_of, rounds
 from viz.views.sampling.side_by_side.view import FEED
 from viz.words import LANGUAGES, section, words
+from viz.work.prompt import Prompt
 
 pytestmark = pytest.mark.usefixtures("every_piece")
 

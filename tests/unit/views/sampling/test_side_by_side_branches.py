@@ -23,11 +23,11 @@ from tests.support.views.side_by_side import (
     pieces,
     rows_of,
 )
-from viz.seam.prompt import Prompt, prompt_of, read
 from viz.seam.scene import run_id
 from viz.views.sampling.side_by_side import run as race_run
 from viz.views.sampling.side_by_side.python_lines import lines
 from viz.views.sampling.side_by_side.run import packed, plan_of, request_of, strategy_of
+from viz.work.prompt import Prompt, prompt_of, read
 
 pytestmark = pytest.mark.usefixtures("every_piece")
 

@@ -20,12 +20,12 @@ from viz.numbers import factor, number, percent, plain
 from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam.jobs import background
 from viz.seam.panels import job_of, key_of, settings_of
-from viz.seam.prompt import prompt_of, read
 from viz.views.sampling.speculative import measure
 from viz.views.sampling.speculative import view as speculative
 from viz.views.sampling.speculative.figures import expected_calls, records
 from viz.views.sampling.speculative.view import VIEW
 from viz.words import LANGUAGES, Words, section, words
+from viz.work.prompt import prompt_of, read
 
 PROMPT = "abcabdabcabd ab"
 SCRIPT = script("views/sampling/speculative")

@@ -12,7 +12,6 @@ from model.generation.strategies import METHODS, STRATEGIES, Strategy
 from model.sampling.pipeline import Step
 from tests.support.scripts import script
 from viz.page.pipeline import PageRequest, scene_of
-from viz.seam.prompt import Prompt
 from viz.views.sampling import strategies
 from viz.views.sampling.side_by_side.run import packed, strategy_of
 from viz.views.sampling.strategies import (
@@ -29,6 +28,7 @@ from viz.views.sampling.strategies import (
     value_of,
 )
 from viz.words import LANGUAGES, words
+from viz.work.prompt import Prompt
 
 SCRIPT = script("views/sampling/strategies")
 HUGE = 10**400

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from model.design.expert_trial import LAYERS, ExpertTrial, Mixtures, train_mixtures
 from model.progress import silent
-from model.training.jobs.expert_trial import LAYERS, ExpertTrial, Mixtures, train_mixtures
 from tests.support.models.helpers import byte_model, serving
 from tests.support.views.endpoints import ask
 from tests.support.views.views import array, drawn, no_holes, opened, run_lines, traces

@@ -21,12 +21,12 @@ from viz.labels import visible
 from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels
-from viz.seam.playground import Options, Playground
 from viz.views.training import tab
 from viz.views.training.training import view
 from viz.views.training.training.figures import snapshot_payload
 from viz.views.training.training.view import VIEW, piece_payload
 from viz.words import LANGUAGES, Words, words
+from viz.work.playground import Options, Playground
 
 HOSTILE = "<img src=x onerror=alert(1)> \u202e ${x}\n"
 STATES = ("starting", "running", "paused", "done", "time", "stopped", "failed")

@@ -17,14 +17,14 @@ from viz.page.pipeline import PageRequest, payloads
 from viz.page.streams import answers
 from viz.seam.jobs import live_runs
 from viz.seam.jobs.live_runs import own_run
-from viz.seam.playground import Options, Playground
-from viz.seam.prompt import Prompt
 from viz.seam.view import Models, Open, Visit
 from viz.views.attention import tab as attention
 from viz.views.compare.run_b import models_ready
 from viz.views.training import tab
 from viz.views.training.training import view as training
 from viz.views.training.training.view import LESSON, piece_payload
+from viz.work.playground import Options, Playground
+from viz.work.prompt import Prompt
 
 
 @pytest.fixture

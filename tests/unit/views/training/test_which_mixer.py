@@ -5,17 +5,17 @@ import dataclasses
 import numpy as np
 import pytest
 
+from model.design.mixer_trial import DECODED, MIXERS, WINDOW, Comparison, MixerTrial, compare
 from model.progress import silent
-from model.training.jobs.mixers import DECODED, MIXERS, WINDOW, Comparison, MixerTrial, compare
 from tests.support.models.helpers import byte_model, serving
 from tests.support.views.endpoints import ask
 from tests.support.views.views import array, drawn, no_holes, opened, run_lines, traces
 from viz.seam import panels
 from viz.seam.jobs import background
-from viz.seam.playground import Options
 from viz.views.training.which_mixer import view as which_mixer
 from viz.views.training.which_mixer.view import VIEW
 from viz.words import words
+from viz.work.playground import Options
 
 KEY = "which_mixer"
 

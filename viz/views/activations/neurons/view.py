@@ -17,13 +17,13 @@ from model.activations.neurons import (
     write_lengths,
 )
 from model.errors import InputError, say
-from viz.api.answers import top_of
-from viz.api.arguments import OneOf, Within
-from viz.api.endpoint import Endpoint
-from viz.api.reading import check_head, measured, named, place, prompt_tokens
 from viz.labels import quoted, shorten, visible
 from viz.numbers import number, percent, plain, whole
+from viz.seam.answers import top_of
+from viz.seam.arguments import OneOf, Within
+from viz.seam.endpoint import Endpoint
 from viz.seam.python_lines import script
+from viz.seam.reading import check_head, measured, named, place, prompt_tokens
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice
 from viz.seam.view import Asking, Custom, Figure, Job, Measure, Payload, Seen, View

@@ -8,13 +8,13 @@ from model.activations.norm_swap import SWAPS, WHERE, places_of, swaps_of
 from model.activations.norm_walk import norms_of
 from model.attention.effects import next_tokens
 from model.gpt.config import ModelConfig
-from viz.api.arguments import OneOf, Rows
-from viz.api.endpoint import Endpoint
-from viz.api.reading import measured, named, place
 from viz.charts.distribution import moved, prediction_rows
 from viz.labels import quoted
 from viz.numbers import duration, nats, number, whole
+from viz.seam.arguments import OneOf, Rows
+from viz.seam.endpoint import Endpoint
 from viz.seam.python_lines import script
+from viz.seam.reading import measured, named, place
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice
 from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, View

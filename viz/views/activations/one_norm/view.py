@@ -6,13 +6,12 @@ from typing import Any
 
 from model.activations.norm_walk import norms_of
 from model.api import LanguageModel
-from viz.api.endpoint import Endpoint
-from viz.api.reading import at, measured, unprompted
 from viz.charts.axes import BLUE, GREEN, PINK, RED, token_names
 from viz.labels import plotly_text, quoted
 from viz.numbers import number, whole
-from viz.seam.playground import Playground
+from viz.seam.endpoint import Endpoint
 from viz.seam.python_lines import script
+from viz.seam.reading import at, measured, unprompted
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice
 from viz.seam.view import Custom, Figure, Measure, Payload, Seen, View
@@ -41,6 +40,7 @@ from viz.views.activations.one_norm.measure import (
     place_of,
 )
 from viz.words import Words, joined, plot_words
+from viz.work.playground import Playground
 
 
 def _norms(scene: Scene) -> tuple[str, ...]:

@@ -10,13 +10,13 @@ import pandas as pd
 from model.activations.norm_walk import norm_input
 from model.activations.residual_statistics import RULES, Stream, carriers, limit, nearest_row, ratios, top_dimensions
 from model.activations.residual_statistics import outliers as outlying
-from viz.api.arguments import OneOf, Rows
-from viz.api.endpoint import Endpoint
-from viz.api.reading import measured, prompt_tokens
 from viz.charts.shades import shade_of
 from viz.labels import plotly_text, quoted
 from viz.numbers import number, percent, signed, whole
+from viz.seam.arguments import OneOf, Rows
+from viz.seam.endpoint import Endpoint
 from viz.seam.python_lines import script
+from viz.seam.reading import measured, prompt_tokens
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings
 from viz.seam.view import Asking, Custom, Figure, Measure, Payload, Seen, View

@@ -7,13 +7,13 @@ from typing import Annotated
 import numpy as np
 
 from model.activations.residual_statistics import STATISTICS, Stream, nearest_row, statistic
-from viz.api.arguments import OneOf
-from viz.api.endpoint import Endpoint
-from viz.api.reading import measured, prompt_tokens
 from viz.charts.shades import shade_of, wide
 from viz.labels import quoted
 from viz.numbers import number, signed
+from viz.seam.arguments import OneOf
+from viz.seam.endpoint import Endpoint
 from viz.seam.python_lines import script
+from viz.seam.reading import measured, prompt_tokens
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings
 from viz.seam.view import Asking, Figure, Measure, Payload, Seen, View

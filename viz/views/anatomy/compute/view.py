@@ -5,11 +5,10 @@ from typing import Annotated
 from model.anatomy.component_times import Clocked, Forward
 from model.anatomy.flops import AGAINST, Operation, total
 from model.api import LanguageModel
-from viz.api.arguments import OneOf, Within
-from viz.api.endpoint import Endpoint
-from viz.api.reading import measured, unprompted
 from viz.numbers import NONE, decimals, flops, number, percent, signed_percent, size, whole
-from viz.seam.playground import Playground
+from viz.seam.arguments import OneOf, Within
+from viz.seam.endpoint import Endpoint
+from viz.seam.reading import measured, unprompted
 from viz.seam.scene import Scene
 from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.anatomy.compute.figures import COLOURS, Band, Mark, work_figure
@@ -32,6 +31,7 @@ from viz.views.anatomy.compute.measure import (
 from viz.views.anatomy.compute.times import clock, hint, times
 from viz.views.anatomy.subject import ASKING, FORM, LOADED, Which, config_python, derived
 from viz.words import Words
+from viz.work.playground import Playground
 
 # Matrix products of one layer, or of the model: T tokens pass, S are seen; E is the width of a head, M of the MLP.
 FORMULAS = {

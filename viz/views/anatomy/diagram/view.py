@@ -12,11 +12,11 @@ from model.gpt.config import to_dict
 from model.gpt.mixers.needs import need_scores
 from model.source_code.parts import code_of_part, wiring_of
 from model.source_code.steps import STEPS, code_of_step
-from viz.api.arguments import Long, OneOf, Within
-from viz.api.endpoint import Endpoint
-from viz.api.reading import at, measured, on
 from viz.numbers import percent, whole
-from viz.seam.playground import Playground
+from viz.seam.arguments import Long, OneOf, Within
+from viz.seam.code import code_answer, code_payload
+from viz.seam.endpoint import Endpoint
+from viz.seam.reading import at, measured, on
 from viz.seam.scene import Scene
 from viz.seam.view import Asking, Custom, Measure, Payload, Seen, Table, View
 from viz.views.anatomy.diagram.figures import drawing, drawn, heads_drawn, shape_text, sub
@@ -32,7 +32,7 @@ from viz.views.anatomy.diagram.measure import (
     vectors,
 )
 from viz.views.anatomy.subject import ASKING, FORM, config_python, label_of, published_of, source_of
-from viz.views.code import code_answer, code_payload
+from viz.work.playground import Playground
 
 _LABELS = ("block", "layer", "head", "less", "more", "parts", "jump")
 

@@ -6,11 +6,10 @@ from typing import Annotated
 from model.anatomy.footprint import FORMATS, MODES
 from model.anatomy.measured_memory import MOST_TOKENS
 from model.api import LanguageModel
-from viz.api.arguments import OneOf, Within
-from viz.api.endpoint import Endpoint
-from viz.api.reading import measured, unprompted
 from viz.numbers import NONE, decimals, percent, signed_percent, size, whole
-from viz.seam.playground import Playground
+from viz.seam.arguments import OneOf, Within
+from viz.seam.endpoint import Endpoint
+from viz.seam.reading import measured, unprompted
 from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.anatomy.memory.figures import COLOURS, Layer, memory_figure
 from viz.views.anatomy.memory.measure import (
@@ -30,6 +29,7 @@ from viz.views.anatomy.memory.measure import (
 )
 from viz.views.anatomy.subject import ASKING, FORM, LOADED, Which, config_python, derived, is_live
 from viz.words import Words
+from viz.work.playground import Playground
 
 # --- what is derived ---
 

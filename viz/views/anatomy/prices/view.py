@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from model.anatomy.prices import MOST_CHARACTERS, Cost, Price, Talk, bundled, cost, most_turns, read_prices, talk
-from viz.api.arguments import Long, Within
-from viz.api.endpoint import Endpoint
 from viz.numbers import NONE, money, number, percent, whole
-from viz.seam.playground import Playground
+from viz.seam.arguments import Long, Within
+from viz.seam.endpoint import Endpoint
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Number, Settings, Text
 from viz.seam.view import Figure, Measure, Payload, Seen, Table, View
 from viz.views.anatomy.prices.figures import PARTS, Bar, price_figure
+from viz.work.playground import Playground
 
 MOST, TURNS = 1_000_000, 200  # tokens of a question or an answer; turns
 _SETTINGS = (

@@ -11,9 +11,9 @@ from viz.numbers import NONE, count, interval, nats, power
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 from viz.seam.view import Payload, Seen
-from viz.server.processes.training_process import LiveRun
 from viz.theme import HUES
 from viz.views.anatomy.scaling_laws.figures import GREY, Line, runs_figure
+from viz.work.processes.training_process import LiveRun
 
 RECENT = 0.05  # the last loss of a run is the mean over this share of its steps
 

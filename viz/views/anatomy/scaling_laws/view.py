@@ -6,10 +6,9 @@ from typing import Annotated
 from model.anatomy.known_models import KNOWN, TINYGPT, TINYGPT_LOSSES, KnownModel
 from model.anatomy.scaling import KAPLAN, PARAMETRIC, Parametric, extra_compute
 from model.anatomy.scaling_curves import MOST_EXTRA, PLANE
-from viz.api.arguments import OneOf, Within
-from viz.api.endpoint import Endpoint
 from viz.numbers import NONE, count, decimals, exact, nats, number, power
-from viz.seam.playground import Playground
+from viz.seam.arguments import OneOf, Within
+from viz.seam.endpoint import Endpoint
 from viz.seam.view import Asking, Figure, Measure, Payload, Seen, Table, View
 from viz.views.anatomy.scaling_laws import own_runs
 from viz.views.anatomy.scaling_laws.figures import (
@@ -35,6 +34,7 @@ from viz.views.anatomy.scaling_laws.measure import (
     plans_of,
 )
 from viz.words import Words
+from viz.work.playground import Playground
 
 _MODELS = "#5f7196"
 LABELLED = {

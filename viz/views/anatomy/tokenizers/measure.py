@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass
 
-from model.anatomy.tokenizer_comparison import BYTES, CHARACTERS, Counted, Cut, built_in, counted, cut, here
 from model.errors import InputError, say
+from model.loading.tokenizer_comparison import BYTES, CHARACTERS, Counted, Cut, built_in, counted, cut, here
 from model.text.bpe_steps import MOST_CHARACTERS, Piece, candidates, replay
 from model.text.tokenizer import Tokenizer
-from viz.seam.playground import Playground
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings, Text
 from viz.views.anatomy.tokenizers.figures import SAMPLES
 from viz.words import Words
+from viz.work.playground import Playground
 
 MOST_TEXT = 2000  # characters of a text that somebody writes
 MOST_PAIRS = 6  # pairs that could be merged, in one step

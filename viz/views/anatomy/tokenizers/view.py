@@ -2,17 +2,16 @@
 
 from typing import Annotated
 
-from model.anatomy.tokenizer_comparison import BYTES, Counted
 from model.api import LanguageModel
+from model.loading.tokenizer_comparison import BYTES, Counted
 from model.text.bpe_steps import MOST_CHARACTERS
-from viz.api.arguments import Long
-from viz.api.endpoint import Endpoint
-from viz.api.reading import measured
 from viz.characters import frames, part_notes
 from viz.labels import visible
 from viz.numbers import NONE, decimals, percent, whole
-from viz.seam.playground import Playground
+from viz.seam.arguments import Long
+from viz.seam.endpoint import Endpoint
 from viz.seam.python_lines import script
+from viz.seam.reading import measured
 from viz.seam.scene import Scene
 from viz.seam.view import Custom, Figure, Measure, Payload, Seen, Table, View
 from viz.views.anatomy.tokenizers.figures import LANGUAGES, MOST_CHIPS, SAMPLES, chips, part_text, premium_figure
@@ -27,8 +26,9 @@ from viz.views.anatomy.tokenizers.measure import (
     measure_samples,
     replayed,
 )
+from viz.work.playground import Playground
 
-_IMPORTS = ["from model.anatomy.tokenizer_comparison import counted, cut"]
+_IMPORTS = ["from model.loading.tokenizer_comparison import counted, cut"]
 
 
 def name_of(seen: Seen, key: str) -> str:
@@ -110,7 +110,7 @@ def steps(seen: Seen) -> Payload:
     tokenizer, imports = "lm.tokenizer", ["from model.text.bpe_steps import replay"]
     if result.which != LOADED:
         tokenizer = f"built_in({result.which!r})"
-        imports.append("from model.anatomy.tokenizer_comparison import built_in")
+        imports.append("from model.loading.tokenizer_comparison import built_in")
     return {
         "title": words["title"].format(name=name),
         "about": about,

@@ -20,15 +20,15 @@ from model.alignment.lora import MATRICES, Lora
 from model.alignment.tuning import RATE, TuneJob, default_recipe, token_losses
 from model.errors import InputError, say
 from model.training.jobs.job import MOST_SEED, RATES, Limits
-from viz.api.endpoint import Endpoint
+from viz.seam.endpoint import Endpoint
 from viz.seam.jobs.live_runs import about, again, failure, follow, own_run, wish
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Number, Range, Settings, Text, read_all
 from viz.seam.view import Custom, Event, Measure, Models, Open, Payload, Seen, Steady, Stream, Table, View, Visit
-from viz.server.processes.training_process import LiveRun
 from viz.theme import RAMPS
 from viz.views.assistant.fine_tune.figures import losses_payload, snapshot_payload, tokens_payload
 from viz.words import Words, section, translate, words
+from viz.work.processes.training_process import LiveRun
 
 OWN = "own"
 MOST_TEXT = 60_000  # characters of one's own examples

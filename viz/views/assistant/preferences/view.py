@@ -6,14 +6,14 @@ from model.alignment.preferences import LONGEST, PROMPTS, Ask, Pair, agreement, 
 from model.alignment.rewards import RULES, as_text, parse_rules, parts, score, span
 from model.errors import InputError, PlaygroundError, say
 from model.text.surrogates import whole
-from viz.api.endpoint import Endpoint
 from viz.numbers import number
+from viz.seam.endpoint import Endpoint
 from viz.seam.jobs import background
 from viz.seam.notices import notice
-from viz.seam.playground import Playground
 from viz.seam.settings import Number, Range, Settings, Text, read_all
 from viz.seam.view import Custom, Event, Payload, Seen, Stream, View, Visit
-from viz.server.limits import check_writing
+from viz.work.limits import check_writing
+from viz.work.playground import Playground
 
 MOST_SHOWN = 300  # pairs that a page holds
 MOST_RULED = 20  # that the rule chooses at a press of the button

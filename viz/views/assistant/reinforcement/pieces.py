@@ -13,9 +13,9 @@ from viz.labels import visible
 from viz.numbers import exact, number, percent, signed, whole
 from viz.seam.jobs.live_runs import about, failure
 from viz.seam.view import Payload
-from viz.server.processes.training_process import LiveRun
 from viz.views.assistant.reinforcement.figures import Path, curves_figure, heads_figure, tokens_figure, tradeoff_figure
 from viz.words import Words, plot_words, words
+from viz.work.processes.training_process import LiveRun
 
 KEPT = 16  # runs of a visitor in the trade-off
 PLACES = 24  # of the probe in the map of tokens

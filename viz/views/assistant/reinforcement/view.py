@@ -11,9 +11,8 @@ from model.alignment.reinforcement.job import Practice, course_of, practice
 from model.alignment.reinforcement.presets import PRESETS
 from model.errors import InputError
 from model.training.jobs.job import Limits
-from viz.api.endpoint import Endpoint
+from viz.seam.endpoint import Endpoint
 from viz.seam.jobs.live_runs import Piece, follow, lacking, live_run, own_run, wish
-from viz.seam.playground import Playground
 from viz.seam.scene import Scene
 from viz.seam.settings import Check, Choice, Range, Settings, Text, read_all
 from viz.seam.view import Event, Measure, Models, Open, Payload, Seen, Steady, Stream, View, Visit
@@ -21,6 +20,7 @@ from viz.views.assistant.fine_tune.view import RANKS, as_it_is
 from viz.views.assistant.preferences.view import read_listed
 from viz.views.assistant.reinforcement.pieces import Histories, piece
 from viz.words import Words, section, translate
+from viz.work.playground import Playground
 
 _MANY = 200_000  # characters of pairs
 UNTOLD = -1  # what an empty field is read as

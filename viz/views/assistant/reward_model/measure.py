@@ -17,7 +17,7 @@ from viz.labels import visible
 from viz.numbers import percent
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
-from viz.server.processes.trial_process import alone
+from viz.work.processes.trial_process import alone
 
 WORDS = 24  # of the prompt that are changed one by one
 NEW_TOKENS = 24  # of a text that a rule judges

@@ -10,17 +10,17 @@ from model.gpt.edits import EDITS, Edit
 from model.source_code.excerpts import Code
 from model.source_code.parts import wiring_of
 from model.source_code.steps import STEPS, code_of_step
-from viz.api.endpoint import Endpoint
-from viz.api.reading import at, measured, named, on, place, places, prompt_tokens
 from viz.numbers import number
+from viz.seam.code import code_payload
+from viz.seam.endpoint import Endpoint
 from viz.seam.python_lines import script
+from viz.seam.reading import at, measured, named, on, place, places, prompt_tokens
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 from viz.seam.view import Custom, Measure, Payload, Seen, View
 from viz.views.attention import cells
 from viz.views.attention.cell.figures import finite, steps_payload
 from viz.views.attention.cells import cell_of
-from viz.views.code import code_payload
 
 # What float32 may lose: of a score, relative to its absolute terms; of a weight, as a share.
 ROUNDING = 1e-5

@@ -9,13 +9,13 @@ import numpy as np
 
 from model.attention.find_heads import RANKINGS, rank_heads
 from model.errors import InputError, PlaygroundError, say
-from viz.api.answers import ranked_heads
-from viz.api.arguments import OneOf, Rows
-from viz.api.endpoint import Endpoint
-from viz.api.reading import measured, places
 from viz.labels import shorten, visible
 from viz.numbers import decimals, whole
+from viz.seam.answers import ranked_heads
+from viz.seam.arguments import OneOf, Rows
+from viz.seam.endpoint import Endpoint
 from viz.seam.python_lines import script
+from viz.seam.reading import measured, places
 from viz.seam.scene import Scene, prompt_id
 from viz.seam.settings import Settings
 from viz.seam.view import Asking, Figure, Measure, Payload, Seen, View

@@ -4,12 +4,11 @@ from collections.abc import Mapping
 
 from model.errors import InputError
 from model.predictions.gradients import affordable
-from viz.api.endpoint import Endpoint
-from viz.api.reading import at, measured, named, on, place
 from viz.labels import axis_name, quoted
 from viz.numbers import logit, percent, signed, whole
-from viz.seam.prompt import turn_names
+from viz.seam.endpoint import Endpoint
 from viz.seam.python_lines import script
+from viz.seam.reading import at, measured, named, on, place
 from viz.seam.scene import Scene
 from viz.seam.view import Depends, Facts, Figure, Job, Measure, Payload, Seen, View
 from viz.views.attention.turns.figures import turn_figure
@@ -22,6 +21,7 @@ from viz.views.attention.turns.measure import (
     measure_writes,
 )
 from viz.words import Words, joined
+from viz.work.prompt import turn_names
 
 
 def _names(reads: Reads, catalogue: Mapping[str, str]) -> list[str]:

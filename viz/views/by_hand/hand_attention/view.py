@@ -2,11 +2,11 @@
 
 from typing import Annotated
 
-from viz.api.arguments import OneOf, Within
-from viz.api.endpoint import Endpoint
-from viz.seam.playground import Playground
+from viz.seam.arguments import OneOf, Within
+from viz.seam.endpoint import Endpoint
 from viz.seam.settings import Check, Choice
 from viz.views.by_hand.desk import KIND, STABLE, answer, desk_view
+from viz.work.playground import Playground
 
 
 def by_hand_attention(

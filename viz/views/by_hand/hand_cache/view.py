@@ -1,8 +1,8 @@
 """The cache by hand: keys and values step by step, and softmax block by block."""
 
-from viz.api.endpoint import Endpoint
-from viz.seam.playground import Playground
+from viz.seam.endpoint import Endpoint
 from viz.views.by_hand.desk import answer, desk_view
+from viz.work.playground import Playground
 
 
 def by_hand_cache(playground: Playground, tables: list[dict] = (), example: str = "") -> dict:

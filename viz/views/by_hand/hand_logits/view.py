@@ -2,10 +2,10 @@
 
 from typing import Annotated
 
-from viz.api.arguments import OneOf
-from viz.api.endpoint import Endpoint
-from viz.seam.playground import Playground
+from viz.seam.arguments import OneOf
+from viz.seam.endpoint import Endpoint
 from viz.views.by_hand.desk import KIND, STABLE, answer, desk_view
+from viz.work.playground import Playground
 
 
 def by_hand_logits(

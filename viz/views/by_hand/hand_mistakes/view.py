@@ -7,13 +7,13 @@ from model.by_hand.mistakes import MISTAKES, Answer, Exercise, exercise
 from model.by_hand.mistakes import answer as checked
 from model.by_hand.numbers import Constant, Ref
 from model.by_hand.steps import Step
-from viz.api.arguments import OneOf
-from viz.api.endpoint import Endpoint
 from viz.numbers import typed as written
-from viz.seam.playground import Playground
+from viz.seam.arguments import OneOf
+from viz.seam.endpoint import Endpoint
 from viz.seam.scene import Scene
 from viz.seam.view import Asking, Payload, Seen, View
 from viz.words import Words
+from viz.work.playground import Playground
 
 DIGITS = 5  # of a right number, one or two more than the exercise shows
 

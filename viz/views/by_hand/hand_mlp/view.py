@@ -3,11 +3,11 @@
 from typing import Annotated
 
 from model.by_hand.calculations.mlp import ACTIVATIONS
-from viz.api.arguments import OneOf
-from viz.api.endpoint import Endpoint
-from viz.seam.playground import Playground
+from viz.seam.arguments import OneOf
+from viz.seam.endpoint import Endpoint
 from viz.seam.settings import Check, Choice
 from viz.views.by_hand.desk import answer, desk_view
+from viz.work.playground import Playground
 
 
 def by_hand_mlp(

@@ -1,8 +1,8 @@
 """Positions by hand: sinusoids with the map from one position to another, and RoPE in both layouts."""
 
-from viz.api.endpoint import Endpoint
-from viz.seam.playground import Playground
+from viz.seam.endpoint import Endpoint
 from viz.views.by_hand.desk import answer, desk_view
+from viz.work.playground import Playground
 
 
 def by_hand_positions(playground: Playground, tables: list[dict] = (), example: str = "") -> dict:

@@ -3,11 +3,11 @@
 from typing import Annotated
 
 from model.by_hand.calculations.rounding import SCHEMES
-from viz.api.arguments import OneOf
-from viz.api.endpoint import Endpoint
-from viz.seam.playground import Playground
+from viz.seam.arguments import OneOf
+from viz.seam.endpoint import Endpoint
 from viz.seam.settings import Choice
 from viz.views.by_hand.desk import answer, desk_view
+from viz.work.playground import Playground
 
 SCHEME = Choice("scheme", SCHEMES)
 

@@ -6,7 +6,7 @@ from model.attention.approximations import costs as formulas
 from model.attention.approximations.measure import Approximation, curve_of
 from model.attention.approximations.ways import Way
 from model.attention.approximations.whole_model import Experiment
-from model.quantization.experiments import Reading
+from model.tracing.divergence import Reading
 from viz.numbers import NONE, decimals, flops, nats, number, percent, size, whole
 from viz.seam.python_lines import script
 from viz.seam.view import Payload, Seen

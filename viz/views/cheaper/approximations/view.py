@@ -6,14 +6,14 @@ from model.attention.approximations.measure import ROWS, Approximation, Curve, S
 from model.attention.approximations.ways import METHODS, PROJECTIONS
 from model.attention.approximations.whole_model import Experiment
 from model.errors import InputError, say
-from model.quantization.experiments import Reading
-from viz.api.arguments import OneOf, Within
-from viz.api.endpoint import Endpoint
-from viz.api.reading import measured
-from viz.api.reading import on as on_head
+from model.tracing.divergence import Reading
 from viz.charts.heatmap import Look, PatternWords, Window, pattern_figure
 from viz.numbers import number, percent, whole
+from viz.seam.arguments import OneOf, Within
+from viz.seam.endpoint import Endpoint
 from viz.seam.python_lines import script
+from viz.seam.reading import measured
+from viz.seam.reading import on as on_head
 from viz.seam.scene import Scene
 from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.cheaper.approximations.figures import (

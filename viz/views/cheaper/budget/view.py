@@ -10,18 +10,18 @@ from model.forgetting.eviction import may_forget
 from model.forgetting.policies import CACHES, POLICIES, Policy
 from model.forgetting.reading import read_all
 from model.progress import Progress
-from viz.api.arguments import OneOf
-from viz.api.endpoint import Endpoint
-from viz.api.reading import measured, unprompted
 from viz.numbers import difference, nats, percent, whole
-from viz.seam.playground import Playground
+from viz.seam.arguments import OneOf
+from viz.seam.endpoint import Endpoint
 from viz.seam.python_lines import model_script
+from viz.seam.reading import measured, unprompted
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings
 from viz.seam.view import Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.cheaper.budget.figures import Curve, budget_figure
 from viz.views.cheaper.forget.measure import text_windows
 from viz.words import joined
+from viz.work.playground import Playground
 
 BUDGETS = (4, 8, 16, 32, 64, 128)
 SMALL, FEW = 5e7, 2  # weights of a model that reads all windows; windows that a larger one reads
@@ -96,9 +96,10 @@ def _lines(seen: Seen, last: str) -> str:
         last,
     ]
     imports = [
-        "from model.design.past_length import bundled_text, windows_of",
+        "from model.design.past_length import windows_of",
         "from model.forgetting.policies import Policy",
         "from model.forgetting.reading import read_all",
+        "from model.text.held_out import bundled_text",
     ]
     return model_script(seen.facts, lines, imports)
 

@@ -7,13 +7,14 @@ import numpy as np
 import torch
 
 from model.api import LanguageModel
-from model.design.past_length import bundled_text, windows_of
+from model.design.past_length import windows_of
 from model.forgetting.eviction import read_through
 from model.forgetting.policies import POLICIES, Policy
 from model.forgetting.reading import Reading, read, read_all
 from model.gpt.layers import attention_scores
 from model.gpt.mixers.needs import need_attention
 from model.progress import Progress
+from model.text.held_out import bundled_text
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Range, Settings
 

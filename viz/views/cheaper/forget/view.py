@@ -8,15 +8,15 @@ import numpy as np
 from model.forgetting.eviction import may_forget
 from model.forgetting.policies import POLICIES, Policy
 from model.forgetting.reading import Reading
-from viz.api.answers import ranked_heads
-from viz.api.arguments import OneOf, Rows, Within
-from viz.api.endpoint import Endpoint
-from viz.api.reading import measured, named, places
 from viz.charts.heatmap import PatternWords, Window, pattern_figure
 from viz.charts.layer_head_map import HeadWords, head_figure
 from viz.labels import quoted
 from viz.numbers import nats, percent, whole
+from viz.seam.answers import ranked_heads
+from viz.seam.arguments import OneOf, Rows, Within
+from viz.seam.endpoint import Endpoint
 from viz.seam.python_lines import model_script, script
+from viz.seam.reading import measured, named, places
 from viz.seam.scene import Scene
 from viz.seam.view import Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.cheaper.forget.figures import (
@@ -96,8 +96,9 @@ def _text_lines(seen: Seen, read: TextRead) -> str:
         f"policies = [{', '.join(map(lines_of, read.policies))}]",
         "read_all(lm.model, windows, policies, size=lm.tokenizer.vocab_size)",
     ]
-    imports = ["from model.design.past_length import bundled_text, windows_of", *_IMPORTS]
-    return model_script(seen.facts, lines, [each.replace("import read", "import read_all") for each in imports])
+    imports = [each.replace("import read", "import read_all") for each in _IMPORTS]
+    texts = "from model.text.held_out import bundled_text"
+    return model_script(seen.facts, lines, ["from model.design.past_length import windows_of", *imports, texts])
 
 
 _IMPORTS = ["from model.forgetting.policies import Policy", "from model.forgetting.reading import read"]

@@ -9,18 +9,18 @@ from model.forgetting.costs import LENGTHS, Cost, cost_of, other_operations
 from model.forgetting.policies import POLICIES, Policy
 from model.forgetting.sparse import SPARSE, Timed, computed, timed
 from model.progress import Progress
-from viz.api.arguments import OneOf, Within
-from viz.api.endpoint import Endpoint
-from viz.api.reading import measured, unprompted
 from viz.numbers import duration, factor, flops, percent, size, whole
-from viz.seam.playground import Playground
+from viz.seam.arguments import OneOf, Within
+from viz.seam.endpoint import Endpoint
 from viz.seam.python_lines import model_script
+from viz.seam.reading import measured, unprompted
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Range, Settings
 from viz.seam.view import Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.cheaper.naming import lines_of, name_of
 from viz.views.cheaper.savings.figures import Curve, by_length
 from viz.words import joined
+from viz.work.playground import Playground
 
 BUDGETS = (16, 4096)
 TIMED = (512, 1024, 2048, 4096, 8192, 16_384)

@@ -8,19 +8,19 @@ from model.checks.registry import CHECKS, GROUPS, machine, quick, run_checks, se
 from model.checks.result import SEED, Finding, Subject
 from model.errors import InputError, say
 from model.progress import Progress, silent
-from viz.api.arguments import got
-from viz.api.endpoint import Endpoint
-from viz.api.reading import done, measured
 from viz.numbers import decimals, number, whole
+from viz.seam.arguments import got
+from viz.seam.endpoint import Endpoint
 from viz.seam.jobs.background import Job as Work
-from viz.seam.prompt import Prompt
 from viz.seam.python_lines import script
+from viz.seam.reading import done, measured
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 from viz.seam.view import Custom, Facts, Job, Measure, Payload, Seen, View
 from viz.views.checks.checks.figures import FORMULAS, apart, place_on_scale, share_of, share_text
 from viz.views.checks.checks.python_lines import EDITED_AWAY, PYTHON, repeat
 from viz.words import Words
+from viz.work.prompt import Prompt
 
 WAITING = Finding("waiting")
 _IMPORTS = ("from model.checks.registry import run_checks", "from model.checks.result import subject_of")

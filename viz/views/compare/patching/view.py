@@ -5,16 +5,15 @@ from typing import Annotated
 from model.attention.effects import PATCH_SITES, recovered
 from model.errors import InputError
 from model.records import Tokens
-from viz.api.answers import ranked_heads
-from viz.api.arguments import OneOf, Prompt, Rows
-from viz.api.endpoint import Endpoint
-from viz.api.reading import at, measured, named, watching
 from viz.charts.layer_head_map import HeadWords
 from viz.labels import quoted
 from viz.numbers import difference, whole
+from viz.seam.answers import ranked_heads
+from viz.seam.arguments import OneOf, Prompt, Rows
+from viz.seam.endpoint import Endpoint
 from viz.seam.head_list import HUES, strongest
-from viz.seam.prompt import with_text
 from viz.seam.python_lines import script
+from viz.seam.reading import at, measured, named, watching
 from viz.seam.scene import Scene
 from viz.seam.selection import WATCHED
 from viz.seam.settings import form
@@ -35,6 +34,7 @@ from viz.views.compare.patching.measure import (
 )
 from viz.views.compare.run_b import Refused, Request
 from viz.words import plot_words, some
+from viz.work.prompt import with_text
 
 
 def options(seen: Seen) -> Payload:

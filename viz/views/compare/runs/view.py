@@ -4,12 +4,11 @@ from typing import Annotated
 
 from model.errors import InputError
 from model.tracing.head_metrics import HEAD_METRICS
-from viz.api.answers import by_head
-from viz.api.arguments import Few, OneOf, Prompt
-from viz.api.endpoint import Endpoint
-from viz.api.reading import measured, model_of, named, on
 from viz.charts.distribution import likeliest
-from viz.seam.prompt import with_text
+from viz.seam.answers import by_head
+from viz.seam.arguments import Few, OneOf, Prompt
+from viz.seam.endpoint import Endpoint
+from viz.seam.reading import measured, model_of, named, on
 from viz.seam.scene import Scene
 from viz.seam.view import Asking, Custom, View
 from viz.views.compare import run_b
@@ -35,6 +34,7 @@ from viz.views.compare.runs.parts import (
     next_tokens,
     read_metric,
 )
+from viz.work.prompt import with_text
 
 OfHead = Annotated[str, OneOf(OF_HEADS)]
 

@@ -19,12 +19,12 @@ from model.attention.distance import (
     sink_scores,
     uniform_weight,
 )
-from viz.api.arguments import OneOf
-from viz.api.endpoint import Endpoint
-from viz.api.reading import measured, on
 from viz.charts.layer_head_map import EffectWords, effect_figure
 from viz.numbers import number, percent, plain
+from viz.seam.arguments import OneOf
+from viz.seam.endpoint import Endpoint
 from viz.seam.python_lines import script
+from viz.seam.reading import measured, on
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings
 from viz.seam.view import Figure, Measure, Payload, Seen, Table, View

@@ -24,12 +24,11 @@ from model.design.mlp_trials import (
     verdict,
 )
 from model.progress import Progress
-from viz.api.arguments import OneOf, Within
-from viz.api.endpoint import Endpoint
-from viz.api.reading import measured, unprompted
 from viz.charts.lines import SMOOTH
 from viz.numbers import milliseconds, nats, number, whole
-from viz.seam.playground import Playground
+from viz.seam.arguments import OneOf, Within
+from viz.seam.endpoint import Endpoint
+from viz.seam.reading import measured, unprompted
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings
 from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
@@ -43,6 +42,7 @@ from viz.views.design.mlps.figures import (
 )
 from viz.views.design.trials import as_it_is, lesson, python_of, training_form
 from viz.words import Words
+from viz.work.playground import Playground
 
 TAKES = {120: 12, 240: 25, 360: 37}  # seconds by steps, about
 UPS = (-2.0, -1.0, 0.0, 1.0, 2.0)  # values of the linear branch that are drawn

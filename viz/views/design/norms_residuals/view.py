@@ -23,11 +23,10 @@ from model.design.block_trials import (
     train_wirings,
 )
 from model.progress import Progress
-from viz.api.arguments import OneOf, Within
-from viz.api.endpoint import Endpoint
-from viz.api.reading import measured, unprompted
 from viz.numbers import decimals, number, whole
-from viz.seam.playground import Playground
+from viz.seam.arguments import OneOf, Within
+from viz.seam.endpoint import Endpoint
+from viz.seam.reading import measured, unprompted
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings
 from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
@@ -35,6 +34,7 @@ from viz.views.design.norms_residuals import first_steps
 from viz.views.design.norms_residuals.figures import depths_figure, starts_figure
 from viz.views.design.norms_residuals.first_steps import name_of
 from viz.views.design.trials import as_it_is, lesson, python_of, training_form
+from viz.work.playground import Playground
 
 RATES = ("0.001", "0.003", "0.01")
 STEPS = {4: 200, 8: 160, 16: 100}  # by depth: about the same time

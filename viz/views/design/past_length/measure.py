@@ -9,7 +9,6 @@ from model.design.past_length import (
     LEAST_WINDOWS,
     Past,
     Scheme,
-    bundled_text,
     cost,
     past_trained,
     schemes_of,
@@ -19,11 +18,12 @@ from model.design.past_length import (
 from model.errors import InputError, say
 from model.gpt.config import ModelConfig
 from model.progress import Progress
+from model.text.held_out import bundled_text
 from viz.numbers import number, whole
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings, Text
-from viz.server.limits import PRIVATE
 from viz.words import Words
+from viz.work.limits import PRIVATE
 
 WORK = 1e12  # floating point operations of a measurement, about
 SPEED = 5e10  # a second, of two cores

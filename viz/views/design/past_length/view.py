@@ -8,12 +8,11 @@ from model.api import LanguageModel
 from model.design.past_length import FAMILIES, Part, Scheme, by_position, edges, parts_of
 from model.errors import InputError, say
 from model.gpt.config import ModelConfig
-from viz.api.arguments import Long, OneOf, Within
-from viz.api.endpoint import Endpoint
-from viz.api.reading import measured, unprompted
 from viz.numbers import difference, nats, number, plain, whole
-from viz.seam.playground import Playground
+from viz.seam.arguments import Long, OneOf, Within
+from viz.seam.endpoint import Endpoint
 from viz.seam.python_lines import script
+from viz.seam.reading import measured, unprompted
 from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.design.past_length.figures import Curve, loss_figure
 from viz.views.design.past_length.measure import (
@@ -28,6 +27,7 @@ from viz.views.design.past_length.measure import (
     question,
 )
 from viz.words import Words
+from viz.work.playground import Playground
 
 LEAST = 16  # tokens of a window
 
@@ -98,8 +98,11 @@ def _python(seen: Seen, last: str) -> str:
         "past = past_trained(lm.model, windows, schemes, first)",
         last,
     ]
-    names = "bundled_text, by_position, edges, parts_of, past_trained, schemes_of, windows_of"
-    return script(seen.facts, lines, [f"from model.design.past_length import {names}"])
+    names = "by_position, edges, parts_of, past_trained, schemes_of, windows_of"
+    imports = [f"from model.design.past_length import {names}"]
+    if not planned.own_text:
+        imports.append("from model.text.held_out import bundled_text")
+    return script(seen.facts, lines, imports)
 
 
 def figure(seen: Seen) -> Payload:

@@ -14,9 +14,9 @@ from model.design.positions import (
     vectors,
     wavelengths,
 )
-from viz.api.arguments import OneOf, Within
-from viz.seam.playground import Playground
+from viz.seam.arguments import OneOf, Within
 from viz.views.design.position_vectors.measure import FORMULAS, OWN
+from viz.work.playground import Playground
 
 MOST_VECTORS = 512
 

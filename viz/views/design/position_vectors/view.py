@@ -1,8 +1,8 @@
 """How each scheme writes the position: the vectors, how alike they are by distance, and how slowly pairs turn."""
 
 from model.design.positions import THETA, Similarity, as_rope
-from viz.api.endpoint import Endpoint
 from viz.numbers import number, percent, whole
+from viz.seam.endpoint import Endpoint
 from viz.seam.python_lines import script
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice

@@ -20,12 +20,12 @@ from model.design.score_scaling import (
     softmax,
     summary,
 )
-from viz.api.arguments import Within
-from viz.api.endpoint import Endpoint
-from viz.api.reading import at, measured, on
 from viz.labels import quoted
 from viz.numbers import BIT, bits, decimals, number, percent
+from viz.seam.arguments import Within
+from viz.seam.endpoint import Endpoint
 from viz.seam.python_lines import script
+from viz.seam.reading import at, measured, on
 from viz.seam.scene import Scene
 from viz.seam.settings import Range, Settings
 from viz.seam.view import Figure, Measure, Payload, Seen, Table, View

@@ -7,13 +7,13 @@ import numpy as np
 
 from model.activations.norm_swap import divergence_at
 from model.design.shuffled import LEAST, Shuffled, new_order, shuffled, ways_of
-from viz.api.arguments import Within
-from viz.api.endpoint import Endpoint
-from viz.api.reading import measured, named
 from viz.charts.distribution import likeliest
 from viz.labels import quoted, visible
 from viz.numbers import nats, number, percent
+from viz.seam.arguments import Within
+from viz.seam.endpoint import Endpoint
 from viz.seam.python_lines import script
+from viz.seam.reading import measured, named
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Number, Settings
 from viz.seam.view import Custom, Figure, Measure, Payload, Seen, Table, View

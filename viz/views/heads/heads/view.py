@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from model.api import LanguageModel
 from model.attention.surveys import LABELS, MARGIN
 from model.tracing.head_metrics import HEAD_METRICS
-from viz.api.answers import ranked_heads
-from viz.api.arguments import Rows
-from viz.api.endpoint import Endpoint
-from viz.api.reading import measured, on, unprompted
 from viz.numbers import duration, signed, whole
-from viz.seam.playground import Playground
+from viz.seam.answers import ranked_heads
+from viz.seam.arguments import Rows
+from viz.seam.endpoint import Endpoint
 from viz.seam.python_lines import model_script, script
+from viz.seam.reading import measured, on, unprompted
 from viz.seam.settings import Choice
 from viz.seam.view import Custom, Facts, Figure, Job, Payload, Seen, View
 from viz.theme import HUES
@@ -27,6 +26,7 @@ from viz.views.heads.heads.figures import (
 )
 from viz.views.heads.heads.measure import LEAST, PROMPT, SOURCES, SURVEY, WIRING, measured_heads
 from viz.words import Words, joined
+from viz.work.playground import Playground
 
 METRICS = (*HEAD_METRICS, "copying")
 UP = ("induction", *(key for key in METRICS if key != "induction"))  # the first one is the default

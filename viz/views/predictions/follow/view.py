@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from model.errors import InputError
 from model.predictions.predictions import Followed, follow_all
-from viz.api.endpoint import Endpoint
-from viz.api.reading import named, prompt_tokens, token_id
 from viz.charts.distribution import likeliest
 from viz.labels import quoted
+from viz.seam.endpoint import Endpoint
 from viz.seam.python_lines import script
+from viz.seam.reading import named, prompt_tokens, token_id
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings, Text
 from viz.seam.targets import OFFERED, Usual, fields

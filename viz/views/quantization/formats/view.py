@@ -5,15 +5,15 @@ from typing import Annotated
 from model.api import LanguageModel
 from model.arguments import check_layer
 from model.errors import InputError, say
-from model.quantization.experiments import KINDS, Outcome, Reading, kinds_of, layer_of, total_bytes, usable
+from model.quantization.experiments import KINDS, Outcome, kinds_of, layer_of, total_bytes, usable
 from model.quantization.formats import FORMATS, WeightError, stored, weight_error
-from viz.api.arguments import OneOf
-from viz.api.endpoint import Endpoint
-from viz.api.reading import measured
+from model.tracing.divergence import Reading
 from viz.charts.heatmap import PatternWords, Window, pattern_figure
 from viz.numbers import number, percent, size, whole
-from viz.seam.playground import Playground
+from viz.seam.arguments import OneOf
+from viz.seam.endpoint import Endpoint
 from viz.seam.python_lines import script
+from viz.seam.reading import measured
 from viz.seam.scene import Scene
 from viz.seam.settings import Check, Choice
 from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
@@ -51,6 +51,7 @@ from viz.views.quantization.naming import (
     short_of,
 )
 from viz.words import Words, joined
+from viz.work.playground import Playground
 
 
 def _which_label(words: Words, option: str) -> str:

@@ -4,24 +4,24 @@ import dataclasses
 from typing import Annotated
 
 from model.api import LanguageModel
-from model.design.past_length import bundled_text
 from model.errors import InputError, say
 from model.progress import Progress
 from model.quantization.experiments import KINDS
 from model.quantization.formats import Scheme
 from model.quantization.rounding import Comparison, Outcome, compare, matrices_of
-from viz.api.arguments import OneOf
-from viz.api.endpoint import Endpoint
-from viz.api.reading import check_head, measured, unprompted
+from model.text.held_out import bundled_text
 from viz.numbers import decimals, nats, number, percent, size, whole
-from viz.seam.playground import Playground
+from viz.seam.arguments import OneOf
+from viz.seam.endpoint import Endpoint
 from viz.seam.python_lines import script
+from viz.seam.reading import check_head, measured, unprompted
 from viz.seam.scene import Scene
 from viz.seam.selection import Selection
 from viz.seam.settings import Choice, Settings
 from viz.seam.view import Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.quantization.rounding.figures import column_figure, error_figure, power_figure
 from viz.words import Words, joined
+from viz.work.playground import Playground
 
 BITS = ("2", "3", "4")
 GROUPS = ("32", "64", "128", "row")
@@ -107,9 +107,9 @@ def _shared(seen: Seen, last: str) -> Payload:
         last,
     ]
     imports = [
-        "from model.design.past_length import bundled_text",
         "from model.quantization.formats import Scheme",
         "from model.quantization.rounding import compare",
+        "from model.text.held_out import bundled_text",
     ]
     source = words["source"].format(
         model=facts.label,

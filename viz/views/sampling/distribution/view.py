@@ -7,11 +7,11 @@ import dataclasses
 
 from model.sampling.pipeline import MOST_STEPS, softmax
 from model.sampling.warps import WARPS, shape, values_of
-from viz.api.arguments import Rows
-from viz.api.endpoint import Endpoint
-from viz.api.reading import at, measured, named
 from viz.labels import quoted
 from viz.numbers import BIT, NONE, bits, number, percent, whole
+from viz.seam.arguments import Rows
+from viz.seam.endpoint import Endpoint
+from viz.seam.reading import at, measured, named
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings, form
 from viz.seam.view import Asking, Custom, Figure, Form, Measure, Payload, Seen, View

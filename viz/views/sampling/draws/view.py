@@ -8,10 +8,10 @@ import numpy as np
 from model.sampling.draw_statistics import LEVEL, Bar, Fit, band, bar_of, fit, uniforms
 from model.sampling.pipeline import softmax
 from model.sampling.warps import final
-from viz.api.arguments import Rows, Within
-from viz.api.endpoint import Endpoint
-from viz.api.reading import at, measured, named
 from viz.numbers import decimals, number, percent, whole
+from viz.seam.arguments import Rows, Within
+from viz.seam.endpoint import Endpoint
+from viz.seam.reading import at, measured, named
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings
 from viz.seam.settings import number as number_sent

@@ -18,18 +18,18 @@ from model.generation.cache_costs import (
     tensor_bytes,
 )
 from model.progress import Progress
-from viz.api.arguments import Within
-from viz.api.endpoint import Endpoint
-from viz.api.reading import measured
 from viz.charts.axes import BLUE, GREY, ORANGE
 from viz.numbers import NONE, factor, milliseconds, number, percent, size, whole
-from viz.seam.playground import Playground
+from viz.seam.arguments import Within
+from viz.seam.endpoint import Endpoint
 from viz.seam.python_lines import script
+from viz.seam.reading import measured
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings
 from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.sampling.kv_cache.figures import Growth, Timed, bytes_figure, times_figure
 from viz.words import Words, joined
+from viz.work.playground import Playground
 
 BATCHES = (1, 8, 32)
 

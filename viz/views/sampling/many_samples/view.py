@@ -4,19 +4,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from model.generation.samples import Many, Sample, batches_of, certain, take_samples
 from model.generation.text_statistics import distinct
+from model.predictions.samples import Many, Sample, batches_of, certain, take_samples
 from model.progress import Progress
 from model.text.chat import typable
-from viz.api.arguments import Rows, Within
-from viz.api.endpoint import Endpoint
-from viz.api.reading import measured
 from viz.numbers import BIT, plain
+from viz.seam.arguments import Rows, Within
+from viz.seam.endpoint import Endpoint
 from viz.seam.python_lines import loading
+from viz.seam.reading import measured
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings
 from viz.seam.view import Asking, Custom, Figure, Job, Measure, Payload, Seen, View
-from viz.server.limits import check_samples
 from viz.theme import HUES
 from viz.views.sampling import strategies as cards
 from viz.views.sampling.many_samples.figures import (
@@ -28,6 +27,7 @@ from viz.views.sampling.many_samples.figures import (
     spread,
 )
 from viz.words import joined, section
+from viz.work.limits import check_samples
 
 COUNTS = ("8", "16", "32")  # texts of each strategy
 
@@ -256,7 +256,7 @@ def _python(seen: Seen, last: str) -> str:
         "from model.api import load_model",
         "from model.generation.strategies import Strategy",
         "from model.sampling.pipeline import Step",
-        "from model.generation.samples import Many, take_samples",
+        "from model.predictions.samples import Many, take_samples",
     ]
     imports += ["import numpy as np"] if "np." in last else []
     common = chosen.common

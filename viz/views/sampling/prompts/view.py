@@ -6,12 +6,11 @@ from model.api import LanguageModel
 from model.prompting.question_sets import keys
 from model.prompting.trial import SCORES
 from model.shares import wilson
-from viz.api.arguments import OneOf, Within
-from viz.api.endpoint import Endpoint
-from viz.api.reading import measured, unprompted
 from viz.numbers import percent, whole
-from viz.seam.playground import Playground
+from viz.seam.arguments import OneOf, Within
+from viz.seam.endpoint import Endpoint
 from viz.seam.python_lines import model_script
+from viz.seam.reading import measured, unprompted
 from viz.seam.view import Asking, Custom, Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.sampling.prompts.figures import Bar, Line, accuracy_figure, curve_figure
 from viz.views.sampling.prompts.measure import (
@@ -40,6 +39,7 @@ from viz.views.sampling.prompts.tables import (
     listed,
     read_shown,
 )
+from viz.work.playground import Playground
 
 
 def job(seen: Seen) -> Payload:

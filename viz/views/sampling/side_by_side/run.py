@@ -23,15 +23,15 @@ from model.text.chat import ending, typable
 from model.tracing.trace import check_length
 from viz.numbers import plain
 from viz.seam.jobs import background
-from viz.seam.playground import Playground
-from viz.seam.prompt import Prompt, fitted, read
 from viz.seam.scene import run_id
 from viz.seam.settings import Number
 from viz.seam.typed import MOST_TYPED, token_of
-from viz.server.limits import check_time, check_writing
 from viz.views.sampling import strategies
 from viz.views.sampling.side_by_side.figures import ids_of, record, shown
 from viz.views.sampling.strategies import MOST_TOKENS, Common
+from viz.work.limits import check_time, check_writing
+from viz.work.playground import Playground
+from viz.work.prompt import Prompt, fitted, read
 
 MOST_COMPARED = 64  # tokens of a prompt on which 8-bit weights are compared
 LEAST = 8  # tokens that a branch writes, however late it starts

@@ -9,13 +9,11 @@ from model.generation.strategies import GeneratedToken
 from model.kernels import ready
 from model.records import RunKey
 from model.sampling.warps import WARPS
-from viz.api.arguments import Within
-from viz.api.endpoint import Endpoint
-from viz.api.reading import most_seconds, named
-from viz.engine.writers import texts_of_request
 from viz.numbers import nats, percent, size
+from viz.seam.arguments import Within
+from viz.seam.endpoint import Endpoint
 from viz.seam.jobs.background import LOOK_EVERY, waiting
-from viz.seam.playground import Playground
+from viz.seam.reading import most_seconds, named
 from viz.seam.scene import Scene, run_id
 from viz.seam.view import Custom, Event, Payload, Seen, Stream, View, Visit
 from viz.views.sampling import strategies as cards
@@ -31,7 +29,9 @@ from viz.views.sampling.side_by_side.run import (
     request_of,
     texts_of,
 )
+from viz.views.sampling.writers import texts_of_request
 from viz.words import Words, section, words
+from viz.work.playground import Playground
 
 _EVERY = 0.25  # seconds between two pieces; the page takes some milliseconds for each, however small it is
 _WORDS = "side_by_side.texts"
@@ -142,7 +142,7 @@ def start(visit: Visit, sent: object) -> Iterator[Payload]:
     playground, races = visit.playground, visit.state
     model = playground.opened(visit.model_id)
     race = Race(visit.session, request_of(playground, model, visit.prompt, visit.values.get("strategies"), sent))
-    ticket = playground.desk.join(visit.session, text=True)
+    ticket = playground.queue.join(visit.session, "text")
     try:
         races.begin(race)
         while (ahead := ticket.wait(LOOK_EVERY)) and not race.stop.is_set():

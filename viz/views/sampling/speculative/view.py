@@ -7,12 +7,12 @@ from typing import Annotated
 from model.errors import InputError, say
 from model.generation.draft_costs import Compared, Summary, swept
 from model.generation.requests import DRAFTS, MOST_DRAFTED
-from viz.api.arguments import OneOf, Within
-from viz.api.endpoint import Endpoint
-from viz.api.reading import measured, named
 from viz.labels import visible, visible_lines
 from viz.numbers import NONE, factor, milliseconds, number, percent
+from viz.seam.arguments import OneOf, Within
+from viz.seam.endpoint import Endpoint
 from viz.seam.python_lines import script
+from viz.seam.reading import measured, named
 from viz.seam.scene import Scene
 from viz.seam.view import Custom, Figure, Job, Payload, Seen, View
 from viz.views.sampling.pipelines import PIPELINE, steps_code, steps_of

@@ -11,9 +11,9 @@ from model.records import Tokens
 from model.sampling.pipeline import uniform
 from model.text.chat import ending
 from model.tracing.logit_lens import read_layers
-from viz.seam.prompt import read
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
+from viz.work.prompt import read
 
 TEMPERATURES = tuple(round(0.05 * n, 2) for n in range(41))  # 0, 0.05 .. 2
 TOP = 10  # tokens shown

@@ -6,16 +6,16 @@ from typing import Annotated
 import numpy as np
 
 from model.design.depth_gradients import ACTIVATIONS, NORMS, ROWS, SEEDS, WIDTH, Stack, by_layer
-from viz.api.arguments import OneOf, Within
-from viz.api.endpoint import Endpoint
-from viz.api.reading import measured, unprompted
 from viz.numbers import decimals, number, whole
-from viz.seam.playground import Playground
+from viz.seam.arguments import OneOf, Within
+from viz.seam.endpoint import Endpoint
+from viz.seam.reading import measured, unprompted
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Range, Settings
 from viz.seam.view import Custom, Figure, Measure, Payload, Seen, View
 from viz.views.training.depth_gradients.figures import Way, lengths_figure
 from viz.words import Words
+from viz.work.playground import Playground
 
 DEEPEST = 64
 GAINS = (0.1, 2.0)

@@ -5,8 +5,7 @@ from typing import Annotated
 
 import numpy as np
 
-from model.progress import Progress
-from model.training.jobs.expert_trial import (
+from model.design.expert_trial import (
     BATCH,
     LAYERS,
     LENGTH,
@@ -18,17 +17,18 @@ from model.training.jobs.expert_trial import (
     together,
     train_one,
 )
-from viz.api.arguments import Within
-from viz.api.endpoint import Endpoint
-from viz.api.reading import measured, unprompted
+from model.progress import Progress
 from viz.numbers import bits, nats, number, percent, whole
-from viz.seam.playground import Playground
+from viz.seam.arguments import Within
+from viz.seam.endpoint import Endpoint
+from viz.seam.reading import measured, unprompted
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings
 from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
-from viz.server.processes.trial_process import side_by_side
 from viz.views.training.experts.figures import curves_figure, loads_figure, shares, tokens_figure
 from viz.words import Words
+from viz.work.playground import Playground
+from viz.work.processes.trial_process import side_by_side
 
 SECONDS = 0.07  # of a step, about, with two trainings at once on two cores
 
@@ -94,7 +94,7 @@ def _source(seen: Seen) -> str:
 
 
 def _python(seen: Seen, line: str) -> str:
-    imports = "from model.training.jobs.expert_trial import ExpertTrial, train_mixtures"
+    imports = "from model.design.expert_trial import ExpertTrial, train_mixtures"
     return "\n".join([imports, "", f"found = train_mixtures({seen.result.trial!r})", line])
 
 

@@ -10,19 +10,19 @@ from model.training.jobs.form import MOST_DROPOUT, job_of, presets_within
 from model.training.jobs.job import RUN_MIXERS, TEXTS, WINDOW, Job, Limits
 from model.training.loop import SCHEDULES, Recipe
 from model.training.tasks import TASKS
-from viz.api.endpoint import Endpoint
 from viz.charts.heatmap import PatternWords
 from viz.labels import run_label, visible
 from viz.numbers import decimals, whole
+from viz.seam.endpoint import Endpoint
 from viz.seam.jobs.live_runs import about, again, failure, follow, live_run, own_run, wish
-from viz.seam.playground import Playground
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 from viz.seam.view import Event, Measure, Models, Open, Payload, Seen, Steady, Stream, View, Visit
-from viz.server.processes.training_process import LiveRun
 from viz.theme import RAMPS
 from viz.views.training.training.figures import blank_figure, snapshot_payload
 from viz.words import Words, section, some, translate, words
+from viz.work.playground import Playground
+from viz.work.processes.training_process import LiveRun
 
 LOWEST = {"layers": 1, "heads": 1, "width": 8, "length": 4, "batch": 1, "steps": 1, "vocabulary": 257}
 _STEPS = {"modular_addition": 6000, "sort": 1500, "reverse": 1500, "copy": 1000, "noise": 300, "known_noise": 1500}

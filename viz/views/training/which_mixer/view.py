@@ -5,8 +5,7 @@ from typing import Annotated
 
 import numpy as np
 
-from model.progress import Progress
-from model.training.jobs.mixers import (
+from model.design.mixer_trial import (
     DECODED,
     HEADS,
     LAYERS,
@@ -21,18 +20,19 @@ from model.training.jobs.mixers import (
     together,
     verdict,
 )
-from viz.api.arguments import OneOf, Within
-from viz.api.endpoint import Endpoint
-from viz.api.reading import measured, unprompted
+from model.progress import Progress
 from viz.charts.lines import running_mean
 from viz.numbers import decimals, milliseconds, number, percent, size, size_unit, whole
-from viz.seam.playground import Playground
+from viz.seam.arguments import OneOf, Within
+from viz.seam.endpoint import Endpoint
+from viz.seam.reading import measured, unprompted
 from viz.seam.scene import Scene
 from viz.seam.settings import Check, Choice, Settings
 from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
-from viz.server.processes.trial_process import side_by_side
 from viz.views.training.which_mixer.figures import costs_figure, losses_figure, scores_figure
 from viz.words import Words, joined
+from viz.work.playground import Playground
+from viz.work.processes.trial_process import side_by_side
 
 STEPS = ("500", "1000", "2000")
 USUAL = MixerTrial().mixers
@@ -108,7 +108,7 @@ def _source(seen: Seen) -> str:
 
 
 def _python(trial: MixerTrial, line: str) -> str:
-    imports = "from model.training.jobs.mixers import MixerTrial, compare, verdict"
+    imports = "from model.design.mixer_trial import MixerTrial, compare, verdict"
     return "\n".join([imports, "", f"found = compare({trial!r})", line])
 
 

@@ -23,8 +23,8 @@ from model.loading.checkpoint import save_folder
 from model.loading.sources import Resolved
 from model.training.data import train_vocabulary
 from model.training.jobs.job import Limits
-from model.training.jobs.kinds import kind_of
 from model.training.jobs.lesson import DIVERGED, Finished
+from model.workshop import kind_of
 from tests.support.models.helpers import tiny_config
 
 SMALL = {"texts": 8, "group": 4, "new_tokens": 6, "steps": 3, "learning_rate": 1e-3}

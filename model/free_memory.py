@@ -1,0 +1,38 @@
+"""Room for weights in this machine's memory, checked before any is read, and how freed memory is kept."""
+
+import ctypes
+
+import psutil
+
+from model.errors import CheckpointError, say
+
+SPARE = 10  # percent of the weights that are left for a trace and what is made on the way
+
+
+def fits(weights: int) -> bool:
+    """Whether so many bytes of weights, and SPARE percent more, are free without swapping."""
+    return _needed(weights) <= psutil.virtual_memory().available
+
+
+def need_room(weights: int) -> None:
+    """Raise CheckpointError where so many bytes of weights do not fit: before they are read, not when all is full."""
+    if not fits(weights):
+        got = f"{_needed(weights) / 1e9:.2f} GB, {psutil.virtual_memory().available / 1e9:.2f} GB"
+        ways = "--weights stored", "--dtype bfloat16"
+        hint = say("Leave the weights of safetensors in their files, {}, or take half as much, {}.", *ways)
+        raise CheckpointError("The model's weights do not fit into the memory that is free.", got, hint)
+
+
+def _needed(weights: int) -> int:
+    return weights + weights * SPARE // 100
+
+
+def keep_freed_memory() -> None:
+    """Tell glibc to keep large blocks for the next step: returning them costs a third of a step's time."""
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError, TypeError):  # another C library
+        return
+    # M_MMAP_MAX, M_ARENA_MAX, M_TRIM_THRESHOLD, M_TOP_PAD of malloc.h
+    for parameter, value in ((-4, 0), (-8, 1), (-1, (1 << 31) - 1), (-2, 256 << 20)):
+        mallopt(parameter, value)

@@ -1,0 +1,41 @@
+"""The functions for programs need these names that Gradio keeps to itself; they may change with any release."""
+
+import json
+from collections.abc import Collection
+
+import gradio as gr
+
+
+def describe(dependency: gr.events.Dependency, arguments: Collection[tuple[str, str]]) -> None:
+    """Name and describe each argument on the API page, which else says "1st", "2nd" ..."""
+    block = gr.context.Context.root_block.fns[dependency["id"]]
+    for component, (name, text) in zip(block.inputs, arguments, strict=True):
+        component.label = name
+        component._api_info = component._api_info | {"additional_description": text}
+
+
+def leave_out(page: gr.Blocks, names: Collection[str]) -> None:
+    """Leave functions out of what a visitor's page is sent, and their descriptions, which are longer than the rest.
+
+    Programs ask for the whole and find them.
+    """
+    functions = {number: block for number, block in page.fns.items() if block.api_name in names}
+    parts = {part._id for block in functions.values() for part in (*block.inputs, *block.outputs)}
+    sent = page.config["page"][""]
+    sent["components"] = [number for number in sent["components"] if number not in parts]
+    sent["dependencies"] = [number for number in sent["dependencies"] if number not in functions]
+    sent["layout"]["children"] = [child for child in sent["layout"]["children"] if child["id"] not in parts]
+    for every in (False, True):
+        page.app.page_api_info["", every] = {"named_endpoints": {}, "unnamed_endpoints": {}}
+
+
+def answer_in_json(page: gr.Blocks) -> None:
+    """Have the tools of language models answer in JSON, where Gradio would write Python's None and True."""
+    server = page.mcp_server_obj
+    if server is None:
+        return
+
+    def content(data: list, root_url: str) -> list:
+        return [server.types.TextContent(type="text", text=json.dumps(each, ensure_ascii=False)) for each in data]
+
+    server.postprocess_output_data = content

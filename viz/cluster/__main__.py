@@ -1,0 +1,30 @@
+"""Look after the replicas on a Ray cluster:
+
+python -m viz.cluster list ray://HOST:10001       what each holds and has to do
+python -m viz.cluster restart ray://HOST:10001    one after the other, each once its long work has ended
+python -m viz.cluster stop ray://HOST:10001       all; pages that are open start new ones
+"""
+
+import argparse
+import sys
+
+from model.errors import PlaygroundError
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Do what the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("list", "restart", "stop"))
+    parser.add_argument("address", help='ray://HOST:PORT, or "ray" for the cluster of RAY_ADDRESS')
+    options = parser.parse_args(arguments)
+    from viz.cluster import care
+
+    try:
+        for line in care.DO[options.what](options.address):
+            print(line, flush=True)
+    except PlaygroundError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""What an operator does with the replicas of a cluster: look at them, restart them one by one, end them."""
+
+from collections.abc import Callable, Iterator
+
+import ray
+from ray.exceptions import GetTimeoutError, RayActorError
+
+from model.errors import InputError
+from viz.cluster.cluster import NAMESPACE, START, connect, joined
+
+PATIENCE = 60.0  # seconds that a restart waits for the end of long work; what is cut short is begun again
+ANSWER = 10.0  # seconds for a replica to say how it is
+
+
+def join(address: str) -> None:
+    """Join a cluster that is there. Raises InputError where none is named."""
+    if not joined(address):
+        raise InputError("No cluster is named.", address, "Give its address, or set RAY_ADDRESS.")
+    if not ray.is_initialized():
+        connect(address)
+
+
+def names() -> list[str]:
+    """The replicas of all pages, in order."""
+    return sorted(each["name"] for each in ray.util.list_named_actors(True) if each["namespace"] == NAMESPACE)
+
+
+def listed(address: str) -> Iterator[str]:
+    """A line for each replica."""
+    join(address)
+    for name in names():
+        try:
+            told = ray.get(ray.get_actor(name).status.remote(), timeout=ANSWER)
+            yield f"{name}: " + ", ".join(f"{what} {value}" for what, value in told.items())
+        except (RayActorError, GetTimeoutError):
+            yield f"{name}: not there yet, or starting again"
+
+
+def restarted(address: str) -> Iterator[str]:
+    """Replicas in a new process, one after the other, so that the code and the weights are read again.
+
+    Ray starts a replica again and repeats what it was asked meanwhile, so that no question is lost.
+    """
+    join(address)
+    for name in names():
+        replica = ray.get_actor(name)
+        ended = ray.get(replica.idle.remote(PATIENCE), timeout=PATIENCE + ANSWER)
+        ray.kill(replica, no_restart=False)
+        ray.get(replica.ready.remote(), timeout=START)
+        yield f"{name}: restarted" + ("" if ended else "; its long work is begun again")
+
+
+def stopped(address: str) -> Iterator[str]:
+    """No replica any more."""
+    join(address)
+    for name in names():
+        ray.kill(ray.get_actor(name))
+        yield f"{name}: ended"
+
+
+DO: dict[str, Callable[[str], Iterator[str]]] = {"list": listed, "restart": restarted, "stop": stopped}

@@ -1,0 +1,373 @@
+"""The engine on a Ray cluster: replicas of models, each an actor that keeps the traces of the prompts it is given.
+
+Ray places the actors by what they reserve, starts them again where one dies, and repeats the calls that were lost: the
+same key gives the same numbers. What is decided here is only which replica a prompt belongs to, and when a model gets
+another one. Imported only where the command line asks for it.
+"""
+
+import contextlib
+import logging
+import os
+import pickle
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import ray
+from ray.exceptions import ActorDiedError, GetTimeoutError, PendingCallsLimitExceeded, RayActorError
+
+from model.api import LanguageModel
+from model.errors import InputError, PlaygroundError
+from model.progress import Progress
+from model.tracing.trace import Trace
+from viz.cluster.places import IDLE, Need, home, need_of, route_of, spare, wanted
+from viz.cluster.replica import Refused, Replica
+from viz.seam.tasks import Reading
+from viz.work.engine import Ask, Busy, Done, Ran, Status, Work
+from viz.work.playground import Options
+
+log = logging.getLogger("playground")
+T = TypeVar("T")
+ROOT = Path(__file__).parents[2]
+NAMESPACE = "attention-playground"
+STORE = 128 << 20  # bytes of the object store of a cluster that is started here: answers pass through it, none stay
+PENDING = 48  # questions of a page to one replica that wait; beyond them it is full
+FULL = 20.0  # seconds that a question waits for a place at a full replica, which is busy then
+PAUSE = 0.05  # seconds between two tries for such a place
+THREADS = 96  # of a replica: they take turns at the model, and what asks after long work must not wait for it
+RETRIES = 2  # of a call whose replica died
+START = 120.0  # seconds in which a replica is there with its model
+PATIENCE = 120.0  # seconds for a quick measure, whoever is before it
+TEND = 5.0  # seconds between two looks at how many replicas are needed
+SETTLED = 20.0  # seconds without a question after which a replica may make room for another model
+# What the replicas' libraries read once, as this process has it.
+ENVIRONMENT = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "HF_HUB_OFFLINE", "HF_HUB_DISABLE_TELEMETRY", "PLAYGROUND_VIEWS")
+
+
+def joined(address: str) -> str:
+    """The address of a cluster that is there already, and that others may use; "" where one is started here."""
+    return os.environ.get("RAY_ADDRESS", "") if address == "ray" else address
+
+
+def connect(address: str, cpus: int | None = None, gpus: int | None = None) -> None:
+    """Join the cluster of a ray:// address or of RAY_ADDRESS, or for "ray" without one start one on this machine.
+
+    That one has all processors and GPUs that Ray finds, unless told otherwise. Raises InputError where there is none.
+    """
+    quiet = {"namespace": NAMESPACE, "logging_level": logging.WARNING, "log_to_driver": False}
+    try:
+        if joined(address):
+            ray.init(joined(address), **quiet)
+        else:
+            # Its processes have the variables of this one, and find the project by this one.
+            os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+            ray.init("local", object_store_memory=STORE, num_cpus=cpus, num_gpus=gpus, include_dashboard=False, **quiet)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        log.debug("no cluster", exc_info=True)
+        raise InputError("There is no Ray cluster at this address.", address, "Start one: ray start --head.") from error
+
+
+@dataclass(eq=False)
+class Held:
+    """A replica as this process knows it."""
+
+    name: str
+    actor: Any
+    hello: Any  # the answer to the first question: whether the model is there
+    ready: bool = False
+    under_way: int = 0
+    last: float = field(default_factory=time.monotonic)
+
+
+class Cluster:
+    """viz.work.engine.Engine on Ray. `most`: replicas of one model at most; 0: as many as find room.
+
+    `cpus` and, where the options say that these compute, `gpus` are those of each replica.
+    """
+
+    threads = 512  # which wait for replicas
+    is_here = False
+
+    def __init__(self, options: Options, *, shared: bool = False, cpus: int = 1, gpus: int = 1, most: int = 0) -> None:
+        self.options, self.shared, self.cpus, self.most = options, shared, cpus, most
+        self.gpus = gpus if options.device == "cuda" else 0
+        self._kind = ray.remote(Replica)
+        self._rings: dict[str, list[Held]] = {}  # by model
+        self._needs: dict[str, Need] = {}
+        self._lock = threading.RLock()
+        self._hot: dict[str, float] = {}  # by model: when it last had work for all of its replicas
+        self._leaving: list[Held] = []  # replicas that get no questions of this page any more
+        self._closed = threading.Event()
+        threading.Thread(target=self._tend, daemon=True).start()
+
+    # --- the protocol ---
+
+    def load(self, model: LanguageModel) -> None:
+        """Have a replica with the model, and wait until it is there."""
+        self._check_gpus()
+        with self._lock:
+            self._needs[model.id] = need_of(model, self.cpus, self.options.memory_mb, self.gpus)
+            ring = self._ring(model.id)
+        try:
+            _value(ray.get(ring[0].hello, timeout=START))
+        except GetTimeoutError:
+            what = "The machines that compute have no room for this model."
+            raise PlaygroundError(what, model.id, "Try again in a moment, or choose another model.") from None
+        ring[0].ready = True
+
+    def _check_gpus(self) -> None:
+        """Raise InputError where this machine, the only one, has fewer than a replica is to have."""
+        if self.shared or not self.gpus:
+            return
+        if (found := int(ray.cluster_resources().get("GPU", 0))) < self.gpus:
+            what = "This machine has fewer GPUs than a replica is to have."
+            raise InputError(what, f"{found} < {self.gpus}", "Take fewer, --replica-gpus.")
+
+    def run(self, ask: Ask[Trace]) -> Trace | Ran:
+        """Run a prompt where its trace is to be."""
+        key: Any = ask.elsewhere()
+        if key is None:
+            return ask.here()
+
+        def read(name: str, *arguments: Any) -> Any:
+            return self._call(key.model_id, "read", Reading(key, name, arguments))
+
+        return replace(self._call(key.model_id, "run", key), read=read)
+
+    def measure(self, ask: Ask[T]) -> T:
+        """A quick measure, where the trace is."""
+        task: Any = ask.elsewhere()
+        return ask.here() if task is None else self._call(ask.model_id, "measure", task)
+
+    def job(self, ask: Ask[Work]) -> Work:
+        """A slow measure, where the trace is."""
+        task: Any = ask.elsewhere()
+        return ask.here() if task is None else Work(lambda progress: self._job(ask.model_id, task, progress), False)
+
+    def write(self, ask: Ask[Iterator[T]], stop: threading.Event) -> Iterator[T]:
+        """A text, where the model is."""
+        task: Any = ask.elsewhere()
+        return ask.here() if task is None else self._text(ask.model_id, task, stop)
+
+    def status(self) -> tuple[Status, ...]:
+        """The replicas."""
+        with self._lock:
+            rings = {model_id: list(ring) for model_id, ring in self._rings.items()}
+        return tuple(
+            Status(held.name, model_id, held.ready, held.under_way) for model_id, ring in rings.items() for held in ring
+        )
+
+    def places(self) -> int:
+        """The replicas that are ready."""
+        return max(1, sum(each.ready for each in self.status()))
+
+    def close(self) -> None:
+        """Leave the cluster; one that was started here ends."""
+        self._closed.set()
+        ray.shutdown()
+
+    # --- asking ---
+
+    def _call(self, model_id: str, method: str, task: object) -> Any:
+        """The answer to a quick question. A replica that is gone for good is replaced, once."""
+        for last in (False, True):
+            held = self._choose(model_id, route_of(task))
+            try:
+                with _counted(held):
+                    return _value(ray.get(_sent(held, method, task), timeout=PATIENCE))
+            except GetTimeoutError:
+                raise Busy from None
+            except RayActorError as error:
+                self._forget(model_id, held, error)
+                if last:
+                    raise _unreachable() from error
+            except ConnectionError as error:
+                raise _unreachable() from error
+        raise AssertionError
+
+    def _long(self, model_id: str, task: object) -> Iterator[tuple[list, Any]]:
+        """News of long work as (pieces, None), then (the last pieces, its value). Closing it ends the work."""
+        held, name, have = self._choose(model_id, route_of(task)), uuid.uuid4().hex, 0
+        with _counted(held):
+            try:
+                going = _sent(held, "work", name, task)
+                try:
+                    while not ray.wait([going], timeout=0)[0]:
+                        news = ray.get(_sent(held, "told", name, have))
+                        have += len(news)
+                        yield news, None
+                    value, pieces = _value(ray.get(going))
+                    going = None
+                finally:
+                    if going is not None:
+                        with contextlib.suppress(RayActorError, PendingCallsLimitExceeded):
+                            _send(held, "stop", name)
+            except (RayActorError, ConnectionError) as error:
+                self._forget(model_id, held, error)
+                raise _unreachable() from error
+        yield pieces[have:], value
+
+    def _job(self, model_id: str, task: object, progress: Progress) -> Done:
+        report, value = (0, None, ""), None
+        with contextlib.closing(self._long(model_id, task)) as steps:
+            for news, value in steps:
+                report = news[-1] if news else report
+                if value is None:
+                    progress(*report)
+        assert isinstance(value, Done)
+        return value
+
+    def _text(self, model_id: str, task: object, stop: threading.Event) -> Iterator[Any]:
+        with contextlib.closing(self._long(model_id, task)) as steps:
+            for pieces, _ in steps:
+                for piece in pieces:
+                    if stop.is_set():
+                        return
+                    yield piece
+                if stop.is_set():
+                    return
+
+    # --- replicas ---
+
+    def _choose(self, model_id: str, route: str) -> Held:
+        """The replica that a prompt belongs to, among those that are ready."""
+        with self._lock:
+            ring = self._ring(model_id)
+            for held in ring:
+                held.ready = held.ready or bool(ray.wait([held.hello], timeout=0)[0])
+            self._grow(model_id, ring)
+            ready = {held.name: held for held in ring if held.ready} or {held.name: held for held in ring[:1]}
+            return ready[home(route, tuple(ready))]
+
+    def _ring(self, model_id: str) -> list[Held]:
+        """The replicas of a model, at least one."""
+        ring = self._rings.setdefault(model_id, [])
+        if not ring:
+            self._make_room(self._needs[model_id])
+            ring.append(self._replica(model_id, 0))
+        return ring
+
+    def _grow(self, model_id: str, ring: list[Held]) -> None:
+        """Give a hot model another replica; take the last one back where the others have sufficed for long."""
+        need, under_way = self._needs[model_id], sum(held.under_way for held in ring)
+        most = self.most or len(ring) + int(under_way > len(ring) and need.fits(ray.available_resources()))
+        if all(held.ready for held in ring) and wanted(len(ring), under_way, most) > len(ring):
+            ring.append(self._replica(model_id, len(ring)))
+            log.info("another replica of %s", model_id)
+        if not spare(len(ring), under_way):
+            self._hot[model_id] = time.monotonic()
+        elif time.monotonic() - self._hot.setdefault(model_id, time.monotonic()) > IDLE:
+            self._hot[model_id] = time.monotonic()  # the next one goes as long after it
+            self._leaving.append(ring.pop())
+            log.info("one replica of %s less", model_id)
+
+    def _tend(self) -> None:
+        """From time to time, also where nobody asks: replicas come and go."""
+        while not self._closed.wait(TEND):
+            with contextlib.suppress(Exception):  # the cluster may be gone, which those who ask are told
+                with self._lock:
+                    for model_id, ring in self._rings.items():
+                        if ring:
+                            self._grow(model_id, ring)
+                    leaving, self._leaving = self._leaving, []
+                for held in leaving:
+                    gone = not held.under_way and not self._asks(held.name) and self._end(held, SETTLED)
+                    with self._lock:
+                        self._leaving += [] if gone or self._asks(held.name) else [held]
+
+    def _asks(self, name: str) -> bool:
+        """Whether this page asks the replica of that name."""
+        with self._lock:
+            return any(held.name == name for ring in self._rings.values() for held in ring)
+
+    def _replica(self, model_id: str, number: int) -> Held:
+        need = self._needs[model_id]
+        variables = {name: os.environ[name] for name in ENVIRONMENT if os.environ.get(name)} if self.shared else {}
+        name = f"{model_id}#{number}"
+        self._leaving = [held for held in self._leaving if held.name != name]  # it stays
+        actor = self._kind.options(
+            name=name,
+            get_if_exists=True,  # which another page may have started
+            lifetime="detached" if self.shared else None,
+            num_cpus=need.cpus,
+            num_gpus=need.gpus,
+            memory=need.memory,
+            max_restarts=-1,
+            max_task_retries=RETRIES,
+            max_pending_calls=PENDING,
+            max_concurrency=THREADS,
+            runtime_env={"env_vars": variables} if variables else None,
+        ).remote(self.options, model_id, self.cpus)
+        held = Held(name, actor, None)
+        held.hello = _send(held, "ready")
+        return held
+
+    def _make_room(self, need: Need) -> None:
+        """Have replicas of other models leave, the one that was used longest ago first, until there is room."""
+        idle = [(ring, held) for ring in self._rings.values() for held in ring if not held.under_way]
+        for ring, held in sorted(idle, key=lambda each: each[1].last):
+            if need.fits(ray.available_resources()) or time.monotonic() - held.last < SETTLED:
+                return
+            self._retire(ring, held, SETTLED)
+
+    def _retire(self, ring: list[Held], held: Held, seconds: float) -> None:
+        """End a replica that nobody has asked for so long, and take it from its ring."""
+        if self._end(held, seconds):
+            ring.remove(held)
+
+    def _end(self, held: Held, seconds: float) -> bool:
+        """End a replica that nobody, of no page, has asked for so long; whether it is gone."""
+        with contextlib.suppress(RayActorError, GetTimeoutError):
+            if ray.get(_send(held, "unused"), timeout=1.0) < seconds:
+                return False
+            ray.kill(held.actor)
+        return True
+
+    def _forget(self, model_id: str, held: Held, error: Exception) -> None:
+        """A replica that is dead for good has no place any more."""
+        with self._lock:
+            ring = self._rings.get(model_id, [])
+            if isinstance(error, ActorDiedError) and held in ring:
+                ring.remove(held)
+
+
+def _send(held: Held, method: str, *arguments: object) -> Any:
+    return getattr(held.actor, method).remote(*arguments)
+
+
+def _sent(held: Held, method: str, *arguments: object) -> Any:
+    """The same once the replica has a place for the question. Raises Busy where it has none for long."""
+    until = time.monotonic() + FULL
+    while True:
+        try:
+            return _send(held, method, *arguments)
+        except PendingCallsLimitExceeded:
+            if time.monotonic() >= until:
+                raise Busy from None
+            time.sleep(PAUSE)
+
+
+@contextlib.contextmanager
+def _counted(held: Held) -> Iterator[None]:
+    held.under_way += 1
+    try:
+        yield
+    finally:
+        held.under_way -= 1
+        held.last = time.monotonic()
+
+
+def _value(data: bytes) -> Any:
+    """What a replica answered; raises what it refuses."""
+    value = pickle.loads(data)
+    if isinstance(value, Refused):
+        raise value.error
+    return value
+
+
+def _unreachable() -> PlaygroundError:
+    return PlaygroundError("The machines that compute cannot be reached.", "", "Try again in a moment.")

@@ -1,0 +1,205 @@
+"""One replica of a model: its traces, its results, and the questions that it answers. It knows nothing of a cluster.
+
+Answers travel as pickled values. What a person can cause, a PlaygroundError, is an answer as well: `Refused`.
+"""
+
+import contextlib
+import os
+import pickle
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Condition, Event
+from typing import Any
+
+import torch
+
+from model.errors import PlaygroundError
+from model.records import RunKey
+from model.tracing.trace import Trace
+from viz.seam import panels
+from viz.seam.jobs import background
+from viz.seam.tasks import Answering, Measuring, Reading, Writing
+from viz.seam.view import View
+from viz.views.sampling.writers import begun
+from viz.views.tabs import TABS
+from viz.work.engine import READS, Done, Ran
+from viz.work.limits import within
+from viz.work.playground import Options, Playground
+
+VIEWS: dict[str, View] = {view.key: view for tab in TABS for view in tab.all_views}
+LISTEN = 0.2  # seconds that a look at long work waits for news
+SAY_EVERY = 0.1  # seconds between two reports of a job
+
+
+@dataclass(frozen=True, eq=False)
+class Refused:
+    """An error that is for the person who asked."""
+
+    error: PlaygroundError
+
+
+@dataclass(eq=False)
+class Going:
+    """Long work under way: what it has made or reported so far."""
+
+    pieces: list[Any] = field(default_factory=list)
+    news: Condition = field(default_factory=Condition)
+    stop: Event = field(default_factory=Event)
+
+    def add(self, piece: Any) -> None:
+        """Something new."""
+        with self.news:
+            self.pieces.append(piece)
+            self.news.notify_all()
+
+    def since(self, have: int) -> list[Any]:
+        """What is new, after waiting a moment for it."""
+        with self.news:
+            self.news.wait_for(lambda: len(self.pieces) > have, LISTEN)
+            return self.pieces[have:]
+
+
+class Replica:
+    """Answers what is sent to it. Its methods are called by several threads at once."""
+
+    def __init__(self, options: Options, model_id: str, threads: int) -> None:
+        torch.set_num_threads(threads)
+        self.model_id = model_id
+        self.playground = Playground(options)
+        self.going: dict[str, Going] = {}
+        self.stopped: deque[str] = deque(maxlen=256)  # work that was stopped before it began
+        self.answered, self.last = 0, time.monotonic()
+        with contextlib.suppress(PlaygroundError):  # which everybody who asks is told
+            self.playground.load(model_id)
+
+    def ready(self) -> bytes:
+        """Whether the model is here."""
+        return self._answer(lambda: self.playground.opened(self.model_id).id)
+
+    def run(self, key: RunKey) -> bytes:
+        """The run of that key, as a Ran."""
+
+        def make() -> Ran:
+            trace = self._trace(key)
+            return Ran(trace.metrics, trace.seconds)
+
+        return self._answer(make)
+
+    def read(self, task: Reading) -> bytes:
+        """What a method of the trace answers, one of READS."""
+
+        def make() -> Any:
+            trace = self._trace(task.key)
+            if task.name not in READS:
+                raise ValueError(f"a trace is not asked for {task.name!r}")
+            with self.playground.computing:
+                return getattr(trace, task.name)(*task.arguments)
+
+        return self._answer(make)
+
+    def measure(self, task: Measuring) -> bytes:
+        """A quick measure's background.Result."""
+
+        def make() -> background.Result | None:
+            view, scene = VIEWS[task.view], task.scene.open(self.playground)
+            panels.given(view, scene, task)
+            return panels.measured(view, task.measure, scene, task.settings)
+
+        return self._answer(make)
+
+    def work(self, name: str, task: Measuring | Writing | Answering) -> bytes:
+        """Long work by its name: of a job (Done, its reports), of a text (None, its pieces)."""
+        going = self.going[name] = Going()
+        if name in self.stopped:
+            going.stop.set()
+        try:
+            make = self._job if isinstance(task, Measuring) else self._text
+            return self._answer(lambda: (make(task, going), list(going.pieces)))
+        finally:
+            self.going.pop(name, None)
+
+    def told(self, name: str, have: int) -> list[Any]:
+        """The pieces of long work beyond those that the asker has."""
+        going = self.going.get(name)
+        if going is None:  # not begun, or over
+            time.sleep(LISTEN)
+            return []
+        return going.since(have)
+
+    def stop(self, name: str) -> None:
+        """End long work after its present step."""
+        self.stopped.append(name)
+        if going := self.going.get(name):
+            going.stop.set()
+
+    def status(self) -> dict[str, Any]:
+        """What goes on here, in numbers."""
+        traces = self.playground.traces
+        return {
+            "model": self.model_id,
+            "process": os.getpid(),
+            "answered": self.answered,
+            "long work": len(self.going),
+            "traces": len(traces),
+            "bytes of traces": traces.nbytes,
+        }
+
+    def unused(self) -> float:
+        """For how many seconds nobody has asked anything; 0 while there is long work."""
+        return 0.0 if self.going else time.monotonic() - self.last
+
+    def idle(self, seconds: float) -> bool:
+        """Whether there is no long work, after waiting so many seconds for its end."""
+        until = time.monotonic() + seconds
+        while self.going and time.monotonic() < until:
+            time.sleep(LISTEN)
+        return not self.going
+
+    def _answer(self, make: Callable[[], Any]) -> bytes:
+        self.answered += 1
+        try:
+            value = make()
+        except PlaygroundError as error:
+            value = Refused(error)
+        except background.Cancelled:
+            value = None  # nobody waits for it
+        finally:
+            self.last = time.monotonic()
+        # As bytes, so that the asker owns its arrays: those of Ray's store are read-only and keep their place in it.
+        return pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
+
+    def _trace(self, key: RunKey) -> Trace:
+        model = self.playground.opened(key.model_id)
+        return self.playground.trace_tokens(model, model.tokenizer.tokens(list(key.ids)), key.edits)
+
+    def _job(self, task: Measuring, going: Going) -> Done:
+        """A slow measure, as `viz.seam.reading.done` does it: in turns with others, within this server's time."""
+        view, scene = VIEWS[task.view], task.scene.open(self.playground)
+        panels.given(view, scene, task)
+        job = panels.job_of(view, task.measure, scene, task.settings)
+        said = float("-inf")
+
+        def progress(done: int, total: int | None, what: str) -> None:
+            nonlocal said
+            if job.locks:
+                background.hand_over(self.playground)
+            if going.stop.is_set():
+                raise background.Cancelled
+            if time.monotonic() - said > SAY_EVERY:
+                said = time.monotonic()
+                going.add((done, total, what))
+
+        began = time.perf_counter()
+        work = within(job.work, self.playground.options.allowed) if job.locks else job.work
+        with self.playground.computing.later() if job.locks else contextlib.nullcontext():
+            if going.stop.is_set():
+                raise background.Cancelled
+            value = work(progress)
+        return Done(value, time.perf_counter() - began)
+
+    def _text(self, task: Writing | Answering, going: Going) -> None:
+        with contextlib.closing(begun(self.playground, task, going.stop)) as pieces:
+            for piece in pieces:
+                going.add(piece)

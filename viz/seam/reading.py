@@ -1,0 +1,155 @@
+"""Helpers of the endpoints: positions, heads, tokens by their texts, and work that takes a while."""
+
+import dataclasses
+import time
+from typing import Any, cast
+
+from model.api import LanguageModel
+from model.arguments import check_layer, shown
+from model.errors import InputError, say
+from model.progress import silent
+from viz.charts.distribution import likeliest
+from viz.seam import panels
+from viz.seam.jobs import background
+from viz.seam.scene import Scene
+from viz.seam.selection import Selection
+from viz.seam.typed import MOST_TYPED, token_of
+from viz.seam.view import View
+from viz.words import words
+from viz.work.limits import within
+from viz.work.playground import Playground
+from viz.work.prompt import Prompt
+
+HUB = "hub:"
+MOST_SECONDS = 300.0  # of computing for one answer, which has no cancel button
+BY_ID = "id:"
+
+
+def model_of(playground: Playground, model_id: str) -> LanguageModel:
+    """The model of that id: one of the picker's, one in memory, or one of the Hub; raises PlaygroundError."""
+    model_id = model_id or playground.options.model
+    known = {each for _, each in playground.choices()}
+    if model_id not in known and not model_id.startswith(HUB) and playground.models.peek(model_id) is None:
+        raise InputError(
+            "There is no model of this id.", model_id[:40], say("Choose one of: {}.", ", ".join(sorted(known)))
+        )
+    return playground.opened(model_id)
+
+
+def place(scene: Scene, position: int) -> int:
+    """A position counted from 0; negative ones count from the end. Raises InputError for none of the prompt."""
+    T = len(scene.trace.tokens)
+    if not -T <= position < T:
+        raise InputError("There is no such position.", str(position), say("Positions run from 0 to {}.", T - 1))
+    return position % T
+
+
+def places(scene: Scene, positions: list[int]) -> list[int]:
+    """The same for several, each once; all of the prompt for none."""
+    return list(dict.fromkeys(place(scene, each) for each in positions)) or list(range(len(scene.trace.tokens)))
+
+
+def at(scene: Scene, position: int) -> Scene:
+    """The scene of a page on which that token was picked."""
+    return dataclasses.replace(scene, picked=dataclasses.replace(scene.picked, tokens=(place(scene, position),)))
+
+
+def watching(scene: Scene, token: str, distractor: str) -> Scene:
+    """The scene of a page on which these tokens were picked, "" for none; raises InputError for what is no token."""
+    ids = (token_id(scene.model, text) if text else None for text in (token, distractor))
+    target, other = ids
+    return dataclasses.replace(scene, picked=dataclasses.replace(scene.picked, target=target, distractor=other))
+
+
+def on(scene: Scene, layer: int, head: int) -> Scene:
+    """The scene of a page on which that head was picked; raises InputError where there is none."""
+    check_head(scene.model, layer, head)
+    return dataclasses.replace(scene, picked=dataclasses.replace(scene.picked, heads=((layer, head),)))
+
+
+def check_head(model: LanguageModel, layer: int, head: int) -> None:
+    """Raise InputError unless the model has that head."""
+    check_layer(layer, model.config.n_layer)
+    if not 0 <= head < model.config.n_head:
+        raise InputError("There is no such head.", str(head), say("Heads run from 0 to {}.", model.config.n_head - 1))
+
+
+def unprompted(playground: Playground, model: LanguageModel | None = None) -> Scene:
+    """Return a scene without a run, for a result that depends on the model alone or on settings alone."""
+    model_alone: Any = model
+    return Scene(playground, model_alone, Prompt(), cast(Any, None), "", words("en"), "en", Selection(heads=((0, 0),)))
+
+
+# --- tokens ----------------------------------------------------------------------------------------------
+
+
+def named(model: LanguageModel, token: int) -> dict:
+    """A token with its text."""
+    return {"id": int(token), "text": model.tokenizer.piece(int(token))}
+
+
+def prompt_tokens(scene: Scene) -> list[str]:
+    """The texts of the prompt's tokens."""
+    return list(scene.trace.tokens.pieces)
+
+
+def token_id(model: LanguageModel, text: str) -> int:
+    """The token that a text is, or "id:1234"; raises InputError where it is not one token of the model."""
+    if text.startswith(BY_ID) and text[len(BY_ID) :].isdecimal():
+        number, size = int(text[len(BY_ID) :][:12]), model.tokenizer.vocab_size
+        if number >= size:
+            raise InputError("There is no token with this id.", str(number), say("Ids run from 0 to {}.", size - 1))
+        return number
+    token, pieces = token_of(model, text[:MOST_TYPED])
+    if token is None:
+        names = " ".join(f"“{shown(piece)}”" for piece in pieces[:8])
+        raise InputError("This is not one token.", names, "Give one token as its text, or as id: and its number.")
+    return token
+
+
+def token_or_likeliest(scene: Scene, text: str, position: int) -> int:
+    """The token of a text; the likeliest next one of the run without edits where there is none."""
+    if text:
+        return token_id(scene.model, text)
+    return likeliest(scene.unedited.logits_at(position)[: scene.model.tokenizer.vocab_size], 1)[0]
+
+
+# --- measures --------------------------------------------------------------------------------------------
+
+
+def measured(view: View, name: str, scene: Scene, **settings: object) -> Any:
+    """A measure's numbers as the page shows them, under these settings and the defaults of the others.
+
+    A slow one is measured now, unless the page has done so already. Raises PlaygroundError.
+    """
+    chosen = panels.settings_of(view, scene, {}).but(**settings)
+    if view.measure(name).slow:
+        return done(scene.playground, panels.job_of(view, name, scene, chosen))
+    return cast(background.Result, panels.measured(view, name, scene, chosen)).value
+
+
+# --- work that takes a while -----------------------------------------------------------------------------
+
+
+def most_seconds(playground: Playground) -> float:
+    """How long one answer may compute on this server."""
+    return min(MOST_SECONDS, playground.options.allowed.job_seconds)
+
+
+def done(playground: Playground, job: background.Job) -> object:
+    """The result of a job, the one of a page where there is one; raises InputError where it takes too long.
+
+    The model is handed to others between two steps, as by a page's job.
+    """
+    known = playground.results.peek(job.key)
+    if known is not None:
+        return known.value
+    began = time.perf_counter()
+    if job.locks:
+        work = within(job.work, dataclasses.replace(playground.options.allowed, job_seconds=most_seconds(playground)))
+        with playground.computing.later():
+            value = work(lambda step, total, what: background.hand_over(playground))
+    else:
+        value = job.work(silent)
+    result = background.Result(value, time.perf_counter() - began)
+    return playground.results.get(job.key, lambda: result).value

@@ -1,0 +1,344 @@
+"""From options to a running server: the default model, the routes for static files, and Gradio's settings."""
+
+import argparse
+import dataclasses
+import functools
+import gc
+import html
+import json
+import logging
+import os
+import secrets
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import gradio as gr
+import plotly
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from model.errors import InputError, PlaygroundError
+from model.loading.sources import BUILT_IN, resolve
+from model.progress import Progress
+from viz.api import endpoints
+from viz.lessons import routes as lesson_routes
+from viz.lessons.library import Library, library
+from viz.page.build import build
+from viz.page.parts import packed
+from viz.page.wire.routes import routes as wire_routes
+from viz.server import middleware
+from viz.server.assets import MAIN, ROUTE, STYLE, Assets, Head, answer, read, tags
+from viz.server.framework import answers, cors, errors, http, mended, patches, put_off, visits
+from viz.server.framework.door import Door
+from viz.server.framework.fair_queue import FairQueue, Room
+from viz.server.framework.visits import Listeners, heartbeat
+from viz.server.guard import login
+from viz.server.guard.health import Health
+from viz.server.guard.tokens import Tokens, cookie_id, key_of
+from viz.server.headers import SERVER
+from viz.server.joined import joined
+from viz.server.packed import Folder
+from viz.server.protocol import crowd_of, files_allowed, tell_few
+from viz.server.workers.pool import KEY, PORT
+from viz.words import LANGUAGES, Catalogue, file_texts, section, words
+from viz.work.engine import Engine
+from viz.work.limits import PRIVATE, PUBLIC
+from viz.work.local import Local
+from viz.work.playground import Options, Playground
+from viz.work.processes.archive import archive
+
+log = logging.getLogger("playground")
+PLOTLY = "plotly.min.js"
+WIRE = "ATTENTION_PLAYGROUND_WIRE"  # set to 1, pictures travel by the page's own wire
+
+
+def prepare(options: argparse.Namespace, progress: Progress) -> Playground:
+    """The playground with its first model loaded; where that fails, say so and let the page offer to try again.
+
+    On a shared server every model that is offered is loaded now, so that no visitor starts a download.
+    """
+    server_options = options_of(options)
+    playground = Playground(server_options, engine_of(options, server_options))
+    others = server_options.allowed.models if server_options.public else ()
+    for model_id in dict.fromkeys((server_options.model, *others)):
+        try:
+            playground.load(model_id, progress)
+        except PlaygroundError as error:
+            print(f"\n{error}\nThe page opens without this model and offers to try again.", file=sys.stderr)
+    return playground
+
+
+def engine_of(arguments: argparse.Namespace, options: Options) -> Engine:
+    """Who computes: this process, or the cluster that the command line names. Raises InputError where there is none."""
+    if not arguments.engine:
+        return Local()
+    from viz.cluster.cluster import Cluster, connect, joined
+
+    connect(arguments.engine)
+    shared, most = bool(joined(arguments.engine)), arguments.replicas or 0
+    return Cluster(options, shared=shared, cpus=arguments.replica_cpus, gpus=arguments.replica_gpus, most=most)
+
+
+def options_of(arguments: argparse.Namespace) -> Options:
+    """The command line as the server keeps it. A folder or file named there is a model by its name, not its path,
+    where strangers come."""
+    public, local = arguments.public, None
+    if arguments.login:
+        login.lines(arguments.login)  # an error in it is reported before anything is loaded
+    if Path(arguments.model).expanduser().exists():
+        local = resolve(arguments.model, allow_paths=True)
+        if public:
+            taken = {model.id for model in BUILT_IN} | set(arguments.models)
+            name = local.label if local.label not in taken else f"local-{local.label}"
+            local = dataclasses.replace(local, model_id=name)
+    model = local.model_id if local else arguments.model
+    only = tuple(dict.fromkeys((model, *arguments.models))) if public or arguments.models else ()
+    return Options(
+        model,
+        arguments.max_tokens,
+        arguments.memory,
+        arguments.training_minutes,
+        arguments.offline,
+        arguments.weights == "stored",
+        arguments.dtype,
+        arguments.device,
+        local,
+        arguments.mcp,
+        dataclasses.replace(PUBLIC if public else PRIVATE, models=only),
+        public,
+        arguments.host,
+        tuple(arguments.allow_host),
+        tuple(arguments.embed),
+        arguments.behind_proxy,
+        arguments.login,
+        arguments.lessons,
+        arguments.workshop,
+        wire=os.environ.get(WIRE) == "1",
+    )
+
+
+def head(assets: Assets, workshop: str = "") -> str:
+    """The beginning of the page's head, before Gradio's part of it."""
+    plotly_js = f'<link rel="preload" as="script" href="playground/plotly/{PLOTLY}">'
+    return identity(workshop) + plotly_js + tags(assets)
+
+
+def trained_archive(playground: Playground, adapter: bool = False) -> Callable[[Request], Response]:
+    """The files of a trained model, or of its adapters; only who trained it knows its number."""
+
+    def answer(request: Request) -> Response:
+        run = playground.workshop.finished(request.path_params["number"])
+        folder = run and (run.adapter if adapter else run.folder)
+        if not folder:
+            return Response("This model is gone.", status_code=404, media_type="text/plain")
+        name = "adapter" if adapter else "trained-gpt"
+        headers = {"Content-Disposition": f'attachment; filename="{name}.zip"'}
+        return Response(archive(folder), media_type="application/zip", headers=headers)
+
+    return answer
+
+
+def identity(workshop: str = "") -> str:
+    """The id of this server, the messages of the page while the server cannot be reached, and whether it only has
+    lessons."""
+    told = {
+        name: section(Catalogue(file_texts("en", "server") | file_texts(name, "server")), "connection")
+        for name in LANGUAGES
+    }
+    content: dict = {"server": SERVER, "words": told}
+    if workshop:
+        content["workshop"] = workshop
+    return f'<meta id="pg-connection-words" content="{html.escape(json.dumps(content, ensure_ascii=False))}">'
+
+
+def alive(request: Request) -> Response:
+    """A sign of life; the header says which server this is."""
+    return Response("alive", media_type="text/plain")
+
+
+def running(playground: Playground) -> Callable[[Request], Response]:
+    """How far the forward is that is computed now, for a page that waits, and what was drawn for it meanwhile."""
+
+    def answer(request: Request) -> Response:
+        asked = (request.query_params.get("session_hash", ""), request.query_params.get("question", ""))
+        report: dict = playground.running.report()
+        if drawn := playground.early.take(asked):
+            report["parts"] = drawn
+        return Response(packed(report), media_type="application/json", headers={"cache-control": "no-store"})
+
+    return answer
+
+
+def launch_options(static: Path, playground: Playground, draining: threading.Event | None = None) -> dict:
+    """Options of launch() that are the same whichever way the page is served."""
+    draining = draining or threading.Event()
+    assets, options = scripts(static), playground.options
+    crowd = crowd_of(public=options.public, proxies=options.proxies, files=files_allowed())
+    if options.public:
+        tell_few(crowd, log.warning)
+    if options.lessons:
+        lessons(options.lessons)  # an error in one of them is for who starts the server
+    cors.close()
+    http.prepare(crowd)
+    errors.shorten()
+    routes = [
+        *Door(playground.options.proxies).routes(),
+        heartbeat(playground.presence),
+        Health(playground, draining).route(),
+        Route("/playground/alive", alive),
+        Route("/playground/running", running(playground)),
+        Route("/playground/plotly/{name}", bundled().answer),
+        Route(ROUTE, answer(assets)),
+        *mended.routes(),
+        Route("/playground/trained/{number}.zip", trained_archive(playground)),
+        Route("/playground/trained/{number}/adapter.zip", trained_archive(playground, adapter=True)),
+        *(wire_routes(playground) if options.wire else ()),
+        *lesson_routes.routes(playground, functools.partial(lessons, options.lessons)),
+    ]
+    return {
+        "theme": gr.themes.Default(
+            font=["ui-sans-serif", "system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]
+        ),
+        "run_history": False,
+        "max_threads": playground.engine.threads,  # long work that waits for its turn holds one each
+        "state_session_capacity": playground.options.allowed.sessions,
+        "auth": login.checker(login.read(playground.options.login)) if playground.options.login else None,
+        "ssr_mode": False,
+        "footer_links": [],
+        "app_kwargs": {
+            "routes": routes,
+            "docs_url": None,
+            "redoc_url": None,
+            "openapi_url": None,
+            "middleware": [
+                *middleware.middleware(playground.options),
+                Middleware(Listeners, presence=playground.presence),
+                Middleware(Head, tags=head(assets, options.workshop), options=playground.options),
+            ],
+        },
+        "max_file_size": "64kb",
+        "mcp_server": playground.options.mcp,
+        "share": False,
+        "quiet": True,
+    }
+
+
+def start(
+    playground: Playground,
+    static: Path,
+    page: gr.Blocks,
+    *,
+    host: str,
+    port: int | None,
+    browser=False,
+    key: bytes | None = None,
+    draining: threading.Event | None = None,
+) -> None:
+    """Serve a page in the background. `key`: that of several processes, by which they know who has logged in."""
+    answers.no_files()
+    visits.install()
+    allowed, engine = playground.options.allowed, playground.engine
+    with patches.blocks_only():
+        page.queue(max_size=allowed.queue, api_open=False)
+    room = Room(allowed.queue, allowed.share, playground.answer_bytes)
+    page._queue = FairQueue.of(page, playground.presence, room, engine.places)
+    patches.rest(page)
+    answers.direct(page)
+    options = launch_options(static, playground, draining)
+    listen(page, host, port, inbrowser=browser, prevent_thread_lock=True, **options)
+    know(page, key or secrets.token_bytes(32))
+    patches.look_at_once(page)
+    visits.attend(page, playground.presence)
+    endpoints.finish(page)
+    patches.stop_soon(page, 2)  # seconds; a page may hold a connection that does not end
+
+
+def listen(page: gr.Blocks, host: str, port: int | None, **options: object) -> None:
+    """Serve a page at an address; InputError where that is taken, or is none of this machine."""
+    try:  # Gradio would try a hundred ports of an address that is none, five seconds each
+        named = host.strip("[]") or None  # this machine, for none
+        family, _, _, _, address = socket.getaddrinfo(named, port or 0, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family) as place:
+            place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            place.bind(address)
+        name = f"[{named}]" if named and family == socket.AF_INET6 else host  # as in an address
+        page.launch(server_name=name, server_port=port, **options)
+    except OSError as error:
+        got = host if port is None else f"{host}:{port}"
+        hint = "Perhaps the app is running already: end it, or choose another --port or --host."
+        raise InputError("Nothing can be served at this address.", got, hint) from error
+
+
+@functools.cache
+def scripts(static: Path) -> Assets:
+    """The page's own scripts and styles as they are sent, read once."""
+    return joined(read(static))
+
+
+@functools.cache
+def bundled() -> Folder:
+    """The files that Plotly comes with."""
+    return Folder(Path(plotly.__file__).parent / "package_data")
+
+
+@functools.cache
+def lessons(own: Path | None) -> Library:
+    """The lessons of this server, read once."""
+    return library(own)
+
+
+def warm(playground: Playground, static: Path) -> None:
+    """Make ready what is asked for next: scripts, styles and Plotly, lessons, and the words of other languages."""
+    for name in (MAIN, STYLE):
+        _ = scripts(static).files[name].packed  # kept there
+    bundled().pack(PLOTLY)
+    lessons(playground.options.lessons)
+    for language in LANGUAGES:
+        words(language)
+
+
+def know(page: gr.Blocks, key: bytes) -> None:
+    """Have a page that was launched know by this key who has logged in."""
+    page.app.tokens, page.app.cookie_id = Tokens(key), cookie_id(key)
+
+
+def end_with(parent: int) -> None:
+    """End this process as soon as the one that started it is gone, however that ended."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def launch(playground: Playground, static: Path, *, host: str, port: int | None, open_browser: bool) -> None:
+    """Serve until interrupted or terminated."""
+    patches.check()
+    patches.remember_arguments()
+    with patches.blocks_only():
+        page = build(playground)
+    for number in (signal.SIGINT, signal.SIGTERM):  # so that what was trained is removed then, too
+        signal.signal(number, patches.on_stop(page))
+    draining = threading.Event()
+    if worker := os.environ.get(PORT):  # one of several processes, which only their proxy reaches
+        host, port, open_browser = "127.0.0.1", int(worker), False
+        signal.signal(signal.SIGUSR1, lambda *_: draining.set())
+        threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
+    key = key_of(os.environ[KEY]) if worker else None
+    with put_off.certificates():
+        start(playground, static, page, host=host, port=port, browser=open_browser, key=key, draining=draining)
+    gc.freeze()  # what the start made stays; looking through it again and again takes time
+    gc.enable()
+    print(f"Attention playground: {page.local_url}", flush=True)
+    threading.Thread(target=warm, args=(playground, static), daemon=True).start()
+    try:
+        page.block_thread()
+    finally:
+        playground.workshop.close()
+        playground.rewards.close()
+        playground.engine.close()

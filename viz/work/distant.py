@@ -1,0 +1,51 @@
+"""A trace that another process has: what the page needs of it is here, the rest is made here where it is asked for."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from model.gpt.config import ModelConfig
+from model.records import RunKey, Tokens
+from model.tracing.trace import Trace, metrics_table
+from viz.work.engine import READS, Ran
+
+
+class DistantTrace:
+    """In the place of a `model.tracing.trace.Trace`.
+
+    The page draws from results, which come from where the trace is, and so do READS. A few endpoints read more of the
+    trace: then the prompt is run in this process, once, and all that a trace has is here.
+    """
+
+    def __init__(self, key: RunKey, tokens: Tokens, config: ModelConfig, ran: Ran, make: Callable[[], Trace]) -> None:
+        self.key, self.tokens, self.config = key, tokens, config
+        self.metrics: np.ndarray = ran.metrics  # [L, H, metrics]
+        self.seconds = ran.seconds  # that the run took there
+        self._make, self._read = make, ran.read
+        self._made: Trace | None = None
+
+    def head_metrics(self) -> pd.DataFrame:
+        """All of HEAD_METRICS for every head, as of a trace."""
+        return metrics_table(self.metrics)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the prompt was run in this process after all."""
+        return self._made is not None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in this process."""
+        return self.metrics.nbytes + (self._made.nbytes if self._made else 0)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # asked by copy and pickle; a trace is neither copied nor sent
+            raise AttributeError(name)
+        if self._made is None and self._read is not None and name in READS:
+            return functools.partial(self._read, name)
+        if self._made is None:
+            self._made = self._make()
+        return getattr(self._made, name)

@@ -1,0 +1,48 @@
+"""The engine of one process: every question is answered where it is asked."""
+
+from collections.abc import Iterator
+from threading import Event
+from typing import TypeVar
+
+from model.api import LanguageModel
+from model.tracing.trace import Trace
+from viz.work.engine import Ask, Status, Work
+
+T = TypeVar("T")
+
+
+class Local:
+    """viz.work.engine.Engine, with nothing between a question and its answer."""
+
+    threads = 96
+    is_here = True
+
+    def load(self, model: LanguageModel) -> None:
+        """It is loaded."""
+
+    def run(self, ask: Ask[Trace]) -> Trace:
+        """The run."""
+        return ask.here()
+
+    def measure(self, ask: Ask[T]) -> T:
+        """The measure."""
+        return ask.here()
+
+    def job(self, ask: Ask[Work]) -> Work:
+        """The work."""
+        return ask.here()
+
+    def write(self, ask: Ask[Iterator[T]], stop: Event) -> Iterator[T]:
+        """The text."""
+        return ask.here()
+
+    def status(self) -> tuple[Status, ...]:
+        """Nobody else."""
+        return ()
+
+    def places(self) -> int:
+        """This process."""
+        return 1
+
+    def close(self) -> None:
+        """Nothing was opened."""

@@ -1,0 +1,259 @@
+"""State shared by all tabs: the loaded models and recent traces, behind the limits this server was started with."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+from model.api import LanguageModel, list_models, load_resolved
+from model.errors import InputError, PlaygroundError, PromptTooLong, say
+from model.gpt.edits import Edit
+from model.loading.sources import Resolved, resolve
+from model.progress import Passed, Progress, silent, unseen
+from model.quantization.int8 import int8
+from model.records import RunKey, Tokens
+from model.store import ByteLRU
+from model.tracing.trace import Trace, check_length
+from viz.work.distant import DistantTrace
+from viz.work.early import Early
+from viz.work.engine import Ask, Engine
+from viz.work.limits import PRIVATE, Allowed, limits_of
+from viz.work.local import Local
+from viz.work.model_lock import Turns
+from viz.work.presence import Presence
+from viz.work.processes.reward_shelf import RewardShelf
+from viz.work.processes.training_process import PREFIX, Workshop, label
+from viz.work.prompt import Prompt, Read, read
+from viz.work.queue import Queue
+from viz.work.running import Running
+
+MAX_CHARACTERS = PRIVATE.characters  # of a prompt on any server
+RESULTS = 16  # one part in so many of the memory is for results of jobs
+ANSWERS = 8  # and one in so many for answers that wait to be read; the rest is for traces
+MOST_NAME = 200  # characters of a model's id
+RECENT = 16  # runs among which one is looked for that begins as a new one does
+MOST_FAILURES = 64  # models that did not load and are remembered
+
+
+@dataclass(frozen=True)
+class Options:
+    """How the server was started."""
+
+    model: str = "tinygpt"
+    max_tokens: int = 1024
+    memory_mb: int = 1024  # for traces and results
+    training_minutes: float = 20.0  # of one run; 0 switches training off
+    offline: bool = False
+    stored: bool = False  # weights of safetensors stay in their files
+    dtype: str = "float32"  # of products with weights: a key of model.loading.halves.DTYPES
+    device: str = "cpu"  # that computes them: one of model.loading.devices.KINDS
+    local: Resolved | None = None  # a folder or .gguf file named on the command line
+    mcp: bool = False  # offers its functions as tools of language models, too
+    allowed: Allowed = PRIVATE
+    public: bool = False  # strangers come: requests are counted, and any name of this server is answered to
+    host: str = "127.0.0.1"  # the address it listens on
+    hosts: tuple[str, ...] = ()  # further names it is reached by
+    embed: tuple[str, ...] = ()  # origins whose pages may show this one in a frame
+    proxies: int = 0  # trusted ones in front of it, each of which adds an address to X-Forwarded-For
+    login: Path | None = None  # a file of names and passwords
+    lessons: Path | None = None  # a folder of a teacher's own
+    workshop: str = ""  # the lessons alone: the keys of those that are there, "all" for all of them
+    wire: bool = False  # pictures travel by viz.page.wire, not by an event of the framework
+
+
+@dataclass(frozen=True, eq=False)
+class Playground:
+    """Loads models once, runs prompts once, and remembers both within bounds; safe to share between visitors."""
+
+    options: Options
+    engine: Engine = field(default_factory=Local)  # who computes
+    models: ByteLRU = field(default_factory=lambda: ByteLRU(6 << 30))
+    traces: ByteLRU = field(init=False)
+    results: ByteLRU = field(init=False)  # of jobs and of slow measures
+    workshop: Workshop = field(init=False)
+    failures: dict[str, PlaygroundError] = field(default_factory=dict)
+    computing: Turns = field(default_factory=Turns)  # one forward at a time: it uses every core
+    running: Running = field(default_factory=Running)  # and how far it is
+    early: Early = field(default_factory=Early)  # pictures of runs that go on
+    queue: Queue = field(init=False)  # whose turn it is
+    rewards: RewardShelf = field(default_factory=RewardShelf)  # reward models that visitors trained
+    presence: Presence = field(default_factory=Presence)  # which pages are there, and whose they are
+
+    def __post_init__(self) -> None:
+        memory, allowed = self.options.memory_mb << 20, self.options.allowed
+        object.__setattr__(self, "traces", ByteLRU(memory - memory // RESULTS - self.answer_bytes))
+        object.__setattr__(self, "results", ByteLRU(memory // RESULTS))
+        object.__setattr__(self, "workshop", Workshop(limits_of(allowed, self.options.training_minutes)))
+        object.__setattr__(self, "queue", Queue(allowed.bounds, self.presence.owner_of, self.engine.places))
+
+    @property
+    def answer_bytes(self) -> int:
+        """What answers that nobody has read yet may hold together."""
+        return (self.options.memory_mb << 20) // ANSWERS
+
+    def choices(self, owner: str = "") -> list[tuple[str, str]]:
+        """(label, id) of what the picker offers, the visitor's own trained models last."""
+        local, only = self.options.local, self.options.allowed.models
+        labels = {row.id: row.label for row in list_models().itertuples()}
+        named = [(labels.get(name, name), name) for name in only or labels if not local or name != local.model_id]
+        trained = [(label(run), run.model_id) for run in self.workshop.of(owner) if self.workshop.find(run.model_id)]
+        return ([(local.label, local.model_id)] if local else []) + named + trained
+
+    def load(self, model_id: str, progress: Progress | None = None) -> LanguageModel:
+        """The model of that id, fetched and loaded if need be. Paths are taken from the command line only.
+
+        Raises InputError for an id that means nothing, or is not one of those that this server offers.
+        """
+        self._check_offered(model_id)
+        self.failures.pop(model_id, None)
+        try:
+            return self.models.get(model_id, lambda: self._loaded(model_id, progress))
+        except PlaygroundError as error:
+            for old in list(self.failures)[: 1 - MOST_FAILURES]:
+                self.failures.pop(old, None)
+            self.failures[model_id] = error
+            raise
+
+    def _loaded(self, model_id: str, progress: Progress | None) -> LanguageModel:
+        stored, dtype, device = self.options.stored, self.options.dtype, self.options.device
+        own = device if self.engine.is_here else "cpu"
+        model = load_resolved(self._resolve(model_id, progress), progress, stored=stored, dtype=dtype, device=own)
+        if model_id.startswith(PREFIX):
+            return model
+        self.engine.load(model)
+        return model if own == device else replace(model, device=device)  # where its questions are answered
+
+    def weights_of(self, model_id: str) -> Resolved:
+        """Where the weights of a model lie, for a process that trains it on. Raises InputError as `load` does."""
+        self._check_offered(model_id)
+        return self._resolve(model_id, None)
+
+    def _check_offered(self, model_id: str) -> None:
+        """Raise InputError for a model that visitors may not choose; where any may be, for an id too long for one."""
+        local, only = self.options.local, self.options.allowed.models
+        if (local and model_id == local.model_id) or (model_id.startswith(PREFIX) and self.workshop.find(model_id)):
+            return
+        if only and model_id not in only:
+            raise InputError("This server does not offer that model.", shown(model_id), "Choose one of the list.")
+        if len(model_id) > MOST_NAME:
+            raise InputError("There is no model of that name.", shown(model_id), "Choose one of the list.")
+
+    def leave(self, owner: str) -> None:
+        """The visitor's page was closed: end what it trains, and forget the models it trained."""
+        self.workshop.leave(owner)
+        mine = {each.id for each in self.rewards.of(owner)}
+        self.rewards.leave(owner)
+
+        def is_there(key: Any) -> bool:
+            if isinstance(key, tuple) and key[0] == "reward":
+                return key[1] not in mine
+            name = key[0] if isinstance(key, tuple) else key
+            return not name.startswith(PREFIX) or self.workshop.find(name) is not None
+
+        self.models.drop(is_there)
+
+    def opened(self, model_id: str) -> LanguageModel:
+        """The same for a model that was loaded before; one that failed to load fails again without another try.
+
+        A page calls this at every key; only a person who asks for it starts a download.
+        """
+        if model_id in self.failures:
+            raise self.failures[model_id]
+        return self.load(model_id)
+
+    def loaded(self) -> dict[str, LanguageModel]:
+        """The models of the list that are in memory, by id."""
+        models = {model_id: self.models.peek(model_id) for _, model_id in self.choices()}
+        return {model_id: model for model_id, model in models.items() if model is not None}
+
+    def eight_bit(self, model: LanguageModel) -> LanguageModel:
+        """The same model with 8-bit weights, made once."""
+        return self.models.get((model.id, "int8"), lambda: int8(model))
+
+    def _resolve(self, model_id: str, progress: Progress | None) -> Resolved:
+        local = self.options.local
+        if local and model_id == local.model_id:
+            return local
+        if trained := self.workshop.find(model_id):
+            return trained
+        return resolve(model_id, progress, offline=self.options.offline)
+
+    def trace(self, model: LanguageModel, prompt: Prompt, edits: tuple[Edit, ...] = ()) -> Trace:
+        """The trace of a prompt; raises InputError for one that is empty or too long for the model or this server."""
+        return self.trace_tokens(model, self.tokens(model, prompt), edits)
+
+    def tokens(self, model: LanguageModel, prompt: Prompt) -> Tokens:
+        """The prompt's tokens; raises InputError for none, or too many for the model or this server."""
+        return self.read(model, prompt).tokens
+
+    def read(self, model: LanguageModel, prompt: Prompt) -> Read:
+        """The prompt's tokens with their turns; the same errors, and those of a chat template.
+
+        A template runs in a process of its own: what it wrote is kept.
+        """
+        limit, most = min(model.config.n_ctx, self.options.max_tokens), self.options.allowed.characters
+        if prompt.turns:
+            if prompt.characters > most:
+                hint = say("Shorten it to {} tokens or fewer.", limit)
+                raise InputError("The prompt is too long.", f"{prompt.characters} characters", hint)
+            found = self.results.get(("conversation", model.id, prompt), lambda: read(model, prompt))
+        else:
+            found = read(model, replace(prompt, text=prompt.text[:most]))
+            if len(found.tokens) > limit or prompt.characters > most:
+                got = f"{len(found.tokens)} tokens" if prompt.characters <= most else f"{prompt.characters} characters"
+                raise _too_long(model, found.tokens, got, limit)
+        check_length(len(found.tokens), limit)
+        return found
+
+    def trace_tokens(
+        self, model: LanguageModel, tokens: Tokens, edits: tuple[Edit, ...] = (), passed: Passed = unseen
+    ) -> Trace:
+        """The trace of tokens that are within the limits. `passed` sees what is done of a run made here for it."""
+        key = RunKey(model.id, tuple(tokens.ids.tolist()), edits)
+        unedited = self.trace_tokens(model, tokens) if edits else None
+
+        def make(progress: Progress = silent) -> Trace:
+            if unedited is not None:
+                return unedited.edit(*edits, progress=progress, passed=passed)
+            return model.trace_tokens(tokens, self._recent(model.id), progress, passed)
+
+        def here() -> Trace:
+            with self.computing, self.running.told() as progress:
+                return make(progress)
+
+        def late() -> Trace:  # of a run that was done elsewhere: maybe in the middle of work that holds the model
+            return make() if self.computing.mine() else here()
+
+        def run() -> Trace:
+            ran = self.engine.run(Ask(model.id, here, lambda: None if model.id.startswith(PREFIX) else key))
+            return ran if isinstance(ran, Trace) else cast(Trace, DistantTrace(key, tokens, model.config, ran, late))
+
+        return self.traces.get(key, run)
+
+    def _recent(self, model_id: str) -> list[Trace]:
+        """The last runs of a model without edits, that were made here: what was typed before goes on from them."""
+
+        def plain(key: Any) -> bool:
+            return isinstance(key, RunKey) and key.model_id == model_id and not key.edits
+
+        return [trace for trace in self.traces.newest(plain, RECENT) if isinstance(trace, Trace)]
+
+
+def shown(name: str) -> str:
+    """The beginning of a name on one line, for a message."""
+    return " ".join(name[:MOST_NAME].split())[:80]
+
+
+def _too_long(model: LanguageModel, tokens: Tokens, got: str, limit: int) -> PromptTooLong:
+    """The error for a prompt beyond the model's context or the server's limit, with the beginning that fits."""
+    start = int(len(tokens) > 0 and tokens.ids[0] == model.tokenizer.begin_id)
+    count = limit
+    while True:  # the beginning alone may be cut into other tokens, and more of them
+        cut = b"".join(tokens.raw[start:count]).decode("utf-8", "ignore")
+        if count <= start or len(model.encode(cut)) <= limit:
+            break
+        count -= 1
+    if limit < model.config.n_ctx:
+        most = say("This server takes {} tokens at most.", limit)
+        return PromptTooLong("The prompt is too long for this server.", got, most, cut, limit)
+    hint = say("Its context is {} tokens: it can read no more at once.", limit)
+    return PromptTooLong("The prompt is too long for this model.", got, hint, cut, limit)

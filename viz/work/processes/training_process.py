@@ -1,0 +1,400 @@
+"""Training in a process of its own, so that the page never waits for it; one run at a time on this machine.
+
+It does any kind of job of model/workshop.py, which says how another kind joins: learning from random
+weights, fine-tuning and the rest share the rules here. `Workshop.start` checks a job against the server's limits and
+starts the process (`work`). Its lesson sends what happens; "pause", "resume" and "stop" are heard between two
+messages. `LiveRun` is the run as the page sees it. At its end the model lies in the run's folder: the picker finds it
+there, the download takes all that is in the folder. A lesson that diverges ends with the last good model; of a process
+that is killed, the model stays that it wrote last. When the visitor's page is closed, what it started ends, and its
+files go.
+"""
+
+import contextlib
+import logging
+import math
+import os
+import shutil
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from model.alignment.adapter_files import CONFIG as ADAPTER
+from model.alignment.adapter_files import FOLDER
+from model.errors import InputError, PlaygroundError, say
+from model.gpt.transformer import Transformer
+from model.loading.checkpoint import CONFIG, save_folder
+from model.loading.sources import Resolved
+from model.loading.vocabulary_export import write_files
+from model.text.tokenizer import Tokenizer, from_folder
+from model.training.jobs.job import Limits
+from model.training.jobs.lesson import DIVERGED, Finished
+from model.workshop import Kind, kind_of
+from viz.work.processes.start import context
+
+log = logging.getLogger("playground")
+
+PREFIX = "trained:"
+CUT_SHORT = "The process that trains was ended before its time."
+KEPT = 4  # finished runs kept for each visitor
+NICE = 10
+ENDS = ("done", "time", "stopped", DIVERGED, "failed")
+SAVE_EVERY = 5.0  # seconds between two savings of a run under way, at least
+SAVING = 20  # and so many times what the last one took
+
+
+@dataclass(frozen=True)
+class Failed:
+    """An error for the user; `what` is "" where the fault is the server's."""
+
+    what: str
+    got: str = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The model was saved as it was after so many steps, while the run goes on."""
+
+    step: int
+
+
+# --- in the process that trains --------------------------------------------------------------------
+
+
+def work(connection: Connection, job: Any, limits: Limits, folder: Path, threads: int) -> None:
+    """Train the job and send what happens; "pause", "resume" and "stop" are heard between steps."""
+    if hasattr(os, "nice"):
+        os.nice(NICE)
+    torch.set_num_threads(threads)
+    try:
+        _teach(connection, job, limits, folder)
+    except PlaygroundError as error:
+        connection.send(Failed(error.what, error.got, error.hint))
+    except (BrokenPipeError, EOFError, ConnectionResetError):
+        pass  # the page is gone
+    except Exception as error:
+        logging.getLogger("playground").exception("training failed")
+        connection.send(Failed("", repr(error)[:200]))
+    finally:
+        connection.close()
+
+
+def _teach(connection: Connection, job: Any, limits: Limits, folder: Path) -> None:
+    kind = kind_of(job)
+    lesson = kind.begin(job, limits)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_files(folder, lesson.files)
+    connection.send(lesson.started)
+    reason, spent, paused, began = "done", 0.0, 0.0, time.monotonic()
+    saving = Saving(folder, lesson.model, lesson.leave)
+    message = None
+    for message in lesson.messages:
+        if isinstance(message, Finished):
+            reason = message.reason
+            break
+        connection.send(message)
+        if isinstance(message, kind.snapshot) and saving.after(message.step):
+            connection.send(Kept(message.step))
+        wish = connection.recv() if connection.poll() else None
+        if wish == "pause":
+            spent += time.monotonic() - began
+            began = time.monotonic()
+            wish = _paused(connection, 60 * limits.pause_minutes - paused)
+            paused += time.monotonic() - began
+            began = time.monotonic()
+        if wish == "stop":
+            reason = "stopped"
+            break
+        if wish == "late" or spent + time.monotonic() - began > 60 * job.minutes:
+            reason = "time"
+            break
+    if not isinstance(message, kind.snapshot):  # the last step is always looked at
+        connection.send(lesson.look())
+    if (model := lesson.model()) is not None:
+        save_folder(folder, model)
+    if lesson.leave:
+        lesson.leave(folder)
+    connection.send(Finished(reason))
+
+
+@dataclass(eq=False)
+class Saving:
+    """Saves the model of a run now and then: where the process is killed, the last good one is there."""
+
+    folder: Path
+    model: Callable[[], Transformer | None]
+    leave: Callable[[Path], None] | None = None  # writes what else belongs to it
+    due: float = 0.0  # by the clock
+
+    def after(self, step: int) -> bool:
+        """Save it, where something was learned, it is time and all numbers are sound; whether that was done."""
+        began = time.monotonic()
+        if not step or began < self.due:
+            return False
+        model = self.model()
+        if model is None or not all(bool(torch.isfinite(each).all()) for each in model.parameters()):
+            return False
+        save_folder(self.folder, model)
+        if self.leave:
+            self.leave(self.folder)
+        self.due = time.monotonic() + max(SAVE_EVERY, SAVING * (time.monotonic() - began))
+        return True
+
+
+def _paused(connection: Connection, seconds: float) -> str:
+    """The end of a pause: "resume", "stop", or "late" after so many seconds, so that others can train."""
+    until = time.monotonic() + seconds
+    while seconds == math.inf or connection.poll(max(0.0, until - time.monotonic())):
+        if (wish := connection.recv()) != "pause":
+            return wish
+    return "late"
+
+
+# --- in the process that serves the page -----------------------------------------------------------
+
+
+@dataclass(eq=False)
+class LiveRun:
+    """A run as the page sees it; its fields only grow, and are written by one thread."""
+
+    id: str
+    owner: str  # whose page it belongs to
+    job: Any  # of a type in KINDS, which says what the messages are
+    folder: Path
+    state: str = "starting"  # then running, paused, done, time, stopped, diverged or failed
+    started: Any = None
+    reports: list[Any] = field(default_factory=list)
+    snapshots: list[Any] = field(default_factory=list)
+    tokenizer: Tokenizer | None = None
+    kept: int = 0  # steps of the model that was saved last while the run went on
+    spent: float = 0.0  # seconds of training and looking, pauses left out
+    heard: float = field(default_factory=time.monotonic)
+    failure: Failed | None = None
+    changed: threading.Condition = field(default_factory=threading.Condition)
+    connection: Connection | None = None
+    process: BaseProcess | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether no more will come."""
+        return self.state in ENDS
+
+    @property
+    def left_a_model(self) -> bool:
+        """Whether it has ended and there is a model of it: a run that only chose among texts leaves none.
+
+        One that failed leaves what was saved on the way.
+        """
+        return self.over and (self.folder / CONFIG).is_file()
+
+    @property
+    def adapter(self) -> Path | None:
+        """The folder of its adapters, where it trained some that other programs can read."""
+        return self.folder / FOLDER if self.left_a_model and (self.folder / FOLDER / ADAPTER).is_file() else None
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of its job."""
+        return kind_of(self.job)
+
+    @property
+    def model_id(self) -> str:
+        """The name of the trained model in the model picker."""
+        return PREFIX + self.id
+
+    def tell(self, wish: str) -> None:
+        """Ask the run to "pause", "resume" or "stop"."""
+        with self.changed:
+            if self.over or self.connection is None or (wish != "stop" and self.state == "starting"):
+                return
+            if wish in ("pause", "resume"):
+                self.state, self.heard = "paused" if wish == "pause" else "running", time.monotonic()
+            with contextlib.suppress(OSError, ValueError):  # it may end this very moment
+                self.connection.send(wish)
+            self.changed.notify_all()
+
+    def end(self) -> None:
+        """Stop at once; nothing more is taken in."""
+        with self.changed:
+            if not self.over:
+                self.state = "stopped"
+                if self.process.pid is not None:  # else it is killed as soon as it is there
+                    self.process.kill()
+            self.changed.notify_all()
+
+    def wait(self, seconds: float) -> None:
+        """Return when something changed, or after so many seconds."""
+        with self.changed:
+            if not self.over:
+                self.changed.wait(seconds)
+
+    def live(self, theirs: Connection) -> None:
+        """Begin the process, which has one end of the connection, and take in what it sends until it ends."""
+        try:
+            self.process.start()  # the first waits for imports, for which nobody else should wait
+            theirs.close()
+            if self.over:
+                self.process.kill()
+            while not self.over:
+                self._take(self.connection.recv())
+        except (EOFError, OSError):
+            self._take(cut_short(self.kept))
+        finally:
+            if self.process.pid is not None:
+                self.process.join(60)  # it has a low priority, and may wait long for its turn to end
+                if self.process.is_alive():
+                    self.process.kill()
+
+    def _take(self, message: object) -> None:
+        now, kind = time.monotonic(), self.kind
+        with self.changed:
+            if self.over:
+                return
+            if isinstance(message, (kind.report, kind.snapshot)) and self.state == "running":
+                self.spent += now - self.heard
+            self.heard = now
+            match message:
+                case Finished():
+                    self.state = message.reason
+                case Failed():
+                    if message.what in ("", CUT_SHORT):
+                        log.error("training failed: %s", message.got or message.what)
+                    self.failure, self.state = message, "failed"
+                case Kept():
+                    self.kept = message.step
+                case kind.started():
+                    self.tokenizer = from_folder(self.folder)
+                    self.started, self.state = message, "running"
+                case kind.report():
+                    self.reports.append(message)
+                case kind.snapshot():
+                    self.snapshots.append(message)
+            self.changed.notify_all()
+
+
+@dataclass(eq=False)
+class Workshop:
+    """All runs on this machine. One trains at a time; a visitor's last few stay until the visitor leaves."""
+
+    limits: Limits = field(default_factory=Limits)
+    threads: int = max(1, (os.cpu_count() or 2) // 2)
+    workers: int = min(4, os.cpu_count() or 1)  # processes of a comparison, of one thread each and of low priority
+    _runs: dict[str, LiveRun] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _trial: bool = False  # whether a comparison trains
+    _home: Path | None = None
+
+    def start(self, owner: str, job: Any) -> LiveRun:
+        """Begin a run for a visitor. Raises InputError for a job out of bounds, or while another run is going on."""
+        self.check_open()
+        kind_of(job).check(job, self.limits)
+        with self._lock:
+            self._check_free()
+            self._forget(owner, keep=KEPT - 1, spare=getattr(getattr(job, "source", None), "path", None))
+            if self._home is None:
+                self._home = Path(tempfile.mkdtemp(prefix="playground-training-"))
+            number = uuid.uuid4().hex
+            run = LiveRun(number, owner, job, self._home / number)
+            run.connection, theirs = context().Pipe()
+            arguments = (theirs, job, self.limits, run.folder, self.threads)
+            run.process = context().Process(target=work, args=arguments, daemon=True)
+            self._runs[number] = run
+        threading.Thread(target=self._live, args=(run, theirs), name=run.id, daemon=True).start()
+        return run
+
+    def _live(self, run: LiveRun, theirs: Connection) -> None:
+        """Take in a run to its end; what was written for nobody meanwhile goes, its folder or that of all."""
+        run.live(theirs)
+        with self._lock:
+            if run.id not in self._runs:
+                home = run.folder.parent
+                shutil.rmtree(run.folder if home == self._home else home, ignore_errors=True)
+
+    def check_open(self) -> None:
+        """Raise InputError where this server trains nothing."""
+        if self.limits.minutes <= 0:
+            raise InputError("Training is switched off on this server.", "", "Run the app on your own machine.")
+
+    def _check_free(self) -> None:
+        if self._trial or any(not run.over for run in self._runs.values()):
+            raise InputError("Another training run is using this server.", "", "Try again when it has ended.")
+
+    @contextlib.contextmanager
+    def trial(self) -> Iterator[None]:
+        """Train something else meanwhile: raises InputError as `start` does, which for its part raises it now."""
+        self.check_open()
+        with self._lock:
+            self._check_free()
+            self._trial = True
+        try:
+            yield
+        finally:
+            self._trial = False
+
+    def of(self, owner: str) -> list[LiveRun]:
+        """A visitor's runs, the oldest first."""
+        with self._lock:
+            return [run for run in self._runs.values() if run.owner == owner]
+
+    def run(self, number: str) -> LiveRun | None:
+        """A run by its number, which nobody can guess."""
+        return self._runs.get(number)
+
+    def finished(self, number: str) -> LiveRun | None:
+        """A run that left a model, by its number."""
+        run = self.run(number)
+        return run if run is not None and run.left_a_model else None
+
+    def find(self, model_id: str) -> Resolved | None:
+        """The folder of a trained model by its id; None where there is none."""
+        run = self.finished(model_id.removeprefix(PREFIX)) if model_id.startswith(PREFIX) else None
+        return Resolved("folder", run.folder, run.model_id, label(run)) if run else None
+
+    def leave(self, owner: str) -> None:
+        """The visitor's page was closed: stop what runs for it and forget the rest."""
+        with self._lock:
+            self._forget(owner, keep=0)
+
+    def close(self) -> None:
+        """Stop everything and remove the files."""
+        with self._lock:
+            for owner in {run.owner for run in self._runs.values()}:
+                self._forget(owner, keep=0)
+            if self._home is not None:
+                shutil.rmtree(self._home, ignore_errors=True)
+                self._home = None
+
+    def _forget(self, owner: str, keep: int, spare: Path | None = None) -> None:
+        """End and remove a visitor's oldest runs; the one that a new job starts from, in `spare`, stays."""
+        runs = [run for run in self._runs.values() if run.owner == owner and run.folder != spare]
+        for run in runs[: max(0, len(runs) - keep)]:
+            run.end()
+            shutil.rmtree(run.folder, ignore_errors=True)
+            del self._runs[run.id]
+
+
+def cut_short(kept: int) -> Failed:
+    """What is told of a process that was killed, whose model was saved last after so many steps; 0 for never."""
+    steps = f"{kept:,}"
+    error = PlaygroundError(
+        CUT_SHORT,
+        "",
+        say("The model as it was after {} steps is kept.", steps) if kept else "Nothing of it is kept. Start it again.",
+    )
+    return Failed(error.what, error.got, error.hint)
+
+
+def label(run: LiveRun) -> str:
+    """A short name: what was learned, and the steps made."""
+    last = run.reports[-1].step if run.reports else 0
+    done = run.kept if run.state == "failed" else last
+    return f"{run.kind.name(run.job)}, {done:,} steps"

@@ -1,0 +1,125 @@
+"""Trainings that end with a value, in processes of their own, so that the page never waits for them.
+
+Several small ones that compare models (`side_by_side`), or one (`alone`). The calling thread only listens. A cancel,
+raised by `progress`, ends the processes at once.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+import torch
+
+from model.errors import InputError, PlaygroundError
+from model.progress import Progress
+from viz.work.processes.start import context
+from viz.work.processes.training_process import NICE, Failed, Workshop, cut_short
+
+log = logging.getLogger("playground")
+
+LISTEN = 0.2  # seconds between two looks whether there is a cancel
+
+
+def work(connection: Connection, tasks: Sequence[tuple[int, Callable[..., Any], tuple]], threads: int) -> None:
+    """Do (number, function, arguments) one after the other: sends ("step", number, done) and results.
+
+    Each function gets a callable for its steps done after its arguments.
+    """
+    if hasattr(os, "nice"):
+        os.nice(NICE)
+    torch.set_num_threads(threads)
+    try:
+        for number, function, arguments in tasks:
+            value = function(*arguments, lambda done, number=number: connection.send(("step", number, done)))
+            connection.send(("value", number, value))
+    except PlaygroundError as error:
+        connection.send(("failed", -1, Failed(error.what, error.got, error.hint)))
+    except (BrokenPipeError, EOFError, ConnectionResetError):
+        pass  # nobody listens any more
+    except Exception as error:
+        log.exception("a trial failed")
+        connection.send(("failed", -1, Failed("", repr(error)[:200])))
+    finally:
+        connection.close()
+
+
+def side_by_side(
+    workshop: Workshop,
+    tasks: Sequence[tuple[Callable[..., Any], tuple]],
+    steps: int,
+    progress: Progress,
+    threads: int = 1,
+) -> list[Any]:
+    """The values of all tasks, in their order, each `steps` steps long; `workshop.workers` of them at once.
+
+    Raises InputError where training is switched off, another one is going on, or the time of a run is up;
+    PlaygroundError where a process is killed; RuntimeError for a fault of the work itself.
+    """
+    with workshop.trial():
+        processes, connections = _begin(tasks, min(len(tasks), workshop.workers), threads)
+        try:
+            return _listen(connections, len(tasks), steps, 60 * workshop.limits.minutes, progress)
+        finally:
+            for process in processes:
+                process.kill()
+            for process in processes:
+                process.join(60)
+
+
+def alone(workshop: Workshop, function: Callable[..., Any], arguments: tuple, steps: int, progress: Progress) -> Any:
+    """The value of one task, which has as many threads as a training run; the errors of `side_by_side`."""
+    return side_by_side(workshop, [(function, arguments)], steps, progress, workshop.threads)[0]
+
+
+def _begin(
+    tasks: Sequence[tuple[Callable[..., Any], tuple]], n: int, threads: int
+) -> tuple[list[BaseProcess], list[Connection]]:
+    """n processes, each with every n-th task."""
+    processes, connections = [], []
+    numbered = [(number, *task) for number, task in enumerate(tasks)]
+    for first in range(n):
+        ours, theirs = context().Pipe()
+        process = context().Process(target=work, args=(theirs, numbered[first::n], threads), daemon=True)
+        process.start()
+        theirs.close()
+        processes.append(process)
+        connections.append(ours)
+    return processes, connections
+
+
+def _listen(connections: list[Connection], n: int, steps: int, seconds: float, progress: Progress) -> list[Any]:
+    values: dict[int, Any] = {}
+    done, began, listening = [0] * n, time.monotonic(), list(connections)
+    while len(values) < n:
+        for connection in wait(listening, LISTEN):
+            try:
+                kind, number, value = connection.recv()
+            except (EOFError, OSError):
+                listening.remove(connection)
+                if any(number not in values for number in range(connections.index(connection), n, len(connections))):
+                    raise _killed() from None
+                continue
+            if kind == "failed":
+                if value.what:
+                    raise PlaygroundError(value.what, value.got, value.hint)
+                raise RuntimeError(value.got)
+            if kind == "value":
+                values[number], done[number] = value, steps
+            else:
+                done[number] = value
+        if time.monotonic() - began > seconds:
+            got = f"{seconds / 60:g} min"
+            raise InputError("The time for one training run is up.", got, "Ask for less, or start the app with more.")
+        progress(sum(done), n * steps, "")
+    return [values[number] for number in range(n)]
+
+
+def _killed() -> PlaygroundError:
+    """What is told of a process that ended with work left to do."""
+    told = cut_short(0)
+    log.error("a trial failed: %s", told.what)
+    return PlaygroundError(told.what, told.got, told.hint)

@@ -1,0 +1,186 @@
+"""What the model is asked: a text, or a conversation that its chat template writes."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from model.api import LanguageModel
+from model.errors import InputError, say
+from model.records import Tokens
+from model.text.chat import chat_turns
+from model.text.surrogates import whole
+from viz.work.limits import PRIVATE
+
+ROLES = ("system", "user", "assistant")
+MOST_TURNS = 64
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A text, or a conversation. An empty last turn of the assistant is open: the model is to answer there.
+
+    With `open` a last turn of the assistant that has text is open too: the model goes on where it ends.
+    """
+
+    text: str = ""  # of a bare prompt
+    turns: tuple[tuple[str, str], ...] = ()  # role and text of each; none for a bare prompt
+    special: bool = False  # whether special tokens that are written in a bare text are read as such
+    open: bool = False  # whether the last turn is an answer that was begun
+
+    @property
+    def answer(self) -> bool:
+        """Whether the conversation ends where the model is to answer."""
+        return bool(self.turns) and self.turns[-1] == ("assistant", "")
+
+    @property
+    def begun(self) -> str:
+        """The answer that the model is to go on with; "" where none was begun."""
+        return self.turns[-1][1] if self.open and self.turns and self.turns[-1][0] == "assistant" else ""
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """The turns as a chat template takes them, without the open one."""
+        written = self.turns[:-1] if self.answer else self.turns
+        return [{"role": role, "content": text} for role, text in written]
+
+    @property
+    def ending(self) -> str:
+        """How the conversation ends, as the last argument of `lm.chat` and `lm.turns`."""
+        return ", continue_final=True" if self.begun else "" if self.answer else ", answer=False"
+
+    @property
+    def before(self) -> list[list[str]] | None:
+        """Role and text of each turn before the open one; None where the model is to write no turn."""
+        return [list(turn) for turn in self.turns[:-1]] if self.answer else None
+
+    @property
+    def own(self) -> str:
+        """The text that a person would change: a bare one, or the last one of a user."""
+        at = _last_user(self.turns)
+        return self.text if at is None else self.turns[at][1]
+
+    @property
+    def plain(self) -> str:
+        """The text itself, or the texts of all turns, each on lines of its own."""
+        return "\n".join(text for _, text in self.turns if text) if self.turns else self.text
+
+    @property
+    def characters(self) -> int:
+        """How long it is."""
+        return len(self.text) + sum(len(text) for _, text in self.turns)
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """A prompt as a model reads it."""
+
+    tokens: Tokens
+    turns: np.ndarray | None  # [T] the turn that each token is of, -1 for the template's; None for a bare text
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes it takes."""
+        return 200 * len(self.tokens)
+
+
+def prompt_of(text: object, sent: object) -> Prompt:
+    """What a page asks: `text` stands in its box, `sent` is {"on", "turns": [[role, text]], "special", "open"}.
+
+    Both are unchecked.
+
+    A conversation that is none counts as absent.
+    """
+    value = sent if isinstance(sent, Mapping) else {}
+    turns = _turns(value.get("turns")) if value.get("on") is True else ()
+    if turns:
+        return Prompt("", turns, open=value.get("open") is True and _can_be_begun(turns))
+    return Prompt(text if isinstance(text, str) else "", special=value.get("special") is True)
+
+
+def conversation(messages: object) -> Prompt:
+    """Messages {"role", "content"} as a conversation in which the model is to answer; none are a bare prompt.
+
+    After a last message of the assistant there is nothing to answer, unless it has "prefix": true: then the model is to
+    go on with it. Raises InputError for what are no messages.
+    """
+    each = messages if isinstance(messages, list | tuple) else [None]
+    pairs = [[one.get("role"), one.get("content")] if isinstance(one, Mapping) else None for one in each]
+    turns = _turns(pairs)
+    if len(turns) != len(each):
+        hint = say("At most {} messages, each with a role and a content; roles: {}.", MOST_TURNS, ", ".join(ROLES))
+        raise InputError("These are no messages.", "", hint)
+    prefixes = [one.get("prefix", False) for one in each if isinstance(one, Mapping)]
+    if any(prefixes):
+        if prefixes != [*[False] * (len(turns) - 1), True] or not _can_be_begun(turns):
+            raise InputError(
+                "This message cannot be continued.",
+                "",
+                "Only the last message, one of the assistant with a text, can have prefix: true.",
+            )
+        return Prompt("", turns, open=True)
+    return Prompt("", (*turns, ("assistant", "")) if turns and turns[-1][0] != "assistant" else turns)
+
+
+def _can_be_begun(turns: tuple[tuple[str, str], ...]) -> bool:
+    """Return whether the last turn is the assistant's and has text."""
+    return bool(turns) and turns[-1][0] == "assistant" and turns[-1][1] != ""
+
+
+def _turns(sent: object) -> tuple[tuple[str, str], ...]:
+    """Turns, or none at all where one of them is none."""
+    if not isinstance(sent, list) or len(sent) > MOST_TURNS:
+        return ()
+    turns = []
+    for each in sent:
+        if not isinstance(each, list | tuple) or len(each) != 2 or each[0] not in ROLES or not isinstance(each[1], str):
+            return ()
+        turns.append((each[0], whole(each[1])))
+    return tuple(turns) if sum(len(text) for _, text in turns) <= PRIVATE.characters else ()
+
+
+def _last_user(turns: tuple[tuple[str, str], ...]) -> int | None:
+    """The last turn of a user, else of anybody; None where there is none."""
+    users = [at for at, (role, _) in enumerate(turns) if role == "user"]
+    return users[-1] if users else len(turns) - 1 if turns else None
+
+
+def with_text(prompt: Prompt, text: str) -> Prompt:
+    """The same with another text in place of `prompt.own`."""
+    at = _last_user(prompt.turns)
+    if at is None:
+        return replace(prompt, text=text)
+    return replace(prompt, turns=(*prompt.turns[:at], (prompt.turns[at][0], text), *prompt.turns[at + 1 :]))
+
+
+def fitted(model: LanguageModel, prompt: Prompt) -> Prompt:
+    """The prompt as this model can be asked: without a chat template, only the last text of a user."""
+    return prompt if model.tokenizer.chat_template or not prompt.turns else Prompt(prompt.own)
+
+
+def read(model: LanguageModel, prompt: Prompt) -> Read:
+    """The prompt's tokens; raises InputError for what the model or its chat template does not take."""
+    if not prompt.turns:
+        return Read(model.encode(prompt.text, special=prompt.special), None)
+    begun = bool(prompt.begun)
+    ids, turns = chat_turns(model.tokenizer, prompt.messages, answer=prompt.answer, continue_final=begun)
+    return Read(model.tokenizer.tokens(ids), np.array(turns, np.int64))
+
+
+def python_of(prompt: Prompt, lm: str = "lm") -> str:
+    """The prompt in Python, as `trace` and `generate` take it; `lm` is the model's name there."""
+    if prompt.turns:
+        lines = "".join(f"    {message!r},\n" for message in prompt.messages)
+        return f"{lm}.chat([\n{lines}]{prompt.ending}).ids"
+    return f"{lm}.encode({prompt.text!r}, special=True).ids" if prompt.special else repr(prompt.text)
+
+
+def turn_names(roles: Sequence[str], words: Mapping[str, str]) -> list[str]:
+    """A name for each turn: its role, numbered where the role speaks more than once. `words`: the whole catalogue."""
+    often, seen, names = Counter(roles), Counter[str](), []
+    for role in roles:
+        seen[role] += 1
+        name = words[f"chat.{role}"]
+        names.append(words["chat.turn"].format(role=name, n=seen[role]) if often[role] > 1 else name)
+    return names
