@@ -34,7 +34,8 @@ from model.records import Tokens
 from model.text import tokenizer
 from model.text.chat import chat_turns, ending
 from model.text.surrogates import joined
-from model.text.tokenizer import Tokenizer
+from model.text.tokenizer import Tokenizer, from_vocabulary
+from model.text.vocabulary import with_rows
 from model.tracing.continued import run_after
 from model.tracing.trace import Trace
 
@@ -285,4 +286,4 @@ def open_resolved(
         got = f"{vocabulary.vocab_size} tokens, {config.vocab_size} rows"
         hint = "Take the vocabulary and the weights from one place."
         raise CheckpointError("The vocabulary has more tokens than the model has rows.", got, hint)
-    return build(config, state), vocabulary
+    return build(config, state), from_vocabulary(with_rows(vocabulary.vocabulary, config.vocab_size))

@@ -126,12 +126,12 @@ def to_ids(example: Example, tokenizer: Tokenizer, end: int | None, template: st
 
 def end_of(tokenizer: Tokenizer) -> int:
     """The token that ends an answer: the vocabulary's own end. Raises InputError for a vocabulary without one."""
-    return end_of_text(tokenizer) if tokenizer.eos_id is None else tokenizer.eos_id
+    return end_of_text(tokenizer) if tokenizer.end_id is None else tokenizer.end_id
 
 
 def has_end(tokenizer: Tokenizer) -> bool:
     """Whether a vocabulary has a token that ends an answer; without one, a model cannot be fine-tuned."""
-    return tokenizer.eos_id is not None or END_OF_TEXT in tokenizer.special
+    return tokenizer.end_id is not None or END_OF_TEXT in tokenizer.special
 
 
 # --- rows ------------------------------------------------------------------------------------------

@@ -84,6 +84,15 @@ class Tokenizer:
         return ids
 
     @property
+    def end_id(self) -> int | None:
+        """The token that ends an answer in training: EOS, where the model's own generation ends there, too.
+
+        None without an EOS, and where the files disagree: a model that learned to end with a token at which its
+        generation goes on would not stop. As in trl, which appends `eos_token`, but for files that disagree.
+        """
+        return None if self.vocabulary.disputed_end else self.eos_id
+
+    @property
     def begin_id(self) -> int | None:
         """The BOS that this vocabulary puts before a text of its own accord; None where it puts nothing there."""
         return self.bos_id if self.add_bos else None

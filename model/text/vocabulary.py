@@ -60,6 +60,8 @@ class Vocabulary:
     chat_template: str | None = None
     other_templates: Mapping[str, str] = field(default_factory=dict)  # chat templates with a name
     end_ids: tuple[int, ...] = ()  # every token that a file of the model names as the end of a text
+    rows_that_end: tuple[int, ...] = ()  # ends of a text beyond the vocabulary: rows of the model without a token
+    disputed_end: bool = False  # the model's generation ends at other tokens than `eos_id`
     named: Mapping[str, str | list[str]] = field(default_factory=dict)  # special tokens by name, as templates use them
 
 
@@ -111,6 +113,26 @@ def byte_level(
         added=tuple(added),
         rank_ids=tuple(rank_ids),
         ranks={bytes_of(token): rank for token, rank in ranks.items()},
+    )
+
+
+def with_rows(vocabulary: Vocabulary, rows: int) -> Vocabulary:
+    """Return a vocabulary in which every row that ends a text has a token, for a model of that many rows.
+
+    A model may have more rows than its vocabulary has tokens, and its files may name one of them as the end of a text.
+    Up to the last of these each row becomes a special token, "<|row 388|>", as the model itself may write it.
+    """
+    ends = [number for number in vocabulary.rows_that_end if len(vocabulary.raw) <= number < rows]
+    new = range(len(vocabulary.raw), max(ends, default=-1) + 1)
+    if not new or len(new) > _MAX_ADDED - len(vocabulary.added):
+        return vocabulary
+    added = tuple(AddedToken(f"<|row {number}|>", number, special=True) for number in new)
+    return replace(
+        vocabulary,
+        raw=(*vocabulary.raw, *(token.text.encode() for token in added)),
+        added=(*vocabulary.added, *added),
+        end_ids=(*vocabulary.end_ids, *ends),
+        rows_that_end=(),
     )
 
 

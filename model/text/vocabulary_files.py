@@ -123,7 +123,7 @@ def _with_settings(
 ) -> Vocabulary:
     """Return `base` with what the files beside it say; a single special token is both BOS and EOS, as in GPT-2.
 
-    Tokens that end a text and lie outside the vocabulary can never be written, and are left out.
+    Ends of a text that lie outside the vocabulary wait in `rows_that_end` until the model's rows are known.
     """
     special = [token.id for token in added if token.special]
     bos, eos = (_token_id(settings.named.get(key), key, ids) for key in ("bos_token", "eos_token"))
@@ -143,6 +143,8 @@ def _with_settings(
         chat_template=templates.pop(DEFAULT, None),
         other_templates=templates,
         end_ids=tuple(dict.fromkeys(number for number in ends if number is not None)),
+        rows_that_end=tuple(number for number in settings.end_ids if number >= len(base.raw)),
+        disputed_end=bool(settings.end_ids) and eos not in settings.end_ids,
         named=settings.named,
     )
 
