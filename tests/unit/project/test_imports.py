@@ -45,7 +45,7 @@ FLOORS = {
         ("gpt", "text"),
         ("kernels",),
         ("arguments", "by_hand", "command_line", "downloads", "free_memory"),
-        ("errors", "progress", "records", "shares", "store", "strict_json"),
+        ("errors", "private_folder", "progress", "records", "shares", "store", "strict_json"),
     ),
 }
 # What a room may import beside the standard library and the project itself.
