@@ -28,6 +28,7 @@ from model.errors import InputError, PlaygroundError
 from model.loading.sources import BUILT_IN, resolve
 from model.progress import Progress
 from viz.api import endpoints
+from viz.cluster.workers.pool import KEY, PORT
 from viz.lessons import routes as lesson_routes
 from viz.lessons.library import Library, library
 from viz.page.build import build
@@ -45,7 +46,6 @@ from viz.server.headers import SERVER
 from viz.server.joined import joined
 from viz.server.packed import Folder
 from viz.server.protocol import crowd_of, files_allowed, tell_few
-from viz.server.workers.pool import KEY, PORT
 from viz.words import LANGUAGES, Catalogue, file_texts, section, words
 from viz.work.engine import Engine
 from viz.work.limits import PRIVATE, PUBLIC

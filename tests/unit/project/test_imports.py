@@ -148,7 +148,7 @@ def allowed(name: str, importer: str) -> bool:
         longest = max((key for key in PACKAGES if f"{importer}.".startswith(f"{key}.")), key=len)
         return top in PACKAGES[longest]
     if own == "app":
-        return top == "model" or name.startswith(("viz.serve", "viz.server"))
+        return top == "model" or name.startswith(("viz.serve", "viz.server", "viz.cluster.workers"))
     if importer.startswith(DRAWN) or importer.endswith(".figures"):
         if top == "model":
             return name == "model.records" or (importer == "viz.words" and name == "model.errors")
