@@ -55,6 +55,7 @@ def _common(front: Front) -> list[str]:
         "    retry-on conn-failure  # nothing was asked yet: another process may be",
         "    option redispatch 1",
         "    option forwardfor",
+        "    option abortonclose  # a page that is closed is closed for its process, too, at once",
         "",
     ]
 

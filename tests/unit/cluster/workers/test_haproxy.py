@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import json
 import shutil
+import socket
 import subprocess
 import threading
 import time
@@ -25,6 +26,7 @@ class Page:
 
     def __init__(self, name: str, port: int) -> None:
         self.name, self.port, self.draining = name, port, False
+        self.left = threading.Event()  # who had asked for a stream has closed the connection
         page = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -32,11 +34,25 @@ class Page:
 
             def answer(self) -> None:
                 self.rfile.read(int(self.headers.get("content-length", 0)))
+                if self.path == "/stream":
+                    self.stream()
+                    return
                 said = json.dumps({"name": page.name, "headers": dict(self.headers.items())}).encode()
                 self.send_response(404 if page.draining and self.path == HEALTH else 200)
                 self.send_header("content-length", str(len(said)))
                 self.end_headers()
                 self.wfile.write(said)
+
+            def stream(self) -> None:
+                """Send one piece, and wait for the end of the connection."""
+                self.send_response(200)
+                self.send_header("transfer-encoding", "chunked")
+                self.end_headers()
+                self.wfile.write(b"5\r\nhello\r\n")
+                with contextlib.suppress(OSError):
+                    self.connection.recv(1)
+                page.left.set()
+                self.close_connection = True
 
             do_GET = do_POST = answer
 
@@ -154,6 +170,17 @@ def test_what_a_visitor_says_of_its_address_counts_for_nothing(site):
     got = {name.lower(): value for name, value in site.ask("/", **headers)[1]["headers"].items()}
     assert (got["x-forwarded-for"], got["x-forwarded-proto"]) == ("127.0.0.1", "http")
     assert "x-forwarded-host" not in got
+
+
+def test_a_closed_page_is_closed_for_its_process(site):
+    with socket.create_connection(("127.0.0.1", site.port)) as page:
+        page.sendall(b"GET /stream HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert page.recv(10_000)
+        assert not any(each.left.is_set() for each in site.pages)
+    until = time.monotonic() + 10  # without it nothing is closed before the next piece is sent
+    while not any(each.left.is_set() for each in site.pages):
+        assert time.monotonic() < until
+        time.sleep(0.01)
 
 
 def test_the_line_of_a_process_is_for_the_proxy_alone(site):
