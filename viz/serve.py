@@ -77,11 +77,19 @@ def engine_of(arguments: argparse.Namespace, options: Options) -> Engine:
     """Who computes: this process, or the cluster that the command line names. Raises InputError where there is none."""
     if not arguments.engine:
         return Local()
-    from viz.cluster.cluster import Cluster, connect, joined
+    from viz.cluster.join import connect, joined, rejoin
 
     connect(arguments.engine)
-    shared, most = bool(joined(arguments.engine)), arguments.replicas or 0
-    return Cluster(options, shared=shared, cpus=arguments.replica_cpus, gpus=arguments.replica_gpus, most=most)
+    from viz.cluster.cluster import Cluster  # after it: importing ray decides what it listens on
+
+    return Cluster(
+        options,
+        shared=bool(joined(arguments.engine)),
+        cpus=arguments.replica_cpus,
+        gpus=arguments.replica_gpus,
+        most=arguments.replicas or 0,
+        rejoin=lambda: rejoin(arguments.engine),
+    )
 
 
 def options_of(arguments: argparse.Namespace) -> Options:

@@ -72,6 +72,7 @@ PACKAGES = {
     "viz.views": VIEWS,
     "viz.api": WEB,
     "viz.cluster": VIEWS,
+    "viz.cluster.join": VIEWS | {"ray", "psutil"},
     "viz.cluster.cluster": VIEWS | {"ray"},
     "viz.cluster.care": VIEWS | {"ray"},
     "viz.page": WEB,

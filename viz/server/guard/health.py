@@ -26,6 +26,7 @@ class Health:
         presence, desk = self.playground.presence, self.playground.desk
         return {
             "state": "draining" if self.draining.is_set() else "ready",
+            "engine": "reachable" if self.playground.engine.is_reachable() else "lost",
             "process": os.getpid(),
             "pages": presence.open_pages,
             "listening": presence.listeners,

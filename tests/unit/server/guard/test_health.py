@@ -30,9 +30,20 @@ def test_others_are_not(host):
 def test_the_report_is_told_to_nobody_else(public):
     health = Health(Playground(Options(public=public)), threading.Event())
     answer = health.answer(request("127.0.0.1"))
-    assert answer.status_code == 200 and json.loads(answer.body)["state"] == "ready"
+    assert answer.status_code == 200 and json.loads(answer.body) | {
+        "state": "ready",
+        "engine": "reachable",
+    } == json.loads(answer.body)
     other = health.answer(request("10.0.0.3"))
     assert other.status_code == 404 and other.body == b""
     health.draining.set()
     answer = health.answer(request("127.0.0.1"))
     assert answer.status_code == 404 and json.loads(answer.body)["state"] == "draining"
+
+
+def test_a_cluster_that_is_lost_is_reported(monkeypatch):
+    playground = Playground(Options())
+    monkeypatch.setattr(playground.engine, "is_reachable", lambda: False)
+    answer = Health(playground, threading.Event()).answer(request("127.0.0.1"))
+    assert answer.status_code == 200, "its pages stay, and say so themselves"
+    assert json.loads(answer.body)["engine"] == "lost"
