@@ -14,7 +14,6 @@ from model.by_hand.calculations.rounding import rounding
 from model.by_hand.calculations.softmax import Softmax
 from model.by_hand.steps import Step
 from model.by_hand.tables import MOST, Table, Typed, steps_of
-from model.errors import InputError, say
 
 ANIMALS = "cat, sat, on"
 
@@ -253,10 +252,3 @@ def worked(
     """
     given = steps_of(typed, sheet.tables, sheet.named)
     return given, sheet.compute(given, {**sheet.defaults, **(options or {})})
-
-
-def sheet_of(name: str) -> Sheet:
-    """The sheet of that name; raises InputError for an unknown one."""
-    if name not in SHEETS:
-        raise InputError("There is no such sheet.", name, say("Choose one of: {}.", ", ".join(SHEETS)))
-    return SHEETS[name]
