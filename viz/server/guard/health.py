@@ -56,4 +56,5 @@ def is_local(request: Request) -> bool:
         peer = ipaddress.ip_address(request.client.host if request.client else "")
     except ValueError:
         return False
-    return (getattr(peer, "ipv4_mapped", None) or peer).is_loopback and "x-forwarded-for" not in request.headers
+    proxied = request.scope.get("playground.proxied", "x-forwarded-for" in request.headers)
+    return (getattr(peer, "ipv4_mapped", None) or peer).is_loopback and not proxied

@@ -6,6 +6,7 @@ import threading
 import pytest
 from starlette.requests import Request
 
+from viz.server.clients import as_asked
 from viz.server.guard.health import Health, is_local
 from viz.work.playground import Options, Playground
 
@@ -19,6 +20,12 @@ def request(host: str | None, **headers: str) -> Request:
 def test_this_machine_is_local_but_not_through_a_proxy(host):
     assert is_local(request(host))
     assert not is_local(request(host, x_forwarded_for="127.0.0.1"))
+
+
+@pytest.mark.parametrize("proxies", [0, 1])
+def test_a_proxy_that_is_not_believed_is_one_all_the_same(proxies):
+    for headers, local in (({}, True), ({"x_forwarded_for": "127.0.0.1"}, False)):
+        assert is_local(Request(as_asked(request("127.0.0.1", **headers).scope, proxies))) == local
 
 
 @pytest.mark.parametrize("host", ["192.168.0.7", "8.8.8.8", "::2", "::ffff:8.8.8.8", "localhost", "", None])
