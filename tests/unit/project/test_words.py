@@ -55,7 +55,7 @@ def test_same_placeholders_and_no_empty_text(language: str):
 
 
 def short(key: str, text: str) -> bool:
-    """Return whether it may be the same in every language: a name, sign, unit, textbook's term, formula and its source."""
+    """Return whether it may be the same in every language: a name, sign, unit, term, formula and its source."""
     return key.endswith((".term", ".howto.formula")) or len(re.sub(r"{\w+}", "", text)) < 12
 
 
