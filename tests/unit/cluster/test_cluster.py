@@ -19,7 +19,7 @@ from viz.cluster import join
 from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels
 from viz.seam.jobs.background import Cancelled
-from viz.seam.tasks import travels
+from viz.seam.tasks import Question, travels
 from viz.views.sampling.side_by_side.run import request_of
 from viz.views.sampling.writers import texts_of_request
 from viz.views.tabs import TABS
@@ -114,7 +114,7 @@ def test_every_view_measures_the_same_on_a_replica(here, there):
     wrong = []
     for _, view, measure in QUICK:
         settings = panels.settings_of(view, ours, {})
-        if not travels(view, measure, theirs, settings):
+        if not travels(Question(view, measure, theirs, settings)):
             continue
         a, b = (panels.measured(view, measure.name, each, settings).value for each in (ours, theirs))
         if not same(a, b):
