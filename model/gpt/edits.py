@@ -195,6 +195,15 @@ def direction_tokens(edits: Sequence[Edit]) -> list[int]:
     return [edit.token for edit in edits if EDITS[edit.kind].takes == "direction"]
 
 
+def directions_of(edits: Sequence[Edit], unembed: Tensor) -> Directions:
+    """Return the directions in the stream that the edits need: that which a token's logit reads. W_U [V, D] -> [D] each
+
+    It is the token's row of W_U, of length 1 (0 for a row of zeros), without the final norm, which the direction does
+    not pass: nostalgebraist 2020.
+    """
+    return {token: F.normalize(unembed.detach()[token], dim=0) for token in direction_tokens(edits)}
+
+
 def sites_edited(edits: Sequence[Edit], layer: int) -> frozenset[str]:
     """The sites of a layer that the edits change."""
     return frozenset(EDITS[edit.kind].site for edit in edits if edit.layer in (None, layer))

@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 
@@ -194,3 +196,10 @@ def encode(weights: Tensor) -> Tensor:
     codes = (weights.sqrt() * 254 + 0.5).to(torch.uint8).clamp_(max=254)
     r, t = codes.shape[-2:]
     return codes.masked_fill_(torch.ones(r, t, dtype=torch.bool).triu_(t - r + 1), MASKED)
+
+
+def metrics_table(metrics: np.ndarray) -> pd.DataFrame:
+    """Return HEAD_METRICS of all heads, indexed by (layer, head), a column each. metrics [L, H, len(HEAD_METRICS)]"""
+    L, H, n = metrics.shape
+    index = pd.MultiIndex.from_product([range(L), range(H)], names=["layer", "head"])
+    return pd.DataFrame(metrics.reshape(L * H, n), index=index, columns=list(HEAD_METRICS))
