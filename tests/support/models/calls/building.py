@@ -68,11 +68,11 @@ rows(
 )
 rows(
     "model.design",
-    block_trials__lesson_of=Row(
+    block_trials__data_of=Row(
         lambda c: {"text": "abc " * 4000}, {"text": "text, empty text"}, {"text": "Text"}, slow=True
     ),
-    block_trials__starts=Row(lambda c: {"lesson": blank(Row), "depth": 2, "start": "gpt2", "seeds": 1}, slow=True),
-    block_trials__starts_by_depth=Row(lambda c: {"lesson": None, "start": "gpt2"}, slow=True),
+    block_trials__starts=Row(lambda c: {"data": blank(Row), "depth": 2, "start": "gpt2", "seeds": 1}, slow=True),
+    block_trials__starts_by_depth=Row(lambda c: {"data": None, "start": "gpt2"}, slow=True),
     depth_gradients__Stack=Row(
         lambda c: {"depth": 3, "residual": False, "norm": "none", "activation": "linear", "gain": 0.9},
         {"gain": "zero, half, negative"},
@@ -113,7 +113,7 @@ rows(
     mlp_trials__gated=Row(
         lambda c: {"low": -1.0, "high": 1.0, "points": 3}, {"low": "negative, zero", "high": "zero, half"}
     ),
-    mlp_trials__train_mlps=Row(lambda c: {"lesson": None, "trial": MlpTrial()}, slow=True),
+    mlp_trials__train_mlps=Row(lambda c: {"data": None, "trial": MlpTrial()}, slow=True),
     past_length__windows_of=Row(
         lambda c: {"ids": IDS, "length": 2, "most": 1, "first": 3},
         {"most": "huge", "first": "zero"},
