@@ -212,6 +212,18 @@ def test_callers_within_the_project_may_leave_the_checks_out():
     assert without_checks(example)(0)[0] == 0
 
 
+def test_names_of_an_annotation_and_large_bounds_are_written_out():
+    @public(n=whole(1))
+    def ranked(by: typing.Literal["size", "name"] = "size", n: int = 1, at: typing.Sequence = ()) -> typing.Sequence:
+        return at
+
+    with pytest.raises(InputError, match=r"none of its names\. Got: by: age\. Choose one of: size, name\."):
+        ranked("age")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"from 1 to 1048576\."):
+        ranked(n=2**20 + 1)
+    assert len(ranked(at=np.array([2, 1]))) == 2
+
+
 def test_missing_and_unknown_arguments_are_what_python_says():
     with pytest.raises(TypeError, match="unexpected keyword"):
         example(budget=1)
