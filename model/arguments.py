@@ -61,7 +61,7 @@ def check_token(token: object, vocab: int) -> None:
 def check_whole(name: str, value: object, low: int, high: int) -> None:
     """Raise InputError unless a setting is a whole number from low to high."""
     if not (is_whole(value) and low <= value <= high):
-        hint = say("Choose a whole number from {} to {}.", f"{low:g}", f"{high:g}")
+        hint = say("Choose a whole number from {} to {}.", low, high)
         raise InputError("A setting is out of its range.", f"{name}: {shown(value)}", hint)
 
 

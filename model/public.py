@@ -126,7 +126,9 @@ def _check(hint: Any, rule: Check | None, name: str) -> Check:
 
 def check_kind(name: str, value: object, hint: Any) -> None:
     """Raise InputError unless a value is of the kind of a type annotation."""
-    if not is_of(value, hint):
+    if get_origin(hint) is Literal:
+        one_of(get_args(hint))(name, value)
+    elif not is_of(value, hint):
         raise InputError(
             "An argument is of the wrong kind.", f"{name}: {shown(value)}", say("Expected: {}.", _text(hint))
         )
@@ -180,11 +182,11 @@ def _is_list(value: Any, hint: Any, kind: type, args: tuple) -> bool:
 
 
 def _has_numbers(value: np.ndarray, args: tuple) -> bool:
-    """Return whether an array can stand for a list of such numbers."""
-    if not args or args[0] not in (int, float):
-        return (
-            bool(args) and get_origin(args[0]) in _LISTS and value.ndim == 2 and _has_numbers(value, get_args(args[0]))
-        )
+    """Return whether an array can stand for a list of such numbers, or of anything where no kind is named."""
+    if not args:
+        return value.ndim > 0
+    if args[0] not in (int, float):
+        return get_origin(args[0]) in _LISTS and value.ndim == 2 and _has_numbers(value, get_args(args[0]))
     return (
         value.ndim == 1 and value.dtype.kind in ("iu" if args[0] is int else "iuf") and bool(np.isfinite(value).all())
     )

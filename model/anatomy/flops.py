@@ -44,7 +44,7 @@ class Reading:
     """T tokens pass through the model and attend to S tokens, themselves included.
 
     The head runs for the last `logits` tokens. A prompt has T = S; a token generated after a cache of S - 1 has T = 1.
-    Raises ValueError for impossible sizes.
+    Raises InputError for a size out of its range, ValueError for sizes that do not fit each other.
     """
 
     T: int
@@ -54,7 +54,7 @@ class Reading:
     def __post_init__(self) -> None:
         if not (self.T <= self.S and self.logits <= self.T):
             got = f"got T {self.T}, S {self.S}, logits {self.logits}"
-            raise ValueError(f"whole numbers with 1 <= T <= S and 0 <= logits <= T, {got}")
+            raise ValueError(f"T must be at most S and logits at most T, {got}")
 
     @property
     def pairs(self) -> int:

@@ -66,7 +66,7 @@ def survey(
     return _mean_and_spread(model, _run_all(model, sequences, sequences, progress))
 
 
-@public(pool=whole(2), sequences=whole(2), length=whole(1), seed=whole(0, MOST_SEED))
+@public(pool=whole(2), sequences=whole(1), length=whole(1), seed=whole(0, MOST_SEED))
 def random_survey(
     model: Transformer,
     *,

@@ -12,15 +12,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.arguments import check_position, check_token, shown
-from model.errors import InputError
+from model.arguments import check_position, check_token
 from model.gpt.passes import Pass, attend_fused
 from model.gpt.tap import record
 from model.progress import Progress, silent
-from model.public import public, unchecked
+from model.public import public, unchecked, whole
 from model.tracing.trace import Trace
 
 MOST = 128  # gradients taken along a path
+MOST_GIVEN = 1 << 16  # that a caller may ask for
 _BUDGET = 4096  # tokens run forward and back along a path, by which long prompts take fewer gradients
 _ENOUGH = 0.02  # tolerated sum of the steps' errors, as a share of f(x) - f(b), or of a logit where that is more
 _TOKENS = 1024  # tokens of a batch: several places of the path at once for a short prompt
@@ -126,7 +126,7 @@ def forwards(most: int) -> int:
     return 4 * (most + 1) + most // 4 + 1
 
 
-@public(distractor=unchecked, most=unchecked)
+@public(distractor=unchecked, most=whole(4, MOST_GIVEN))
 def gradients(
     run: Trace, position: int, token: int, distractor: int | None = None, most: int = MOST, progress: Progress = silent
 ) -> Gradients:
@@ -144,11 +144,12 @@ def gradients(
     layers, and no affordable number of steps adds up.
 
     `progress(done, at most, "Computing gradients")`, called after every block, may raise to cancel; at most one
-    block's graph is in memory. Raises InputError for a position or token out of range or fewer than four gradients.
+    block's graph is in memory. Raises InputError for a position or token out of range, for fewer than 4
+    gradients and for more than MOST_GIVEN.
     Source: Sundararajan et al. 2017, section 3; gradient x activation: Shrikumar et al. 2016.
     """
     run.require_key()
-    at = _checked(run, position, (token, distractor), most)
+    at = _checked(run, position, token, distractor)
     first = most // 4
     with torch.inference_mode(False):
         total = len(run.model.blocks) * (2 * (most + 1) + first + 1)
@@ -285,13 +286,11 @@ def _ids(run: Trace, at: int) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(run.tokens.ids[None, : at + 1], dtype=np.int64))
 
 
-def _checked(run: Trace, position: int, tokens: Sequence[int | None], most: int) -> int:
-    """The position, not negative; raises InputError for an invalid position or token, or for too few gradients."""
+def _checked(run: Trace, position: int, token: int, distractor: int | None) -> int:
+    """Return the position, not negative. Raises InputError for an invalid position or token."""
     T, vocab = len(run.tokens), run.config.vocab_size
     check_position(position, T, from_end=True)
-    for token in tokens:
-        if token is not None:
-            check_token(token, vocab)
-    if type(most) is not int or most < 4:
-        raise InputError("The path needs more gradients.", shown(most), "Give a whole number from 4 up.")
+    check_token(token, vocab)
+    if distractor is not None:
+        check_token(distractor, vocab)
     return position % T

@@ -205,7 +205,7 @@ class _Case:
     activity: Tensor  # mean |x| of each input on the text for fitting, float64 [in]
 
 
-@public(matrix=unchecked, texts=unchecked)
+@public(matrix=unchecked)
 @torch.no_grad()
 def compare(
     model: Transformer,

@@ -93,8 +93,8 @@ def read_layers(
 
     `candidates` are the tokens to track by rank and probability, by default each position's most likely next token.
     `lens` translates the streams first. Row -1 is the softmax of the run's logits, its KL is 0. `progress(rows done,
-    rows in all, "Reading the stream")` may raise to cancel. Raises InputError for a position that does not exist,
-    ValueError for no position, a token outside the vocabulary, or top < 1.
+    rows in all, "Reading the stream")` may raise to cancel. Raises InputError for a position that does not exist
+    and for top < 1, ValueError for no position and a token outside the vocabulary.
     """
     L = len(run.residuals) - 1
 

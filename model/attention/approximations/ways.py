@@ -20,7 +20,8 @@ class Way:
     """A method and its size.
 
     `size`: Performer's random features, Linformer's projected keys, Nystromformer's landmarks; linear attention has
-    none. `seed` and `orthogonal` are of random draws. Raises ValueError for what does not exist.
+    none. `seed` and `orthogonal` are of random draws. Raises InputError for what does not exist, ValueError for a size
+    of 0 where there is one.
     """
 
     method: str  # of METHODS

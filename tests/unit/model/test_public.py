@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from model.errors import InputError, PlaygroundError
-from model.public import above, array, between, check_alike, is_of, one_of, public, whole
+from model.public import above, array, between, check_alike, is_of, one_of, public, whole, without_checks
 from tests.support.models.helpers import byte_model
 from tests.support.models.valid_calls import ROWS, Given
 
@@ -200,6 +200,28 @@ def test_a_refusal_says_what_was_got_and_what_was_expected():
         example(x=np.ones((1, 3)))
     with pytest.raises(InputError, match=r"chosen \(3,\), rejected \(2,\)"):
         check_alike(chosen=np.ones(3), rejected=np.ones(2))
+
+
+def test_an_array_may_be_empty_only_where_its_rule_says_so():
+    array("N", empty=True)("x", np.ones(0))
+    with pytest.raises(InputError, match=r"Got: x: \(0,\)\. Expected: \[N\]\."):
+        array("N")("x", np.ones(0))
+
+
+def test_callers_within_the_project_may_leave_the_checks_out():
+    assert without_checks(example)(0)[0] == 0
+
+
+def test_names_of_an_annotation_and_large_bounds_are_written_out():
+    @public(n=whole(1))
+    def ranked(by: typing.Literal["size", "name"] = "size", n: int = 1, at: typing.Sequence = ()) -> typing.Sequence:
+        return at
+
+    with pytest.raises(InputError, match=r"none of its names\. Got: by: age\. Choose one of: size, name\."):
+        ranked("age")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"from 1 to 1048576\."):
+        ranked(n=2**20 + 1)
+    assert len(ranked(at=np.array([2, 1]))) == 2
 
 
 def test_missing_and_unknown_arguments_are_what_python_says():

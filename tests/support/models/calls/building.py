@@ -209,11 +209,11 @@ rows(
 rows(
     "model.quantization",
     experiments__measure=Row(
-        lambda c: {"model": c.model, "texts": (IDS, IDS), "keys": ["float16"], "head": False},
+        lambda c: {"model": c.model, "texts": (IDS, IDS), "keys": ["fp16"], "head": False},
         {"keys": "empty"},
         slow=True,
     ),
-    experiments__with_format=Row(lambda c: {"model": c.model, "kind": FORMATS["float16"], "head": False}),
+    experiments__with_format=Row(lambda c: {"model": c.model, "kind": FORMATS["fp16"], "head": False}),
     formats__Scheme=Row(
         lambda c: {"key": "x", "bits": 4, "symmetric": True, "per": "tensor", "group": 0},
         {"key": "text, empty", "group": "zero"},
@@ -224,7 +224,7 @@ rows(
     ),
     int8__int8=Row(lambda c: {"lm": c.lm}),
     layer_sweep__sweep=Row(
-        lambda c: {"model": c.model, "ids": IDS, "kind": FORMATS["float16"], "by": "matrix"}, slow=True
+        lambda c: {"model": c.model, "ids": IDS, "kind": FORMATS["fp16"], "by": "matrix"}, slow=True
     ),
     rounding__compare=Row(
         lambda c: {

@@ -122,7 +122,7 @@ rows(
     gradients__gradients=Row(
         lambda c: {"run": c.run, "position": 2, "token": 3, "distractor": 4, "most": 4},
         {"position": "zero, negative", "token": "zero", "distractor": "zero"},
-        {"distractor": "token", "most": "steps|most"},
+        {"distractor": "token"},
         slow=False,
     ),
     next_token__next_token=Row(

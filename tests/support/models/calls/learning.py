@@ -33,8 +33,10 @@ rows(
         },
         SEED | {"learning_rate": "zero", "weight_decay": "zero, half"},
     ),
-    reward_model__calibration=Row(lambda c: {"margins": np.array([0.5, -1.0, 2.0]), "bins": 5}, {"margins": "longer"}),
-    reward_model__accuracy=Row(lambda c: {"margins": np.array([0.5, -1.0, 2.0])}, {"margins": "longer"}),
+    reward_model__calibration=Row(
+        lambda c: {"margins": np.array([0.5, -1.0, 2.0]), "bins": 5}, {"margins": "longer, empty"}
+    ),
+    reward_model__accuracy=Row(lambda c: {"margins": np.array([0.5, -1.0, 2.0])}, {"margins": "longer, empty"}),
     reward_model__pair_loss=Row(lambda c: {"chosen": TWO, "rejected": TWO}),
     reward_model__train=Row(lambda c: {"lm": c.lm, "parts": split(PAIRS), "recipe": RewardRecipe()}, slow=True),
     reward_reading__change_words=Row(

@@ -90,13 +90,6 @@ rows(
     next_token__logits_after=Row(
         lambda c: {"run": c.run, "position": 2, "vocab_size": 9}, {"position": "zero, negative", "vocab_size": "huge"}
     ),
-    samples__Many=Row(lambda c: {"count": 2, "max_new_tokens": 2, "seed": 0, "stop": ("x",)}, SEED | {"stop": "empty"}),
-    samples__take_samples=Row(
-        lambda c: {"lm": c.lm, "prompt": IDS, "strategies": [Strategy()], "many": Many(1, 2)},
-        {"prompt": "text"},
-        {"prompt": "prompt|id"},
-        slow=False,
-    ),
     speculative__speculate=Row(
         lambda c: {"model": c.model, "ids": IDS, "draft": Draft(), "request": REQUEST},
         {},
@@ -157,5 +150,15 @@ rows(
     trial__trial=Row(lambda c: {"lm": c.lm, "asked": None, "variants": [Variant("zero")], "most": 2}, slow=True),
     trial__curve=Row(
         lambda c: {"lm": c.lm, "asked": None, "counts": [1], "orders": 1, "score": "sum", "most": 2}, slow=True
+    ),
+)
+rows(
+    "model.predictions",
+    samples__Many=Row(lambda c: {"count": 2, "max_new_tokens": 2, "seed": 0, "stop": ("x",)}, SEED | {"stop": "empty"}),
+    samples__take_samples=Row(
+        lambda c: {"lm": c.lm, "prompt": IDS, "strategies": [Strategy()], "many": Many(1, 2)},
+        {"prompt": "text"},
+        {"prompt": "prompt|id"},
+        slow=False,
     ),
 )

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.alignment import reward_folder
+from model.alignment import reward_folder, reward_model
 from model.alignment.preferences import Pair, split
 from model.alignment.reward_folder import about_reward, fingerprint, load_reward, save_reward
 from model.alignment.reward_model import (
@@ -123,6 +123,13 @@ def test_a_loss_that_is_no_number_ends_with_a_sentence(lm, body):
         model.blocks[1].mlp.up.weight[0, 0] = math.nan
     with pytest.raises(CheckpointError, match="went astray"):
         train(dataclasses.replace(lm, model=model), split(PAIRS), RewardRecipe(body=body, steps=2))
+
+
+def test_a_last_step_that_leads_astray_ends_with_the_same_sentence(lm, monkeypatch):
+    margins = np.array([0.5, math.nan], np.float32)
+    monkeypatch.setattr(reward_model, "_fit_head", lambda *_: (head(lm), (), margins))
+    with pytest.raises(CheckpointError, match="went astray"):
+        train(lm, split(PAIRS), RewardRecipe(steps=2))
 
 
 def test_pairs_beyond_the_context_are_dropped_and_counted(lm):

@@ -80,8 +80,12 @@ def test_draws_follow_seed_and_layer():
 
 
 def test_what_does_not_exist_is_refused():
-    for wrong in (("flash", 3), ("performer", 0), ("linformer", 4, 0, False, "max")):
-        with pytest.raises((InputError, ValueError), match=r"method|projection|size"):
+    for wrong, kind, said in (
+        (("flash", 3), InputError, "Got: method: flash"),
+        (("performer", 0), ValueError, "performer needs a size of at least 1, got 0"),
+        (("linformer", 4, 0, False, "max"), InputError, "Got: projection: max"),
+    ):
+        with pytest.raises(kind, match=said):
             Way(*wrong)
     with pytest.raises(ValueError, match="no feature map"):
         feature_map(WAYS["nystrom"], E)

@@ -253,7 +253,7 @@ def test_nothing_is_changed_by_ranking():
         ([3], [1, T], "weights", "no such position"),
         ([3], [-1], "value_weighted", "no such position"),
         ([3, 7], [8, 9], "weights", "can only look back.*from 7 to 8"),
-        ([3], [1], "scores", "no such measure.*scores.*weights, value_weighted"),
+        ([3], [1], "scores", "none of its names.*measure: scores.*weights, value_weighted"),
     ],
 )
 def test_refused(queries, keys, measured: str, what: str, edit):

@@ -296,17 +296,25 @@ def test_a_begun_answer_that_the_template_leaves_out_cannot_be_continued(tokeniz
 
 
 @pytest.mark.parametrize(
-    ("template", "said"),
+    ("template", "kind", "said"),
     [
-        ("{{ raise_exception('no system role') }}", r"does not take these messages\. Got: no system role\.$"),
-        ("{{ nothing.x }}", r"ends in an error\. Got: UndefinedError: 'nothing' is undefined\.$"),
-        ("{{ nothing() }}", r"ends in an error\. Got: UndefinedError: 'nothing' is undefined\.$"),
-        ("{{ 1 / 0 }}", r"ends in an error\. Got: ZeroDivisionError: division by zero\.$"),
-        ("a\n{% if %}", r"cannot be read\. Got: line 2: Expected an expression, got 'end of statement block'\.$"),
+        (
+            "{{ raise_exception('no system role') }}",
+            InputError,
+            r"does not take these messages\. Got: no system role\.$",
+        ),
+        ("{{ nothing.x }}", UnsupportedModel, r"ends in an error\. Got: UndefinedError: 'nothing' is undefined\.$"),
+        ("{{ nothing() }}", UnsupportedModel, r"ends in an error\. Got: UndefinedError: 'nothing' is undefined\.$"),
+        ("{{ 1 / 0 }}", UnsupportedModel, r"ends in an error\. Got: ZeroDivisionError: division by zero\.$"),
+        (
+            "a\n{% if %}",
+            UnsupportedModel,
+            r"cannot be read\. Got: line 2: Expected an expression, got 'end of statement block'\.$",
+        ),
     ],
 )
-def test_a_template_that_fails_says_why_and_nothing_else(tokenizer, template, said):
-    with pytest.raises((InputError, UnsupportedModel), match=said):
+def test_a_template_that_fails_says_why_and_nothing_else(tokenizer, template, kind, said):
+    with pytest.raises(kind, match=said):
         chat_ids(with_template(tokenizer, template), [user("x")])
 
 

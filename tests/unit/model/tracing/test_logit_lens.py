@@ -299,8 +299,12 @@ def test_no_such_position(position):
 
 
 def test_what_cannot_be_asked():
-    for wrong in ({"positions": []}, {"positions": [0], "top": 0}, {"positions": [0], "candidates": [V]}):
-        with pytest.raises((InputError, ValueError)):
+    for wrong, kind, said in (
+        ({"positions": []}, ValueError, "at least one position"),
+        ({"positions": [0], "top": 0}, InputError, r"Got: top: 0\."),
+        ({"positions": [0], "candidates": [V]}, ValueError, rf"candidates must lie in 0 \.\. {V - 1}"),
+    ):
+        with pytest.raises(kind, match=said):
             read_layers(traced(), **wrong)
     assert traced().logit_lens(top=V + 9, positions=[0])["rank"].max() == V
 
