@@ -44,6 +44,7 @@ _CODE = (
     "text",
     *(f"gpt/{name}.py" for name in ("config", "transformer", "decode_step")),
     "kernels/coded.py",
+    "kernels/row_sums.py",
 )
 log = logging.getLogger(__name__)
 Opened = tuple[Transformer, Tokenizer, Codes | None]
