@@ -48,6 +48,7 @@ def _inputs(
         container=False,
         allow_custom_value=not playground.options.allowed.models,
         min_width=150,
+        interactive=True,
         elem_id="model",
     )
     prompt = gr.Textbox(
@@ -59,6 +60,7 @@ def _inputs(
         lines=1,
         max_lines=6,
         min_width=240,
+        interactive=True,
         elem_id="prompt",
     )
     chat = part("chat", talk, value={})
