@@ -264,7 +264,7 @@ def tell_plan(options: argparse.Namespace) -> None:
 def serve_by_several(options: argparse.Namespace, arguments: list[str]) -> None:
     """Start the processes and their proxy; this one only watches them."""
     from model.errors import PlaygroundError
-    from viz.server.workers.pool import serve
+    from viz.cluster.workers.pool import serve
 
     try:
         serve(options, arguments, ROOT / "app.py")
@@ -297,8 +297,8 @@ def main(arguments: list[str] | None = None) -> None:
         use_threads(options.threads)
     stubs.load(mcp=options.mcp)
     try:
+        from viz.cluster.workers.pool import is_worker
         from viz.serve import launch, prepare
-        from viz.server.workers.pool import is_worker
 
         alone = not is_worker()  # one of several processes does not draw on the terminal
         playground = prepare(options, terminal_progress() if alone else lambda *_: None)

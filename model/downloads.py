@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import IO
 
 from model.errors import CheckpointError, DownloadError, InputError, PlaygroundError, say
+from model.private_folder import distrust, make_private
 from model.progress import Progress, silent
 
 CACHE_VARIABLE = "ATTENTION_PLAYGROUND_CACHE"
@@ -124,7 +125,7 @@ def wheel_file(spec: WheelFile, progress: Progress | None = None, *, offline: bo
     """
     progress = progress or silent
     path = cache_dir() / spec.name
-    if is_cached(spec):
+    if is_cached(spec) and not distrust(path, path.parent) and not distrust(_stamp(path), path.parent):
         return path
     if path.is_file() and _sha256(path, progress) == spec.member_sha256:
         _write_stamp(spec, path)
@@ -170,7 +171,7 @@ def _disk_errors() -> Iterator[None]:
 @contextlib.contextmanager
 def _temporary_folder(cache: Path, spec: WheelFile) -> Iterator[Path]:
     """A private folder on the disk of the cache, removed afterwards; folders of dead processes are removed as well."""
-    cache.mkdir(parents=True, exist_ok=True)
+    make_private(cache)
     for old in cache.glob("*.part"):
         with contextlib.suppress(OSError):
             if time.time() - old.stat().st_mtime > STALE_SECONDS:

@@ -25,6 +25,7 @@ MOST = 1 << 20  # of a count without a bound of its own: tokens, keys, cases
 MOST_SEED = 1 << 53
 # Arguments whose bounds follow from the model: the function calls check_layer, check_head ..., which refuse every kind.
 _BY_MODEL = ("layer", "head", "position", "token")
+_EXACT = (int, float, bool, str, np.ndarray)  # a value of exactly this type is of its kind: no further look at it
 _LISTS = (Sequence, Collection, Iterable, Set, list, tuple, set, frozenset)
 
 
@@ -75,6 +76,15 @@ def public(**rules: Check) -> Callable[[Target], Target]:
     return door
 
 
+def without_checks(function: Target) -> Target:
+    """Return a public function without the checks of what it is given.
+
+    For callers within the project: whose numbers may stop being finite, which they tell in their own words, or who call
+    it for each token with what was checked before.
+    """
+    return function.__wrapped__  # type: ignore[attr-defined, no-any-return]
+
+
 def _checks(function: Callable, rules: Mapping[str, Check]) -> dict[str, Check]:
     """Return the check of each argument, in their order."""
     hints = typing.get_type_hints(function, include_extras=True)
@@ -88,6 +98,7 @@ def _check(hint: Any, rule: Check | None, name: str) -> Check:
     bare = [each for each in _options(hint) if each is not type(None)]
     optional = len(bare) < len(_options(hint))
     is_list = any((get_origin(each) or each) in _LISTS for each in bare)
+    kind = bare[0] if len(bare) == 1 and bare[0] in _EXACT else None
     # A rule for one kind refuses all others in its own words.
     has_own_words = (rule is not None and bare in ([int], [float], [str])) or (
         rule is None and name in _BY_MODEL and bare == [int]
@@ -97,7 +108,7 @@ def _check(hint: Any, rule: Check | None, name: str) -> Check:
     def check(name: str, value: Any) -> None:
         if optional and value is None:
             return
-        if not has_own_words:
+        if not has_own_words and type(value) is not kind:
             check_kind(name, value, hint)
         if rule is not None and is_list and getattr(rule, "of_entries", False):
             for place, each in enumerate(value):
@@ -256,12 +267,15 @@ def one_of(names: Collection[str]) -> Check:
     return _of_entries(check)
 
 
-def array(axes: str = "", *, finite: bool = True) -> Check:
-    """Return the rule of an array with these axes ("N T": two; "": any number), none of them empty, all finite."""
+def array(axes: str = "", *, finite: bool = True, empty: bool = False) -> Check:
+    """Return the rule of an array with these axes ("N T": two; "": any number), none of them empty, all finite.
+
+    With `finite=False` any number may be in it, with `empty=True` it may be without entries.
+    """
 
     def check(name: str, value: Any) -> None:
         shape = tuple(value.shape)
-        if (axes and len(shape) != len(axes.split())) or 0 in shape:
+        if (axes and len(shape) != len(axes.split())) or (0 in shape and not empty):
             expected = f"[{', '.join(axes.split()) or '...'}]"
             raise InputError("An array has the wrong shape.", f"{name}: {shape}", say("Expected: {}.", expected))
         if finite and not bool((value - value == 0).all() if str(value.dtype) not in ("bool", "torch.bool") else True):

@@ -1,4 +1,9 @@
-"""Cached objects between requests: loaded models and recent traces. The only mutable state of the program."""
+"""A cache bounded in bytes: loaded models, recent traces and results live in one between requests.
+
+Beside such caches a module holds only values that never change once made (`functools.cache`), locks, and what is known
+of a model, by a weak reference to it: its compiled step (model/gpt/decode_step.py), where its trials are remembered
+(decode_ways.py) and the texts that share its forwards (model/generation/together.py).
+"""
 
 import itertools
 import threading

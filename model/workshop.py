@@ -5,7 +5,7 @@ Another kind joins in four steps:
    a field `source`, the `Resolved` of the model that it starts from (`playground.weights_of`).
 2. Three types for its messages: what is known at the start, a report of each step (with `step`), a snapshot now and
    then.
-3. `check(job, limits)` and `begin(job, limits) -> Lesson` (lesson.py). The lesson's `messages` yields reports and
+3. `check(job, limits)` and `begin(job, limits) -> RunningJob` (running_job.py). Its `messages` yields reports and
    snapshots, and waits between two of them for a pause, or for good where it is stopped or its time is up. Where the
    numbers run away, it goes back to the last good weights and yields `Finished(DIVERGED)`; the model is saved as ever.
 4. An entry of KINDS. Its view calls `playground.workshop.start(visitor, job)` and reads `LiveRun.started`, `.reports`,
@@ -19,11 +19,11 @@ from model.alignment.tuning import TuneJob, TuneSnapshot, TuneStarted
 from model.records import Snapshot
 from model.training.jobs import job as training
 from model.training.jobs.job import Job, Started
-from model.training.jobs.lesson import Kind
+from model.training.jobs.running_job import Kind
 from model.training.loop import Report
 
 KINDS: dict[type, Kind] = {
-    Job: Kind(training.check, training.open_lesson, training.name_of, Started, Report, Snapshot),
+    Job: Kind(training.check, training.open_job, training.name_of, Started, Report, Snapshot),
     reinforcement.Practice: Kind(
         reinforcement.check,
         reinforcement.begin,
@@ -33,7 +33,7 @@ KINDS: dict[type, Kind] = {
         Look,
         lambda job: job.course.steps + 1,  # the first is of the reference
     ),
-    TuneJob: Kind(tuning.check, tuning.open_lesson, tuning.name_of, TuneStarted, Report, TuneSnapshot),
+    TuneJob: Kind(tuning.check, tuning.open_job, tuning.name_of, TuneStarted, Report, TuneSnapshot),
 }
 
 

@@ -28,6 +28,7 @@ from model.errors import InputError, PlaygroundError
 from model.loading.sources import BUILT_IN, resolve
 from model.progress import Progress
 from viz.api import endpoints
+from viz.cluster.workers.pool import KEY, PORT
 from viz.lessons import routes as lesson_routes
 from viz.lessons.library import Library, library
 from viz.page.build import build
@@ -46,7 +47,6 @@ from viz.server.headers import SERVER
 from viz.server.joined import joined
 from viz.server.packed import Folder
 from viz.server.protocol import crowd_of, files_allowed, tell_few
-from viz.server.workers.pool import KEY, PORT
 from viz.words import LANGUAGES, Catalogue, file_texts, section, words
 from viz.work.engine import Engine
 from viz.work.limits import PRIVATE, PUBLIC
@@ -79,11 +79,19 @@ def engine_of(arguments: argparse.Namespace, options: Options) -> Engine:
     """Who computes: this process, or the cluster that the command line names. Raises InputError where there is none."""
     if not arguments.engine:
         return Local()
-    from viz.cluster.cluster import Cluster, connect, joined
+    from viz.cluster.join import connect, joined, rejoin
 
     connect(arguments.engine)
-    shared, most = bool(joined(arguments.engine)), arguments.replicas or 0
-    return Cluster(options, shared=shared, cpus=arguments.replica_cpus, gpus=arguments.replica_gpus, most=most)
+    from viz.cluster.cluster import Cluster  # after it: importing ray decides what it listens on
+
+    return Cluster(
+        options,
+        shared=bool(joined(arguments.engine)),
+        cpus=arguments.replica_cpus,
+        gpus=arguments.replica_gpus,
+        most=arguments.replicas or 0,
+        rejoin=lambda: rejoin(arguments.engine),
+    )
 
 
 def options_of(arguments: argparse.Namespace) -> Options:

@@ -35,7 +35,7 @@ from benchmarks.load.processes import Watch, kill, wait_for_all
 from benchmarks.load.report import Sample, Tally, look, summary, table, until_idle, watch
 from benchmarks.load.users import User
 from model.api import load_model
-from viz.server.workers.pool import free_ports
+from viz.cluster.workers.pool import free_ports
 
 ROOT = Path(__file__).parents[2]
 ROOM = 400  # MB beyond --memory that the sessions of a class, threads and work under way may take

@@ -24,14 +24,16 @@ async def browse(browser, number: int, url: str, ledger: Ledger, tally: Tally, u
     page.on("pageerror", lambda error: errors.update([f"browser: {error.stack or error}"[:300]]))
     began = time.perf_counter()
     try:
-        await page.goto(f"{url}?lang=en")
+        await page.goto(f"{url}?lang=en#tab=attention")
         await page.locator(READY).wait_for(timeout=120_000)
         tally.add("browser: open the page", time.perf_counter() - began)
-        while time.monotonic() < until:
+        while True:  # once at least, however long the page took to open
             await _type(page, number, chance, ledger, tally)
             for _ in range(5):
                 await _head(page, number, chance, ledger, tally)
                 await asyncio.sleep(chance.uniform(0.5, 1.5))
+            if time.monotonic() >= until:
+                break
     except Exception as error:  # what Playwright raises where something never happened
         errors[f"browser: {type(error).__name__} {str(error)[:100]}"] += 1
     finally:
@@ -60,8 +62,8 @@ async def _head(page, number: int, chance: random.Random, ledger: Ledger, tally:
     layer, head = chance.randrange(config.n_layer), chance.randrange(config.n_head)
     if before.endswith(f" {layer}.{head}"):
         return
-    act = f"document.querySelector('.pg-head[aria-label=\"Layer {layer}, head {head}\"]').click()"
-    took, _ = await page.evaluate(TIMED, ["map_plot", act])
+    button = f'.pg-head[aria-label="Head {layer}.{head}"]'
+    (took,), _ = await page.evaluate(TIMED, [["map_plot"], "", button])
     tally.add("browser: click to painted", took / 1000, number)
     run = await page.evaluate(RUN)
     if run != f"{before.split(' ')[0]} {layer}.{head}":

@@ -9,7 +9,7 @@ import argparse
 import threading
 import time
 
-from viz.cluster import cluster
+from viz.cluster import join
 from viz.page.pipeline import PageRequest, scene_of
 from viz.work.playground import Options, Playground
 
@@ -21,8 +21,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=40)
     parser.add_argument("--idle", type=float, default=10)
     options = parser.parse_args()
+    join.connect("ray", cpus=options.cpus)
+    from viz.cluster import cluster  # after it: importing ray decides what it listens on
+
     cluster.IDLE, cluster.SETTLED, cluster.TEND = options.idle, options.idle / 2, 1.0
-    cluster.connect("ray", cpus=options.cpus)
     engine = cluster.Cluster(Options(memory_mb=128))
     playground = Playground(engine.options, engine)
     playground.load("tinygpt")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.load.report import Sample, look
-from viz.server.workers.pool import PORT, health_of
+from viz.cluster.workers.pool import PORT, health_of
 
 KINDS = {"page": "app.py", "proxy": "haproxy", "ray": "ray"}  # the first whose text the command has
 

@@ -20,26 +20,26 @@ def row(name: str, adapted: bool, seed: int) -> list[str]:
     """One run as a row of the table."""
     from model.alignment.example_sets import SETS
     from model.alignment.lora import Lora
-    from model.alignment.tuning import TuneJob, TuneSnapshot, default_recipe, open_lesson
+    from model.alignment.tuning import TuneJob, TuneSnapshot, default_recipe, open_job
     from model.loading.sources import resolve
     from model.training.jobs.job import Limits
 
     recipe = dataclasses.replace(default_recipe(adapted), seed=seed)
     lora = Lora() if adapted else None
     began = time.process_time()
-    lesson = open_lesson(
+    running = open_job(
         TuneJob(source=resolve("tinygpt"), examples=tuple(SETS[name]()), lora=lora, recipe=recipe), Limits()
     )
-    found = [each for each in lesson.messages if isinstance(each, TuneSnapshot)]
+    found = [each for each in running.messages if isinstance(each, TuneSnapshot)]
     seconds, first, last = time.process_time() - began, found[0], found[-1]
     right = sum(
-        greedy == question.output for (greedy, _), question in zip(last.answers, lesson.started.questions, strict=True)
+        greedy == question.output for (greedy, _), question in zip(last.answers, running.started.questions, strict=True)
     )
     return [
         name,
         "LoRA" if adapted else "all weights",
         str(seed),
-        f"{lesson.started.n_learned:,}",
+        f"{running.started.n_learned:,}",
         f"{seconds:.0f}",
         f"{first.loss:.3f} → {last.loss:.3f}",
         f"{last.train_loss:.3f}",

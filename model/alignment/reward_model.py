@@ -20,7 +20,7 @@ from model.errors import CheckpointError, InputError, say
 from model.gpt.transformer import Transformer
 from model.loading.checkpoint import build
 from model.progress import Progress, silent
-from model.public import MOST_SEED, array, between, check_alike, public, whole
+from model.public import MOST_SEED, array, between, check_alike, public, whole, without_checks
 from model.tracing.trace import check_length
 from model.training.forward import attend_rows
 
@@ -130,13 +130,16 @@ def pair_loss(chosen: Tensor, rejected: Tensor) -> Tensor:
     return -F.logsigmoid(chosen - rejected).mean()
 
 
-@public(margins=array("n"))
+_loss = without_checks(pair_loss)  # of a training, which says itself that its numbers are not finite any more
+
+
+@public(margins=array("n", empty=True))
 def accuracy(margins: np.ndarray) -> float:
     """Share of the pairs with r_chosen - r_rejected above 0; equal rewards count one half. NaN for no pairs. [n]"""
     return float((margins > 0).mean() + 0.5 * (margins == 0).mean()) if len(margins) else float("nan")
 
 
-@public(margins=array("n"), bins=whole(1))
+@public(margins=array("n", empty=True), bins=whole(1))
 def calibration(margins: np.ndarray, bins: int = BINS) -> Calibration:
     """Predicted probability sigma(|margin|) against the share of pairs that agree. [n]
 
@@ -216,6 +219,7 @@ def train(lm: LanguageModel, parts: Split, recipe: RewardRecipe, progress: Progr
         raise InputError("No pair fits into the context.", "", say("{} tokens fit.", lm.config.n_ctx))
     fit = _fit_body if recipe.body else _fit_head
     reward, looks, margins = fit(lm.model, rows, held, recipe, progress)
+    _check_finite(torch.from_numpy(margins))  # the last step may have led astray, too
     dropped = len(parts.train) + len(parts.held_out) - len(rows) - len(held)
     return Trained(reward, tuple(looks), margins, dropped)
 
@@ -240,7 +244,7 @@ def _fit_head(model: Transformer, rows: Rows, held: Rows, recipe: RewardRecipe, 
     for step in range(recipe.steps):
         _set_rate(optimizer, recipe, step)
         margins = fit[_drawn(len(rows), recipe, step)] @ weight
-        _descend(optimizer, pair_loss(margins, torch.zeros_like(margins)))
+        _descend(optimizer, _loss(margins, torch.zeros_like(margins)))
         looks.append(_look(step + 1, (fit @ weight).detach(), (test @ weight).detach()))
         progress((recipe.steps + step + 1) // 2, recipe.steps, "")
     head = weight.detach() / scale
@@ -284,7 +288,7 @@ def _fit_body(model: Transformer, rows: Rows, held: Rows, recipe: RewardRecipe, 
         _set_rate(optimizer, recipe, step)
         chosen = [rows[at] for at in _drawn(len(rows), recipe, step)]
         rewards = _states(body, [ids for pair in chosen for ids in pair], train=True) @ weight  # [2 n]
-        _descend(optimizer, pair_loss(rewards[::2], rewards[1::2]), [weight, *parameters])
+        _descend(optimizer, _loss(rewards[::2], rewards[1::2]), [weight, *parameters])
         progress(step + 1, recipe.steps, "")
         if (step + 1) % every == 0 or step + 1 == recipe.steps:
             margins = look(step + 1)
@@ -324,9 +328,7 @@ def _set_rate(optimizer: torch.optim.Optimizer, recipe: RewardRecipe, step: int)
 
 
 def _descend(optimizer: torch.optim.Optimizer, loss: Tensor, clipped: Sequence[Tensor] = ()) -> None:
-    if not torch.isfinite(loss):
-        hint = "Choose a smaller learning rate."
-        raise CheckpointError("The training went astray: its loss is no number any more.", "", hint)
+    _check_finite(loss)
     optimizer.zero_grad(set_to_none=True)
     loss.backward()
     if clipped:
@@ -334,8 +336,15 @@ def _descend(optimizer: torch.optim.Optimizer, loss: Tensor, clipped: Sequence[T
     optimizer.step()
 
 
+def _check_finite(numbers: Tensor) -> None:
+    """Raise CheckpointError for a loss or margins that are not finite any more."""
+    if not torch.isfinite(numbers).all():
+        hint = "Choose a smaller learning rate."
+        raise CheckpointError("The training went astray: its loss is no number any more.", "", hint)
+
+
 def _look(step: int, fit: Tensor, test: Tensor) -> Look:
     """Loss and accuracy from margins, [n] and [m]."""
-    losses = [float(pair_loss(each, torch.zeros_like(each))) for each in (fit, test)]
-    shares = [accuracy(each.numpy()) for each in (fit, test)]
+    losses = [float(_loss(each, torch.zeros_like(each))) for each in (fit, test)]
+    shares = [without_checks(accuracy)(each.numpy()) for each in (fit, test)]
     return Look(step, losses[0], shares[0], losses[1], shares[1])

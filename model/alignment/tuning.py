@@ -31,7 +31,7 @@ from model.text.held_out import TEXT
 from model.text.tokenizer import Tokenizer
 from model.training import data, loop
 from model.training.jobs.job import MOST_SEED, RATES, Limits, check_bounds
-from model.training.jobs.lesson import DIVERGED, Finished, Lesson
+from model.training.jobs.running_job import DIVERGED, Finished, RunningJob
 from model.training.loop import Recipe, Report, Run
 
 MOST_EXAMPLES = 2000
@@ -137,8 +137,8 @@ class Tuning:
         return instructions.end_of(self.tokenizer)
 
 
-def open_lesson(job: TuneJob, limits: Limits) -> Lesson:
-    """The lesson of a job in the workshop; raises InputError for a model too large for this server."""
+def open_job(job: TuneJob, limits: Limits) -> RunningJob:
+    """Open a job in the workshop; raises InputError for a model too large for this server."""
     began = time.perf_counter()
     model, tokenizer = open_resolved(job.source)
     most = limits.full_parameters if job.lora is None else limits.adapted_parameters
@@ -162,9 +162,9 @@ def open_lesson(job: TuneJob, limits: Limits) -> Lesson:
         tuning.questions,
         time.perf_counter() - began,
     )
-    return Lesson(
+    return RunningJob(
         started,
-        lesson(tuning),
+        messages(tuning),
         lambda: snapshot(tuning),
         lambda: merged(tuning.run.model) if tuning.adapted else tuning.run.model,
         vocabulary_files(job.source),
@@ -197,7 +197,7 @@ def _different(examples: Sequence[Example]) -> list[Example]:
     return [*first, *(each for each in examples if each not in first)]
 
 
-def lesson(tuning: Tuning) -> Iterator[Report | TuneSnapshot | Finished]:
+def messages(tuning: Tuning) -> Iterator[Report | TuneSnapshot | Finished]:
     """Train to the end of the recipe: a report per step, and about SNAPSHOTS snapshots, the first before any step.
 
     Where the loss runs away, the weights of the snapshot with the lowest held-out loss come back and the run is over.

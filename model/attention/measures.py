@@ -226,18 +226,15 @@ def _flow(trace: Trace, layer: int, head: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Measure:
-    """One measure of how much token i reads from token j, with its meaning and its limits.
+    """A measure of how much token i reads from token j. Its name, meaning and caveat are in viz/words.
 
     `function` maps (trace, layer, head) to float32 [T, T], rows are queries, NaN above the diagonal and where
     undefined. A share lies in 0 .. 1, a signed number may be negative, a size is at least 0 and has no upper bound. A
     measure of a layer combines all its heads and all layers below; it ignores `head`.
     """
 
-    label: str
-    doc: str
     formula: str
     source: str
-    caveat: str
     scale: Literal["share", "signed", "size"]
     of: Literal["head", "layer"]
     function: Callable[[Trace, int, int], np.ndarray]
@@ -245,68 +242,43 @@ class Measure:
 
 MEASURES: dict[str, Measure] = {
     "weights": Measure(
-        label="Attention weights",
-        doc="The share of its attention that a token gives to each token up to itself. Each row sums to 1.",
         formula="A = softmax(q·k / √d_head)",
         source="Vaswani et al. 2017, eq. 1",
-        caveat="A weight says how much is read, not how much there is to read: the value behind a large weight can be "
-        "almost nothing.",
         scale="share",
         of="head",
         function=_weights,
     ),
     "scores": Measure(
-        label="Scores before the softmax",
-        doc="How well a query matches each key, before the softmax turns a row into shares.",
         formula="S = q·k / √d_head",
         source="Vaswani et al. 2017, eq. 1",
-        caveat="Only differences within a row count: the same number added to a whole row changes no weight.",
         scale="signed",
         of="head",
         function=_scores,
     ),
     "without_first": Measure(
-        label="Weights without the first token",
-        doc="The attention weights as shares of what is left when the first token is set aside.",
         formula="A[i,j] / (1 − A[i,0]) for j ≥ 1",
         source="The first token as a resting place: Xiao et al. 2023",
-        caveat="A row that gives nearly all its weight to the first token is scaled up from very little. Below "
-        f"{REST_FLOOR} it is left blank.",
         scale="share",
         of="head",
         function=_without_first,
     ),
     "value_weighted": Measure(
-        label="Size of what is moved",
-        doc="The length of the vector that a head writes to token i from token j: the weight times what it carries.",
         formula="‖A[i,j] (x_j W_V + b_V) W_O‖₂",
         source="Kobayashi et al. 2020, section 3",
-        caveat="Lengths do not add up: the vectors of two tokens can cancel. The bias of the output projection "
-        "belongs to no token and is left out.",
         scale="size",
         of="head",
         function=_value_weighted,
     ),
     "rollout": Measure(
-        label="Attention rollout",
-        doc="The weights of all layers up to this one multiplied together: how much of each input token is in token "
-        "i. Heads are averaged and half of each layer is the token itself. Each row sums to 1.",
         formula="R_l = A~_l R_(l−1), A~ = 0.5 · mean over heads of A + 0.5 · I",
         source="Abnar & Zuidema 2020, section 3",
-        caveat="It looks at weights only, not at values or the MLP, and the half for the token itself is an "
-        "assumption. In a model that only looks back, the earliest tokens gain with every layer.",
         scale="share",
         of="layer",
         function=_rollout,
     ),
     "flow": Measure(
-        label="Attention flow",
-        doc="The most that could pass from input token j up to token i, if each weight were the width of a pipe. "
-        "Heads are averaged and half of each layer is the token itself.",
         formula="max-flow from (layer, i) to (input, j) with capacities A~ = 0.5 · mean over heads of A + 0.5 · I",
         source="Abnar & Zuidema 2020, section 3",
-        caveat="Each pair has all pipes to itself, so a row sums to more than 1. It looks at weights only. It is never "
-        f"less than the rollout. Prompts of up to {FLOW_TOKENS} tokens.",
         scale="share",
         of="layer",
         function=_flow,

@@ -74,7 +74,7 @@ class Trial:
 
 
 @dataclass(frozen=True, eq=False)
-class Lesson:
+class TrialData:
     """Training data of the tiny models: a text as bytes."""
 
     train: Source
@@ -232,14 +232,14 @@ def chapter() -> str:
 
 
 @public()
-def lesson_of(text: str) -> Lesson:
+def data_of(text: str) -> TrialData:
     """A text as bytes, one document in ten held out. Raises InputError for a text that is too short."""
     dataset = text_dataset(text, BYTES)
     (held_out,) = dataset.held_out.values()
     ids = dataset.train(np.random.default_rng(0), _DRAWN, LENGTH, 0.0).targets
     size = dataset.tokenizer.vocab_size
     counts = 1 + np.bincount(ids.ravel(), minlength=size)
-    return Lesson(dataset.train, held_out, size, len(text), np.log(counts / counts.sum()))
+    return TrialData(dataset.train, held_out, size, len(text), np.log(counts / counts.sum()))
 
 
 # --- gradients at the start ------------------------------------------------------------------------
@@ -270,23 +270,23 @@ def _length(gradients: list[Tensor]) -> float:
     return math.sqrt(sum(each.square().sum().item() for each in gradients))
 
 
-def fixed_batch(lesson: Lesson) -> Batch:
+def fixed_batch(data: TrialData) -> Batch:
     """The batch on which the gradients at initialization are measured."""
-    return lesson.train(np.random.default_rng(0), ROWS, LENGTH, 0.0)
+    return data.train(np.random.default_rng(0), ROWS, LENGTH, 0.0)
 
 
 @public(depth=whole(1, 256), start=one_of(STARTS), seeds=whole(1, 1024))
 def starts(
-    lesson: Lesson, depth: int, start: str = "gpt2", *, seeds: int = SEEDS, progress: Progress = silent
+    data: TrialData, depth: int, start: str = "gpt2", *, seeds: int = SEEDS, progress: Progress = silent
 ) -> Starts:
     """Gradients of every wiring before the first step, on one batch, for several seeds of the weights."""
-    batch, norms = fixed_batch(lesson), []
+    batch, norms = fixed_batch(data), []
     total = len(WIRINGS) * seeds
     with one_thread():
         for number, wiring in enumerate(WIRINGS.values()):
             for seed in range(seeds):
                 progress(number * seeds + seed, total, "")
-                norms.append(gradient_norms(wired(wiring, depth, lesson.vocab_size, seed, start), batch))
+                norms.append(gradient_norms(wired(wiring, depth, data.vocab_size, seed, start), batch))
     shape = (len(WIRINGS), seeds)
     return Starts(
         depth,
@@ -297,7 +297,7 @@ def starts(
 
 
 @public(start=one_of(STARTS))
-def starts_by_depth(lesson: Lesson, start: str = "gpt2", progress: Progress = silent) -> tuple[Starts, ...]:
+def starts_by_depth(data: TrialData, start: str = "gpt2", progress: Progress = silent) -> tuple[Starts, ...]:
     """`starts` for every depth of DEPTHS."""
     each, results = len(WIRINGS) * SEEDS, []
     for number, depth in enumerate(DEPTHS):
@@ -305,7 +305,7 @@ def starts_by_depth(lesson: Lesson, start: str = "gpt2", progress: Progress = si
         def part(done: int, total: int | None, what: str, before: int = number * each) -> None:
             progress(before + done, each * len(DEPTHS), what)
 
-        results.append(starts(lesson, depth, start, progress=part))
+        results.append(starts(data, depth, start, progress=part))
     return tuple(results)
 
 
@@ -328,12 +328,12 @@ class _Runner:
     astray: bool = False  # its loss or gradient was not finite
 
 
-def train_wirings(lesson: Lesson, trial: Trial, progress: Progress = silent) -> Trained:
+def train_wirings(data: TrialData, trial: Trial, progress: Progress = silent) -> Trained:
     """The first steps of every variant, in turns, on the same batches and from the same weights.
 
     AdamW, clipping at 1 and the rate by the project's training code; after the warm-up the rate stays as it is.
     """
-    runners = [_runner(lesson, trial, variant) for variant in VARIANTS.values()]
+    runners = [_runner(data, trial, variant) for variant in VARIANTS.values()]
     losses = np.full((len(runners), trial.steps), np.nan)
     norms = np.full((len(runners), trial.steps, trial.depth), np.nan)
     with one_thread():
@@ -343,13 +343,13 @@ def train_wirings(lesson: Lesson, trial: Trial, progress: Progress = silent) -> 
                 if not runner.astray:
                     losses[number, step], norms[number, step] = _one_step(runner)
     seconds = np.array([float(np.median(runner.seconds)) for runner in runners])
-    batches = (step_batch(lesson, trial, step) for step in range(trial.steps))
-    return Trained(trial, losses, norms, seconds, np.array([lesson.guessed(batch) for batch in batches]))
+    batches = (step_batch(data, trial, step) for step in range(trial.steps))
+    return Trained(trial, losses, norms, seconds, np.array([data.guessed(batch) for batch in batches]))
 
 
-def step_batch(lesson: Lesson, trial: Trial, step: int) -> Batch:
+def step_batch(data: TrialData, trial: Trial, step: int) -> Batch:
     """The batch that every variant reads at a step, drawn as in the training code."""
-    return lesson.train(np.random.default_rng([trial.seed, step]), ROWS, LENGTH, step / trial.steps)
+    return data.train(np.random.default_rng([trial.seed, step]), ROWS, LENGTH, step / trial.steps)
 
 
 def recipe_of(trial: Trial, warmup: bool) -> Recipe:
@@ -366,9 +366,9 @@ def recipe_of(trial: Trial, warmup: bool) -> Recipe:
     )
 
 
-def _runner(lesson: Lesson, trial: Trial, variant: Variant) -> _Runner:
+def _runner(data: TrialData, trial: Trial, variant: Variant) -> _Runner:
     recipe = recipe_of(trial, variant.warmup)
-    model = wired(WIRINGS[variant.wiring], trial.depth, lesson.vocab_size, trial.seed, trial.start)
+    model = wired(WIRINGS[variant.wiring], trial.depth, data.vocab_size, trial.seed, trial.start)
     run, squares = from_model(model, recipe), np.zeros(trial.depth)
 
     def watch(layer: int, parameter: Tensor) -> None:
@@ -380,7 +380,7 @@ def _runner(lesson: Lesson, trial: Trial, variant: Variant) -> _Runner:
     for layer, block in enumerate(model.blocks):
         for parameter in block.parameters():
             watch(layer, parameter)
-    return _Runner(run, steps(run, recipe, lesson.train), squares)
+    return _Runner(run, steps(run, recipe, data.train), squares)
 
 
 def _one_step(runner: _Runner) -> tuple[float, np.ndarray]:

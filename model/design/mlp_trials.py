@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from model.anatomy.anatomy import n_params, weights
-from model.design.block_trials import HEADS, LENGTH, ROWS, STARTS, WARMUP, Lesson, initialised, one_thread
+from model.design.block_trials import HEADS, LENGTH, ROWS, STARTS, WARMUP, TrialData, initialised, one_thread
 from model.errors import InputError, say
 from model.gpt.config import ModelConfig
 from model.gpt.layers import MLPS
@@ -161,10 +161,10 @@ def recipe_of(trial: MlpTrial, seed: int) -> Recipe:
 
 
 @public()
-def train_mlps(lesson: Lesson, trial: MlpTrial, progress: Progress = silent) -> Compared:
+def train_mlps(data: TrialData, trial: MlpTrial, progress: Progress = silent) -> Compared:
     """Every kind with every seed, step by step in turns, so that a slow moment of the machine affects all alike."""
     shape = (len(KINDS), SEEDS)
-    runs = {(kind, seed): _run(lesson, trial, KINDS[kind], seed) for kind in range(shape[0]) for seed in range(SEEDS)}
+    runs = {(kind, seed): _run(data, trial, KINDS[kind], seed) for kind in range(shape[0]) for seed in range(SEEDS)}
     moments = tuple(sorted({max(1, round(trial.steps * n / MOMENTS)) for n in range(1, MOMENTS + 1)}))
     losses, seconds = np.full((*shape, trial.steps), np.nan), np.full((*shape, trial.steps), np.nan)
     held_out, tokens, total = np.full((*shape, len(moments)), np.nan), 0, trial.steps * len(runs)
@@ -178,27 +178,27 @@ def train_mlps(lesson: Lesson, trial: MlpTrial, progress: Progress = silent) -> 
                     report = next(reports)
                 losses[place][step], seconds[place][step] = report.loss, report.seconds
                 if step + 1 in moments and math.isfinite(report.loss):
-                    held_out[place][moments.index(step + 1)], tokens = _look(run, lesson)
-    return Compared(trial, losses, moments, held_out, np.nanmedian(seconds, axis=(1, 2)), tokens, guessed(lesson))
+                    held_out[place][moments.index(step + 1)], tokens = _look(run, data)
+    return Compared(trial, losses, moments, held_out, np.nanmedian(seconds, axis=(1, 2)), tokens, guessed(data))
 
 
-def guessed(lesson: Lesson) -> float:
+def guessed(data: TrialData) -> float:
     """Loss on held-out text when only the token frequencies are known."""
-    batches = list(itertools.islice(lesson.held_out(_HELD_ROWS, LENGTH), _HELD_OUT))
+    batches = list(itertools.islice(data.held_out(_HELD_ROWS, LENGTH), _HELD_OUT))
     targets = np.concatenate([batch.targets for batch in batches])
-    return lesson.guessed(Batch(np.concatenate([batch.ids for batch in batches]), targets))
+    return data.guessed(Batch(np.concatenate([batch.ids for batch in batches]), targets))
 
 
-def _run(lesson: Lesson, trial: MlpTrial, kind: str, seed: int) -> tuple[Run, Iterator[Report]]:
+def _run(data: TrialData, trial: MlpTrial, kind: str, seed: int) -> tuple[Run, Iterator[Report]]:
     recipe = recipe_of(trial, seed)
-    run = from_model(initialised(config_of(kind, lesson.vocab_size), seed, trial.start), recipe)
-    return run, steps(run, recipe, lesson.train)
+    run = from_model(initialised(config_of(kind, data.vocab_size), seed, trial.start), recipe)
+    return run, steps(run, recipe, data.train)
 
 
-def _look(run: Run, lesson: Lesson) -> tuple[float, int]:
+def _look(run: Run, data: TrialData) -> tuple[float, int]:
     """Loss on held-out text, nats per token, and the number of scored tokens."""
-    no_lengths = np.zeros(lesson.vocab_size, dtype=np.int64)  # bytes per token, not needed here
-    evaluation = evaluate(run.model, lesson.held_out, no_lengths, length=LENGTH, rows=_HELD_ROWS, limit=_HELD_OUT)
+    no_lengths = np.zeros(data.vocab_size, dtype=np.int64)  # bytes per token, not needed here
+    evaluation = evaluate(run.model, data.held_out, no_lengths, length=LENGTH, rows=_HELD_ROWS, limit=_HELD_OUT)
     return evaluation.loss, evaluation.tokens
 
 

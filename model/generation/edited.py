@@ -9,11 +9,10 @@ from torch import Tensor
 from model.errors import InputError
 from model.gpt.cache import KVCache
 from model.gpt.edit_checks import check_edits
-from model.gpt.edits import EDITS, Edit, direction_tokens, sites_edited, tap_of
+from model.gpt.edits import EDITS, Edit, directions_of, sites_edited, tap_of
 from model.gpt.passes import Attend, Pass, attend_explicit, attend_fused
 from model.gpt.tap import Tap
 from model.gpt.transformer import Transformer
-from model.tracing.trace import token_direction
 
 ATTENTION = frozenset(("scores", "pattern"))
 
@@ -58,7 +57,7 @@ def of(model: Transformer, edits: Sequence[Edit], T: int, *, forgetful: bool = F
                 edit.kind,
                 "Let the strategies keep all keys, or leave this edit out.",
             )
-    directions = {token: token_direction(model, token) for token in direction_tokens(edits)}
+    directions = directions_of(edits, model.unembed.weight)
     return Edited(tuple(edits), tap_of(edits, {}, directions))
 
 

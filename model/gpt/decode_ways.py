@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from model.gpt.cache import KVCache
 from model.gpt.decode_step import WAYS, DecodeStep, step_of
 from model.gpt.passes import attend_fused
-from model.kernels import ready, remembered
+from model.kernels import loops_folder, remembered
 
 MOST_ROWS = 16  # more are a matter for torch's products
 AGAIN = 600.0  # seconds after which it is tried again whether one thread is fastest
@@ -44,7 +44,7 @@ def way(model: nn.Module, rows: int) -> tuple[DecodeStep, str] | None:
     return None if step.fastest[tried] == "torch" else (step, step.fastest[tried])
 
 
-def remember(model: nn.Module, folder: Callable[[], Path] = ready.folder) -> None:
+def remember(model: nn.Module, folder: Callable[[], Path] = loops_folder.folder) -> None:
     """Have what the trials of a model find read from a file in a folder, and what they find anew written to it.
 
     The folder is asked for at the first trial: where nothing can be compiled there is none.

@@ -52,8 +52,6 @@ FIELDS = ("layer", "head", "factor", "query", "key", "neuron", "value", "token")
 class EditKind:
     """A kind of edit: `function` writes into a tensor of `site`, given the edit and, where it takes one, a vector."""
 
-    label: str
-    doc: str
     needs: tuple[str, ...]  # required fields
     optional: tuple[str, ...]  # optional fields
     site: str  # a site of model.gpt.tap.SITES
@@ -138,124 +136,21 @@ def _queries(T: int, S: int) -> Tensor:
 _HEAD = ("layer", "head")
 
 EDITS: dict[str, EditKind] = {
-    "zero": EditKind("Zero", "The head writes nothing: its output z becomes 0.", _HEAD, (), "z", _zero),
-    "mean": EditKind(
-        "Mean",
-        "The head writes the same at every position: the mean of its z over this prompt, unedited.",
-        _HEAD,
-        (),
-        "z",
-        _mean,
-        "mean",
-    ),
-    "scale": EditKind("Scale", "The head's output z is multiplied by a factor.", (*_HEAD, "factor"), (), "z", _scale),
-    "previous_token": EditKind(
-        "Previous token",
-        "Every token reads only the token before it; the first reads itself.",
-        _HEAD,
-        (),
-        "pattern",
-        _previous_token,
-    ),
-    "first_token": EditKind(
-        "First token",
-        "Every token reads only the first one.",
-        _HEAD,
-        (),
-        "pattern",
-        _first_token,
-    ),
-    "uniform": EditKind(
-        "Uniform",
-        "Every token reads itself and all before it alike.",
-        _HEAD,
-        (),
-        "pattern",
-        _uniform,
-    ),
-    "block_edge": EditKind(
-        "Block an edge",
-        "A query cannot see a key; the rest of its row is renormalised.",
-        ("query", "key"),
-        _HEAD,
-        "scores",
-        _block_edge,
-    ),
-    "mlp_zero": EditKind(
-        "MLP: zero",
-        "The MLP writes nothing: its output, with its bias, becomes 0.",
-        ("layer",),
-        (),
-        "mlp_out",
-        _mlp_zero,
-        of="mlp",
-    ),
-    "mlp_mean": EditKind(
-        "MLP: mean",
-        "The MLP writes the same at every position: the mean of its output over this prompt, unedited.",
-        ("layer",),
-        (),
-        "mlp_out",
-        _mlp_mean,
-        "mean",
-        "mlp",
-    ),
-    "mlp_scale": EditKind(
-        "MLP: scale",
-        "The MLP's output, with its bias, is multiplied by a factor.",
-        ("layer", "factor"),
-        (),
-        "mlp_out",
-        _mlp_scale,
-        of="mlp",
-    ),
-    "neuron_zero": EditKind(
-        "Neuron: zero",
-        "The neuron's activation, the input of the down projection, becomes 0 at every position.",
-        ("layer", "neuron"),
-        (),
-        "mlp_post",
-        _neuron_zero,
-        of="neuron",
-    ),
-    "neuron_scale": EditKind(
-        "Neuron: scale",
-        "The neuron's activation is multiplied by a factor.",
-        ("layer", "neuron", "factor"),
-        (),
-        "mlp_post",
-        _neuron_scale,
-        of="neuron",
-    ),
-    "neuron_value": EditKind(
-        "Neuron: value",
-        "The neuron's activation is held at a value at every position.",
-        ("layer", "neuron", "value"),
-        (),
-        "mlp_post",
-        _neuron_value,
-        of="neuron",
-    ),
-    "project_out": EditKind(
-        "Direction: project out",
-        "The stream x leaving the layer loses its part along a token's row of W_U, d of length 1: x - (x.d) d.",
-        ("layer", "token"),
-        (),
-        "resid_post",
-        _project_out,
-        "direction",
-        "direction",
-    ),
-    "add_direction": EditKind(
-        "Direction: add",
-        "A token's row of W_U, d of length 1, times a factor is added to the stream leaving the layer: x + factor d.",
-        ("layer", "token", "factor"),
-        (),
-        "resid_post",
-        _add_direction,
-        "direction",
-        "direction",
-    ),
+    "zero": EditKind(_HEAD, (), "z", _zero),
+    "mean": EditKind(_HEAD, (), "z", _mean, "mean"),
+    "scale": EditKind((*_HEAD, "factor"), (), "z", _scale),
+    "previous_token": EditKind(_HEAD, (), "pattern", _previous_token),
+    "first_token": EditKind(_HEAD, (), "pattern", _first_token),
+    "uniform": EditKind(_HEAD, (), "pattern", _uniform),
+    "block_edge": EditKind(("query", "key"), _HEAD, "scores", _block_edge),
+    "mlp_zero": EditKind(("layer",), (), "mlp_out", _mlp_zero, of="mlp"),
+    "mlp_mean": EditKind(("layer",), (), "mlp_out", _mlp_mean, "mean", "mlp"),
+    "mlp_scale": EditKind(("layer", "factor"), (), "mlp_out", _mlp_scale, of="mlp"),
+    "neuron_zero": EditKind(("layer", "neuron"), (), "mlp_post", _neuron_zero, of="neuron"),
+    "neuron_scale": EditKind(("layer", "neuron", "factor"), (), "mlp_post", _neuron_scale, of="neuron"),
+    "neuron_value": EditKind(("layer", "neuron", "value"), (), "mlp_post", _neuron_value, of="neuron"),
+    "project_out": EditKind(("layer", "token"), (), "resid_post", _project_out, "direction", "direction"),
+    "add_direction": EditKind(("layer", "token", "factor"), (), "resid_post", _add_direction, "direction", "direction"),
 }
 
 
@@ -298,6 +193,15 @@ def mean_places(edits: Sequence[Edit]) -> list[tuple[int, int | None]]:
 def direction_tokens(edits: Sequence[Edit]) -> list[int]:
     """The tokens that need their direction for these edits."""
     return [edit.token for edit in edits if EDITS[edit.kind].takes == "direction"]
+
+
+def directions_of(edits: Sequence[Edit], unembed: Tensor) -> Directions:
+    """Return the directions in the stream that the edits need: that which a token's logit reads. W_U [V, D] -> [D] each
+
+    It is the token's row of W_U, of length 1 (0 for a row of zeros), without the final norm, which the direction does
+    not pass: nostalgebraist 2020.
+    """
+    return {token: F.normalize(unembed.detach()[token], dim=0) for token in direction_tokens(edits)}
 
 
 def sites_edited(edits: Sequence[Edit], layer: int) -> frozenset[str]:

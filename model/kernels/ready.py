@@ -6,26 +6,25 @@ this CPU and this source, and keeps what it made in the cache's folder.
 
 import contextlib
 import functools
-import hashlib
 import logging
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 
 import torch
 
-from model.downloads import cache_dir
-from model.kernels.remembered import cpu
+from model.kernels import loops_folder
+from model.private_folder import make_private
 
-_SOURCES = [Path(__file__).with_name(name) for name in ("compiled.py", "row_sums.py", "strips.py")]
 _LONGEST = 600  # seconds that a process waits for the one that compiles
 _TURN = 1e-4  # seconds after which a thread hands over while the loops are read, of Python's usual 5e-3
 _ONE_AT_A_TIME = threading.Lock()
+
+log = logging.getLogger(__name__)
 
 
 @functools.cache
@@ -38,48 +37,71 @@ def _thread() -> threading.Thread:
 
 @functools.cache
 def _load() -> ModuleType | None:
+    """Return the module of the loops, compiled where they are not; None where this machine cannot compile them."""
     try:
-        with contextlib.suppress(OSError, subprocess.SubprocessError):  # else this process compiles
-            _compile(folder())
+        os.environ[loops_folder.VARIABLE] = str(_filled())  # for the processes that this one starts, too
         with _short_turns():
             return _import()
-    except Exception as error:  # no numba for this machine
-        logging.getLogger(__name__).warning("Steps of generation are not compiled: %s", error)
+    except Exception as error:  # no numba for this machine, or no place for what it makes
+        log.warning("Steps of generation are not compiled: %s", error)
         return None
 
 
 def _import() -> ModuleType:
+    import numba
+
+    numba.config.CACHE_DIR = os.environ[loops_folder.VARIABLE]  # numba may have been imported before
     from model.kernels import compiled
 
     return compiled
 
 
-def folder() -> Path:
-    """Where numba keeps what it made of this source for this CPU."""
-    told = [
-        cpu(),
-        sys.version,
-        version("numba"),
-        version("llvmlite"),
-        *(source.read_text(encoding="utf-8") for source in _SOURCES),
-    ]
-    return cache_dir() / f"loops-{hashlib.sha256(repr(told).encode()).hexdigest()[:12]}"
+def _filled() -> Path:
+    """Return a folder with the compiled loops: that of the cache, or a private temporary one where it cannot be used.
+
+    Where they can be compiled in neither, the folder is empty and this process compiles them as it imports them.
+    """
+    place = loops_folder.folder()
+    if loops_folder.trusted(place):
+        try:
+            _compile(place)
+            return place
+        except (OSError, subprocess.SubprocessError) as error:
+            log.warning("The compiled loops cannot be kept in %s: %s", place, _reason(error))
+    place = loops_folder.temporary()
+    log.warning("They are compiled for this run alone, which takes about a minute of processor time at each start.")
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        _compile(place)
+    return place
 
 
-def _compile(folder: Path) -> None:
-    """Compile in a process of its own, unless one did; raises OSError or SubprocessError where that fails."""
+def _reason(error: Exception) -> str:
+    """Return the last line of a failed process's errors, or the error itself."""
+    lines = (getattr(error, "stderr", None) or b"").decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else str(error)
+
+
+def _compile(place: Path) -> None:
+    """Compile in a process of its own unless that was done; raise OSError or SubprocessError where that fails."""
     from filelock import FileLock  # late: an app imports this module before it serves its page
 
-    os.environ.setdefault("NUMBA_CACHE_DIR", str(folder))  # read as numba is imported, there and here
-    done = folder / "done"
-    if done.exists():
+    make_private(place)
+    if loops_folder.is_complete(place):
         return
-    folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder / "lock", timeout=_LONGEST):
-        if not done.exists():
-            command = [sys.executable, "-c", "import model.kernels.compiled"]
-            subprocess.run(command, cwd=_SOURCES[0].parents[2], check=True, capture_output=True, timeout=_LONGEST)
-            done.touch()
+    with FileLock(place / "lock", timeout=_LONGEST):
+        if loops_folder.is_complete(place):
+            return
+        loops_folder.clear(place)
+        subprocess.run(
+            [sys.executable, "-c", "import model.kernels.compiled"],
+            cwd=loops_folder.SOURCES[0].parents[2],
+            env={**os.environ, loops_folder.VARIABLE: str(place)},
+            umask=0o077,
+            check=True,
+            capture_output=True,
+            timeout=_LONGEST,
+        )
+        loops_folder.seal(place)
 
 
 @contextlib.contextmanager

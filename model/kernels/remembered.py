@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from model.kernels.products import PRODUCTS, ROW_CLASSES
+from model.private_folder import make_private
 
 Choices = dict[tuple[int, int], tuple[str, ...]]  # (out, in): a name of PRODUCTS per row class
 
@@ -71,7 +72,7 @@ def write_entries(path: Path, named: Mapping[str, object]) -> None:
     partial = path.with_suffix(f".{uuid.uuid4().hex}.part")
     with contextlib.suppress(OSError):
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_private(path.parent)
             partial.write_text(text, encoding="utf-8")
             partial.replace(path)
         finally:

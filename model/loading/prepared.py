@@ -11,6 +11,7 @@ import contextlib
 import functools
 import hashlib
 import json
+import logging
 import os
 import shutil
 import tempfile
@@ -30,6 +31,7 @@ from model.gpt.transformer import Transformer
 from model.kernels.coded import Codes
 from model.loading.checkpoint import build
 from model.loading.gguf_codes import codes_of
+from model.private_folder import distrust, make_private
 from model.text.tokenizer import Tokenizer, from_vocabulary
 from model.text.vocabulary import AddedToken, Vocabulary
 
@@ -43,6 +45,7 @@ _CODE = (
     *(f"gpt/{name}.py" for name in ("config", "transformer", "decode_step")),
     "kernels/coded.py",
 )
+log = logging.getLogger(__name__)
 Opened = tuple[Transformer, Tokenizer, Codes | None]
 
 
@@ -52,13 +55,19 @@ def opened(source: Path, make: Callable[[], tuple[Transformer, Tokenizer]]) -> O
     Weights kept are bit by bit the same, and those of layers that are joined lie side by side. `make` raises its
     errors; this has none of its own.
     """
-    with contextlib.suppress(Exception):  # whatever is wrong with what was kept: it is made again
-        return _read(source)
+    path = kept_at(source)
+    reason = next(filter(None, (distrust(each, path.parent) for each in (path, _seal_of(path)))), None)
+    if reason:
+        log.warning("Prepared weights in %s are not used: %s.", path.parent, reason)
+    else:
+        with contextlib.suppress(Exception):  # whatever is wrong with what was kept: it is made again
+            return _read(source)
     model, vocabulary = make()
     model.join()
     codes = codes_of(source, model)
     with contextlib.suppress(OSError, ValueError, SafetensorError):
-        _write(source, model, vocabulary, codes)
+        if not reason:
+            _write(source, model, vocabulary, codes)
     return model, vocabulary, codes
 
 
@@ -120,7 +129,7 @@ def _write(source: Path, model: Transformer, tokenizer: Tokenizer, codes: Codes 
     if not LEAST <= size <= MOST or any(tensor.dtype != torch.float32 for tensor in state.values()):
         return
     path, vocabulary = kept_at(source), tokenizer.vocabulary
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_private(path.parent)
     if shutil.disk_usage(path.parent).free < ROOM * size:
         return
     before, names = _state(source), {at: f"weights.{n:05}" for n, at in enumerate(whole)}

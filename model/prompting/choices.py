@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from model.arguments import check_token
 from model.errors import InputError
 from model.gpt.cache import KVCache
 from model.gpt.config import ModelConfig
@@ -39,10 +40,10 @@ def choice_log_probs(
 
     The sum over a choice's tokens is ln p(choice | prompt). What all prompts begin with is read once; rows that would
     read the same are read once, too, as for choices of one token. Rows are padded at the end, which no earlier token
-    sees. `size` is the vocabulary size; `progress` counts rows. Raises InputError for an empty prompt or choice and one
-    beyond the context.
+    sees. `size` is the vocabulary size; `progress` counts rows. Raises InputError for an empty prompt or choice, one
+    beyond the context, and ids outside the vocabulary.
     """
-    rows = _rows(model, asked)
+    rows = _rows(model, asked, min(size, model.config.vocab_size))
     read = sorted(rows, key=len)
     shared = min(common_prefix(read), *(len(each.prompt) - 1 for each in asked))  # a prompt's last token is read here
     before = prefilled(model, read[0][:shared])
@@ -101,12 +102,14 @@ def batches(rows: Sequence[Sequence[int]], config: ModelConfig) -> Iterator[list
         yield batch
 
 
-def _rows(model: Transformer, asked: Sequence[Asked]) -> dict[tuple[int, ...], set[tuple[int, int]]]:
+def _rows(model: Transformer, asked: Sequence[Asked], vocab: int) -> dict[tuple[int, ...], set[tuple[int, int]]]:
     """What is read, each with the (place, token) pairs that are looked up in it: the token expected at a place."""
     rows: dict[tuple[int, ...], set[tuple[int, int]]] = {}
     for each in asked:
-        if not each.prompt or not all(each.choices):
+        if not each.prompt or not each.choices or not all(each.choices):
             raise InputError("A prompt or an answer is empty.", "", "Give each of them at least one token.")
+        for token in {*each.prompt}.union(*each.choices):
+            check_token(token, vocab)
         for choice in each.choices:
             row = each.prompt + choice[:-1]
             check_length(len(row), model.config.n_ctx)

@@ -66,11 +66,6 @@ class QuestionSet:
         return tuple(each for group in self.groups for each in group.questions)
 
     @property
-    def most_examples(self) -> int:
-        """The most examples that every question has."""
-        return min(len(group.examples) for group in self.groups)
-
-    @property
     def choosable(self) -> bool:
         """Whether every question has choices."""
         return all(each.choices for each in self.questions)

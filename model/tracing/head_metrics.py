@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 
@@ -31,8 +33,6 @@ class RowStats:
 class HeadMetric:
     """One number per head: `function` maps the rows and the prompt's repeats to [H]."""
 
-    label: str
-    doc: str
     low: float
     high: float  # math.inf where it grows with the prompt
     unit: str
@@ -82,8 +82,6 @@ def _mean_over(rows: Tensor, chosen: Tensor) -> Tensor:
 
 HEAD_METRICS: dict[str, HeadMetric] = {
     "previous_token": HeadMetric(
-        "Previous token",
-        "Mean weight on the token just before, rows 1 on.",
         0,
         1,
         "share",
@@ -91,8 +89,6 @@ HEAD_METRICS: dict[str, HeadMetric] = {
         lambda stats, repeats: _mean_after_first(stats.previous),
     ),
     "self": HeadMetric(
-        "Self",
-        "Mean weight on the token itself, rows 1 on.",
         0,
         1,
         "share",
@@ -100,8 +96,6 @@ HEAD_METRICS: dict[str, HeadMetric] = {
         lambda stats, repeats: _mean_after_first(stats.own),
     ),
     "first_token": HeadMetric(
-        "First token (sink)",
-        "Mean weight on token 0, rows 1 on.",
         0,
         1,
         "share",
@@ -109,8 +103,6 @@ HEAD_METRICS: dict[str, HeadMetric] = {
         lambda stats, repeats: _mean_after_first(stats.first),
     ),
     "entropy": HeadMetric(
-        "Entropy",
-        "Mean of H_i / ln(i + 1), rows 1 on: 0 reads one token, 1 all alike.",
         0,
         1,
         "share of maximum",
@@ -118,8 +110,6 @@ HEAD_METRICS: dict[str, HeadMetric] = {
         _normalised_entropy,
     ),
     "effective_span": HeadMetric(
-        "Effective span",
-        "Mean of exp(H_i), rows 1 on: how many tokens it is really reading.",
         1,
         math.inf,
         "tokens",
@@ -127,8 +117,6 @@ HEAD_METRICS: dict[str, HeadMetric] = {
         lambda stats, repeats: _mean_after_first(stats.entropy.exp()),
     ),
     "distance": HeadMetric(
-        "Mean distance",
-        "Mean over rows of sum_j A[i, j] (i - j).",
         0,
         math.inf,
         "tokens",
@@ -136,8 +124,6 @@ HEAD_METRICS: dict[str, HeadMetric] = {
         lambda stats, repeats: stats.distance.mean(-1),
     ),
     "duplicate_token": HeadMetric(
-        "Duplicate token",
-        "Mean weight on earlier copies of the same token, over rows that have one.",
         0,
         1,
         "share",
@@ -145,8 +131,6 @@ HEAD_METRICS: dict[str, HeadMetric] = {
         lambda stats, repeats: _mean_over(stats.duplicate, repeats.rows(0)),
     ),
     "induction": HeadMetric(
-        "Induction",
-        "Mean weight on what followed earlier copies, over rows that have one.",
         0,
         1,
         "share",
@@ -212,3 +196,10 @@ def encode(weights: Tensor) -> Tensor:
     codes = (weights.sqrt() * 254 + 0.5).to(torch.uint8).clamp_(max=254)
     r, t = codes.shape[-2:]
     return codes.masked_fill_(torch.ones(r, t, dtype=torch.bool).triu_(t - r + 1), MASKED)
+
+
+def metrics_table(metrics: np.ndarray) -> pd.DataFrame:
+    """Return HEAD_METRICS of all heads, indexed by (layer, head), a column each. metrics [L, H, len(HEAD_METRICS)]"""
+    L, H, n = metrics.shape
+    index = pd.MultiIndex.from_product([range(L), range(H)], names=["layer", "head"])
+    return pd.DataFrame(metrics.reshape(L * H, n), index=index, columns=list(HEAD_METRICS))

@@ -14,7 +14,7 @@ from torch import Tensor
 from model.arguments import check_head, check_layer, check_position
 from model.errors import InputError, say
 from model.gpt.edit_checks import check_edits
-from model.gpt.edits import Edit, Means, direction_tokens, mean_places, sites_edited, tap_of
+from model.gpt.edits import Edit, Means, directions_of, mean_places, sites_edited, tap_of
 from model.gpt.experts import require_dense
 from model.gpt.layers import attention_pattern, attention_scores, future, rotate
 from model.gpt.mixers.needs import need_qkv, need_scores
@@ -26,7 +26,7 @@ from model.gpt.transformer import Transformer
 from model.progress import Passed, Progress, silent, unseen
 from model.public import listed, one_of, public, unchecked, whole
 from model.records import RunKey, Tokens
-from model.tracing.head_metrics import HEAD_METRICS
+from model.tracing.head_metrics import metrics_table
 from model.tracing.head_reducer import HeadReducer
 from model.tracing.logit_lens import lens_rows, read_layers
 from model.tracing.norm_sites import norm_rows
@@ -158,7 +158,8 @@ class Trace:
         x = x if block.post_norm else block.norm1(x)
         kv = head // self.config.group_size
         attn, E = block.attn, self.config.d_head
-        q, k, v = (_slice(linear, x, n, E) for linear, n in ((attn.q, head), (attn.k, kv), (attn.v, kv)))
+        of = ((attn.q, head), (attn.k, kv), (attn.v, kv))
+        q, k, v = (linear.part(x, slice(n * E, (n + 1) * E)) for linear, n in of)
         if block.attn.q_norm is not None:
             q, k = block.attn.q_norm(q), block.attn.k_norm(k)
         rope = self.model.prepare(0, len(x)).rope
@@ -290,7 +291,7 @@ class Trace:
 
         Columns layer, position, rank (1 is the likeliest), token id, piece, probability; all positions by default,
         those below 0 counted from the end. `piece` is empty where the tokenizer is unknown. Layer n_layer has the
-        softmax of `logits`. Raises InputError for no such position, ValueError for top < 1. nostalgebraist 2020,
+        softmax of `logits`. Raises InputError for no such position and for top < 1. nostalgebraist 2020,
         "interpreting GPT: the logit lens": the final norm is recomputed on each stream.
         """
         positions = range(len(self.tokens)) if positions is None else positions
@@ -306,11 +307,6 @@ class Trace:
         Sites are norm1, norm2 and final (layer n_layer). rms^2 = mean^2 + variance; norm = rms sqrt(d_model).
         """
         return norm_rows(self)
-
-
-def _slice(linear, x: Tensor, n: int, width: int) -> Tensor:
-    """Rows n * width .. of a projection, for one head. [T, D] -> [T, width]"""
-    return linear.part(x, slice(n * width, (n + 1) * width))
 
 
 @public()
@@ -341,8 +337,7 @@ def run(
     started = time.perf_counter()
     if edits:
         check_edits(edits, model.config, len(tokens))
-        directions = {token: token_direction(model, token) for token in direction_tokens(edits)}
-        tap = tap_of(edits, _means(model, tokens, edits, unedited), directions)
+        tap = tap_of(edits, _means(model, tokens, edits, unedited), directions_of(edits, model.unembed.weight))
     ids = torch.from_numpy(np.ascontiguousarray(tokens.ids, dtype=np.int64))
     config, layers = model.config, range(model.config.n_layer)
     reducer = HeadReducer(ids, len(layers), config.n_head, tap, [layer for layer in layers if _explicit(edits, layer)])
@@ -387,14 +382,6 @@ def _written(trace: Trace, layer: int, head: int | None) -> Tensor:
     return torch.from_numpy(trace.z(layer, head))
 
 
-def token_direction(model: Transformer, token: int) -> Tensor:
-    """The direction in the stream that a token's logit reads: its row of W_U, of length 1 (0 for a row of zeros). [D]
-
-    nostalgebraist 2020: without the final norm, which the direction does not pass.
-    """
-    return torch.nn.functional.normalize(model.unembed.weight.detach()[token], dim=0)
-
-
 def _reaches(edits: Sequence[Edit], layer: int) -> bool:
     """Whether the tap may change this layer: a tap that is not made of edits may change any."""
     return not edits or bool(sites_edited(edits, layer))
@@ -411,10 +398,3 @@ def check_length(T: int, limit: int) -> None:
         raise InputError("The prompt is empty.", "", "Type a few words, or choose an example.")
     if limit < T:
         raise InputError("The prompt is too long.", f"{T} tokens", say("Shorten it to {} tokens or fewer.", limit))
-
-
-def metrics_table(metrics: np.ndarray) -> pd.DataFrame:
-    """HEAD_METRICS of all heads, indexed by (layer, head), a column each. metrics [L, H, len(HEAD_METRICS)]"""
-    L, H, n = metrics.shape
-    index = pd.MultiIndex.from_product([range(L), range(H)], names=["layer", "head"])
-    return pd.DataFrame(metrics.reshape(L * H, n), index=index, columns=list(HEAD_METRICS))

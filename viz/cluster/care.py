@@ -6,7 +6,8 @@ import ray
 from ray.exceptions import GetTimeoutError, RayActorError
 
 from model.errors import InputError
-from viz.cluster.cluster import NAMESPACE, START, connect, joined
+from viz.cluster.cluster import START
+from viz.cluster.join import NAMESPACE, connect, joined
 
 PATIENCE = 60.0  # seconds that a restart waits for the end of long work; what is cut short is begun again
 ANSWER = 10.0  # seconds for a replica to say how it is

@@ -7,23 +7,24 @@ another one. Imported only where the command line asks for it.
 
 import contextlib
 import logging
+import math
 import os
 import pickle
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 import ray
-from ray.exceptions import ActorDiedError, GetTimeoutError, PendingCallsLimitExceeded, RayActorError
+from ray.exceptions import ActorDiedError, GetTimeoutError, PendingCallsLimitExceeded, RayActorError, RaySystemError
 
 from model.api import LanguageModel
 from model.errors import InputError, PlaygroundError
 from model.progress import Progress
 from model.tracing.trace import Trace
+from viz.cluster.join import is_there, rejoin
 from viz.cluster.places import IDLE, Need, home, need_of, route_of, spare, wanted
 from viz.cluster.replica import Refused, Replica
 from viz.seam.tasks import Reading
@@ -32,9 +33,6 @@ from viz.work.playground import Options
 
 log = logging.getLogger("playground")
 T = TypeVar("T")
-ROOT = Path(__file__).parents[2]
-NAMESPACE = "attention-playground"
-STORE = 128 << 20  # bytes of the object store of a cluster that is started here: answers pass through it, none stay
 PENDING = 48  # questions of a page to one replica that wait; beyond them it is full
 FULL = 20.0  # seconds that a question waits for a place at a full replica, which is busy then
 PAUSE = 0.05  # seconds between two tries for such a place
@@ -42,33 +40,13 @@ THREADS = 96  # of a replica: they take turns at the model, and what asks after 
 RETRIES = 2  # of a call whose replica died
 START = 120.0  # seconds in which a replica is there with its model
 PATIENCE = 120.0  # seconds for a quick measure, whoever is before it
+STEP = 0.5  # seconds between two looks of a question at whether the cluster is still there
+WATCH = 1.0  # seconds between two looks at the cluster
+AGAIN = 3.0  # seconds between two tries to join a cluster that was lost
 TEND = 5.0  # seconds between two looks at how many replicas are needed
 SETTLED = 20.0  # seconds without a question after which a replica may make room for another model
 # What the replicas' libraries read once, as this process has it.
 ENVIRONMENT = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "HF_HUB_OFFLINE", "HF_HUB_DISABLE_TELEMETRY", "PLAYGROUND_VIEWS")
-
-
-def joined(address: str) -> str:
-    """The address of a cluster that is there already, and that others may use; "" where one is started here."""
-    return os.environ.get("RAY_ADDRESS", "") if address == "ray" else address
-
-
-def connect(address: str, cpus: int | None = None, gpus: int | None = None) -> None:
-    """Join the cluster of a ray:// address or of RAY_ADDRESS, or for "ray" without one start one on this machine.
-
-    That one has all processors and GPUs that Ray finds, unless told otherwise. Raises InputError where there is none.
-    """
-    quiet = {"namespace": NAMESPACE, "logging_level": logging.WARNING, "log_to_driver": False}
-    try:
-        if joined(address):
-            ray.init(joined(address), **quiet)
-        else:
-            # Its processes have the variables of this one, and find the project by this one.
-            os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-            ray.init("local", object_store_memory=STORE, num_cpus=cpus, num_gpus=gpus, include_dashboard=False, **quiet)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        log.debug("no cluster", exc_info=True)
-        raise InputError("There is no Ray cluster at this address.", address, "Start one: ray start --head.") from error
 
 
 @dataclass(eq=False)
@@ -86,13 +64,23 @@ class Held:
 class Cluster:
     """viz.work.engine.Engine on Ray. `most`: replicas of one model at most; 0: as many as find room.
 
-    `cpus` and, where the options say that these compute, `gpus` are those of each replica.
+    `cpus` and, where the options say that these compute, `gpus` are those of each replica. `rejoin` joins a cluster
+    that was lost, or starts another one; it may raise anything where that fails.
     """
 
     threads = 512  # which wait for replicas
     is_here = False
 
-    def __init__(self, options: Options, *, shared: bool = False, cpus: int = 1, gpus: int = 1, most: int = 0) -> None:
+    def __init__(
+        self,
+        options: Options,
+        *,
+        shared: bool = False,
+        cpus: int = 1,
+        gpus: int = 1,
+        most: int = 0,
+        rejoin: Callable[[], None] = lambda: rejoin("ray"),
+    ) -> None:
         self.options, self.shared, self.cpus, self.most = options, shared, cpus, most
         self.gpus = gpus if options.device == "cuda" else 0
         self._kind = ray.remote(Replica)
@@ -101,8 +89,10 @@ class Cluster:
         self._lock = threading.RLock()
         self._hot: dict[str, float] = {}  # by model: when it last had work for all of its replicas
         self._leaving: list[Held] = []  # replicas that get no questions of this page any more
-        self._closed = threading.Event()
+        self._rejoin = rejoin
+        self._closed, self._lost = threading.Event(), threading.Event()
         threading.Thread(target=self._tend, daemon=True).start()
+        threading.Thread(target=self._watch, daemon=True).start()
 
     # --- the protocol ---
 
@@ -113,7 +103,7 @@ class Cluster:
             self._needs[model.id] = need_of(model, self.cpus, self.options.memory_mb, self.gpus)
             ring = self._ring(model.id)
         try:
-            _value(ray.get(ring[0].hello, timeout=START))
+            _value(self._answer(ring[0].hello, START))
         except GetTimeoutError:
             what = "The machines that compute have no room for this model."
             raise PlaygroundError(what, model.id, "Try again in a moment, or choose another model.") from None
@@ -165,6 +155,10 @@ class Cluster:
         """The replicas that are ready."""
         return max(1, sum(each.ready for each in self.status()))
 
+    def is_reachable(self) -> bool:
+        """Return whether the cluster was there when it was last looked at."""
+        return not self._lost.is_set()
+
     def close(self) -> None:
         """Leave the cluster; one that was started here ends."""
         self._closed.set()
@@ -178,16 +172,29 @@ class Cluster:
             held = self._choose(model_id, route_of(task))
             try:
                 with _counted(held):
-                    return _value(ray.get(_sent(held, method, task), timeout=PATIENCE))
+                    return _value(self._answer(_sent(held, method, task), PATIENCE))
             except GetTimeoutError:
                 raise Busy from None
             except RayActorError as error:
                 self._forget(model_id, held, error)
                 if last:
                     raise _unreachable() from error
-            except ConnectionError as error:
+            except (ConnectionError, RaySystemError) as error:
                 raise _unreachable() from error
         raise AssertionError
+
+    def _answer(self, question: Any, seconds: float = math.inf) -> Any:
+        """Wait for the answer to a question that was sent.
+
+        Raises GetTimeoutError after so many seconds, and PlaygroundError as soon as the cluster is lost.
+        """
+        until = time.monotonic() + seconds
+        while not ray.wait([question], timeout=max(0.0, min(STEP, until - time.monotonic())))[0]:
+            if self._lost.is_set():
+                raise _unreachable()
+            if time.monotonic() >= until:
+                raise GetTimeoutError
+        return ray.get(question)
 
     def _long(self, model_id: str, task: object) -> Iterator[tuple[list, Any]]:
         """News of long work as (pieces, None), then (the last pieces, its value). Closing it ends the work."""
@@ -197,16 +204,16 @@ class Cluster:
                 going = _sent(held, "work", name, task)
                 try:
                     while not ray.wait([going], timeout=0)[0]:
-                        news = ray.get(_sent(held, "told", name, have))
+                        news = self._answer(_sent(held, "told", name, have))
                         have += len(news)
                         yield news, None
-                    value, pieces = _value(ray.get(going))
+                    value, pieces = _value(self._answer(going))
                     going = None
                 finally:
-                    if going is not None:
+                    if going is not None and not self._lost.is_set():
                         with contextlib.suppress(RayActorError, PendingCallsLimitExceeded):
                             _send(held, "stop", name)
-            except (RayActorError, ConnectionError) as error:
+            except (RayActorError, ConnectionError, RaySystemError) as error:
                 self._forget(model_id, held, error)
                 raise _unreachable() from error
         yield pieces[have:], value
@@ -235,6 +242,8 @@ class Cluster:
 
     def _choose(self, model_id: str, route: str) -> Held:
         """The replica that a prompt belongs to, among those that are ready."""
+        if self._lost.is_set():
+            raise _unreachable()
         with self._lock:
             ring = self._ring(model_id)
             for held in ring:
@@ -278,6 +287,25 @@ class Cluster:
                     gone = not held.under_way and not self._asks(held.name) and self._end(held, SETTLED)
                     with self._lock:
                         self._leaving += [] if gone or self._asks(held.name) else [held]
+
+    def _watch(self) -> None:
+        """Look at the cluster until the end: whoever waits for it is told that it is lost, and it is joined again."""
+        while not self._closed.wait(WATCH):
+            if is_there(shared=self.shared) or (self.shared and is_there(shared=True)):
+                continue
+            self._lost.set()
+            log.warning("The cluster that computes is lost: joining it again.")
+            while not self._closed.wait(AGAIN):
+                try:
+                    self._rejoin()
+                    break
+                except Exception as error:
+                    log.warning("The cluster cannot be joined: %s", error)
+            with self._lock:  # its replicas are gone, or another session's
+                self._kind = ray.remote(Replica)
+                self._rings.clear()
+                self._leaving.clear()
+            self._lost.clear()
 
     def _asks(self, name: str) -> bool:
         """Whether this page asks the replica of that name."""
@@ -362,9 +390,8 @@ def _counted(held: Held) -> Iterator[None]:
 
 
 def _value(data: bytes) -> Any:
-    """What a replica answered; raises what it refuses."""
-    value = pickle.loads(data)
-    if isinstance(value, Refused):
+    """Return what a replica answered; raise what it refuses."""
+    if isinstance(value := pickle.loads(data), Refused):
         raise value.error
     return value
 

@@ -17,8 +17,8 @@ from viz.seam.jobs import background
 from viz.seam.jobs.at_once import starts_itself
 from viz.seam.scene import Scene, source
 from viz.seam.settings import Settings, form, read_all
-from viz.seam.tasks import Measuring, slow_ones, travels
-from viz.seam.view import Depends, Facts, Measure, Part, Payload, Picture, Seen, Values, View, call, question_of
+from viz.seam.tasks import Measuring, Question, slow_ones, travels
+from viz.seam.view import Depends, Facts, Part, Payload, Picture, Seen, Values, View
 from viz.words import Catalogue, Words, plot_words
 from viz.work.engine import Ask, Done, Work
 
@@ -62,144 +62,144 @@ _DEPENDS = {
 # --- measuring ---------------------------------------------------------------------------------------------
 
 
-def key_of(view: View, measure: Measure, scene: Scene, settings: Settings) -> tuple:
-    """All that decides a measure's numbers."""
+def key_of(question: Question) -> tuple:
+    """Return all that decides a measure's numbers; it changes once a slow measure that it builds on was measured."""
+    measure = question.measure
     return (
         "measure",
-        measure.owner or view.key,
+        measure.owner or question.view.key,
         measure.name,
-        *depended(scene, measure.depends),
-        question_of(measure, scene, settings),
-        *(_state_of(view, view.measure(name), scene, settings) for name in measure.uses),
+        *depended(question.scene, measure.depends),
+        question.asked,
+        *map(_state_of, question.used),
     )
 
 
-def _state_of(view: View, measure: Measure, scene: Scene, settings: Settings) -> tuple:
-    """A measure's key, and whether its numbers are there or will be at once: of a slow one, since when."""
-    key = key_of(view, measure, scene, settings)
-    if not measure.slow:
+def _state_of(question: Question) -> tuple:
+    """Return a measure's key, and whether its numbers are there or will be at once: of a slow one, since when."""
+    key = key_of(question)
+    if not question.measure.slow:
         return key, True
-    result = _slow_result(scene, key)
+    result = _slow_result(question.scene, key)
     return key, result.at if result else False
 
 
 def _slow_result(scene: Scene, key: tuple) -> background.Result | None:
-    """A slow measure's numbers: those that came with the scene, or those of a job that has ended."""
+    """Return a slow measure's numbers: those that came with the scene, or those of a job that has ended."""
     return scene.measured.get(key) or scene.playground.results.peek(key)
 
 
-def _used(view: View, measure: Measure, scene: Scene, settings: Settings) -> dict[str, Any]:
-    """The results of the measures that one builds on; None for a slow one that nobody has started."""
-    results = {name: measured(view, name, scene, settings) for name in measure.uses}
+def _used(question: Question) -> dict[str, Any]:
+    """Return the results that a measure builds on; None for a slow one that nobody has started."""
+    results = {each.measure.name: answered(each) for each in question.used}
     return {name: result and result.value for name, result in results.items()}
 
 
 def measured(view: View, name: str, scene: Scene, settings: Settings) -> background.Result | None:
-    """A measure's numbers, looked up or measured now; None for a slow one that nobody has started."""
-    measure = view.measure(name)
-    key = key_of(view, measure, scene, settings)
+    """Return a measure's numbers, looked up or measured now; None for a slow one that nobody has started."""
+    return answered(Question(view, view.measure(name), scene, settings))
+
+
+def answered(question: Question) -> background.Result | None:
+    """Return the answer to a question as `measured` does."""
+    scene, measure, key = question.scene, question.measure, key_of(question)
     if measure.slow:
         return _slow_result(scene, key)
 
     def make() -> background.Result:
-        def here() -> background.Result:
-            return _measured_here(view, measure, scene, settings)
+        return scene.playground.engine.measure(_ask(question, lambda: _measured_here(question)))
 
-        return scene.playground.engine.measure(_ask(view, measure, scene, settings, here))
-
-    if measure.keep(question_of(measure, scene, settings)) if callable(measure.keep) else measure.keep:
+    if measure.keep(question.asked) if callable(measure.keep) else measure.keep:
         return scene.playground.results.get(key, make)
     if key not in scene.measured:
         scene.measured[key] = make()
     return scene.measured[key]
 
 
-def _measured_here(view: View, measure: Measure, scene: Scene, settings: Settings) -> background.Result:
-    """A measure's numbers, measured now in this process."""
-    prepare(measure, scene, settings)
-    used = _used(view, measure, scene, settings)
+def _measured_here(question: Question) -> background.Result:
+    """Measure now, in this process."""
+    prepare(question)
+    used = _used(question)
     started = time.perf_counter()
-    if measure.locks:
-        with scene.playground.computing:
-            value = call(measure, scene, settings, results=used)
+    if question.measure.locks:
+        with question.scene.playground.computing:
+            value = question.answer(results=used)
     else:
-        value = call(measure, scene, settings, results=used)
+        value = question.answer(results=used)
     return background.Result(value, time.perf_counter() - started, nbytes_of(value))
 
 
-def _ask(view: View, measure: Measure, scene: Scene, settings: Settings, here: Callable[[], Any]) -> Ask:
-    """A measure as a question to the engine."""
+def _ask(question: Question, here: Callable[[], Any]) -> Ask:
+    """Return a question as the engine takes it."""
+    scene = question.scene
 
     def elsewhere() -> Measuring | None:
-        if not travels(view, measure, scene, settings):
+        if not travels(question):
             return None
-        slow = {
-            each.name: _slow_result(scene, key_of(view, each, scene, settings)) for each in slow_ones(view, measure)
-        }
+        slow = {each.measure.name: _slow_result(scene, key_of(each)) for each in slow_ones(question)}
         given = tuple((name, result) for name, result in slow.items() if result)
-        return Measuring(scene.key, view.key, measure.name, settings, given)
+        return Measuring(scene.key, question.view.key, question.measure.name, question.settings, given)
 
     return Ask(scene.model.id if scene.model else "", here, elsewhere)
 
 
 def given(view: View, scene: Scene, task: Measuring) -> None:
-    """Take over what came with a task."""
+    """Take over the results that came with a task."""
     for name, result in task.given:
-        scene.measured[key_of(view, view.measure(name), scene, task.settings)] = result
+        scene.measured[key_of(Question(view, view.measure(name), scene, task.settings))] = result
 
 
-def prepare(measure: Measure, scene: Scene, settings: Settings) -> None:
+def prepare(question: Question) -> None:
     """Look up what the measure reads of the playground, before it holds the model."""
-    if "plain" in measure.depends:
-        _ = scene.unedited
-    wish = measure.beside(scene, question_of(measure, scene, settings)) if measure.beside else None
-    if wish:
+    if "plain" in question.measure.depends:
+        _ = question.scene.unedited
+    if question.beside:
         with contextlib.suppress(PlaygroundError):  # which the measure meets again, and may answer
-            scene.beside(*wish)
+            question.scene.beside(*question.beside)
 
 
 def job_of(view: View, name: str, scene: Scene, settings: Settings) -> background.Job:
-    """A slow measure as work that goes on in the background."""
-    measure = view.measure(name)
-    ask = _ask(view, measure, scene, settings, lambda: _work_here(view, measure, scene, settings))
-    work = scene.playground.engine.job(ask)
+    """Return a slow measure as work that goes on in the background."""
+    question = Question(view, view.measure(name), scene, settings)
+    work = scene.playground.engine.job(_ask(question, lambda: _work_here(question)))
 
     def noted(progress: Progress) -> Any:
         done = work.run(progress)
-        if measure.pace:
-            key, amount = _pace(view, measure, scene, settings)
+        if question.measure.pace:
+            key, amount = _pace(question)
             background.computed_once(scene.playground, key, lambda: done.seconds / amount)
         return done.value
 
-    return background.Job(key_of(view, measure, scene, settings), noted, work.locks)
+    return background.Job(key_of(question), noted, work.locks)
 
 
-def _work_here(view: View, measure: Measure, scene: Scene, settings: Settings) -> Work:
-    """A slow measure as work of this process."""
-    used = _used(view, measure, scene, settings)
+def _work_here(question: Question) -> Work:
+    """Return a slow measure as work of this process."""
+    used = _used(question)
 
     def run(progress: Progress) -> Done:
         began = time.perf_counter()
-        value = call(measure, scene, settings, progress, used)
+        value = question.answer(progress, used)
         return Done(value, time.perf_counter() - began)
 
-    prepare(measure, scene, settings)
-    return Work(run, measure.locks)
+    prepare(question)
+    return Work(run, question.measure.locks)
 
 
-def _pace(view: View, measure: Measure, scene: Scene, settings: Settings) -> tuple[tuple, float]:
-    """The key under which a slow measure's seconds a unit of work are stored, and the amount of work."""
+def _pace(question: Question) -> tuple[tuple, float]:
+    """Return the key under which a slow measure's seconds a unit of work are stored, and the amount of work."""
+    measure = question.measure
     assert measure.pace
-    what, amount = measure.pace(scene, question_of(measure, scene, settings))
-    return ("pace", view.key, measure.name, scene.model.id, what), amount
+    what, amount = measure.pace(question.scene, question.asked)
+    return ("pace", question.view.key, measure.name, question.scene.model.id, what), amount
 
 
-def _paces(view: View, needed: list[Measure], scene: Scene, settings: Settings) -> dict[str, float]:
-    """The measured seconds a unit of work, by measure."""
+def _paces(needed: list[Question]) -> dict[str, float]:
+    """Return the measured seconds a unit of work, by measure."""
     paces = {}
     for each in needed:
-        if each.pace and (known := scene.playground.results.peek(_pace(view, each, scene, settings)[0])):
-            paces[each.name] = known.value
+        if each.measure.pace and (known := each.scene.playground.results.peek(_pace(each)[0])):
+            paces[each.measure.name] = known.value
     return paces
 
 
@@ -290,8 +290,11 @@ def static_form(view: View) -> bool:
 
 
 def _picture(view: View, name: str, part: Part, scene: Scene, settings: Settings, facts: Facts) -> Picture:
-    needed = [view.measure(each) for each in dict.fromkeys((*part.of, *part.also))]
-    states = [_state_of(view, each, scene, settings) for each in needed]
+    questions = {
+        each: Question(view, view.measure(each), scene, settings) for each in dict.fromkeys((*part.of, *part.also))
+    }
+    needed = list(questions.values())
+    states = list(map(_state_of, needed))
     drawn = settings if part.settings is None else settings.only(part.settings)
     # A picture names its model and whether there are edits, whatever it was measured on.
     origin = () if part.steady else (scene.model.id, bool(scene.picked.edits))
@@ -299,7 +302,7 @@ def _picture(view: View, name: str, part: Part, scene: Scene, settings: Settings
     key = (owner, name, *states, depended(scene, part.depends), drawn, origin, scene.language)
 
     def make() -> Payload:
-        results = {each.name: measured(view, each.name, scene, settings) for each in needed}
+        results = {each: answered(question) for each, question in questions.items()}
         words = Words(scene.words, view.key)
         if any(results[each] is None for each in part.of):
             hint = words.get(f"{name}.empty_hint") or words.get("empty_hint") or ""
@@ -307,20 +310,20 @@ def _picture(view: View, name: str, part: Part, scene: Scene, settings: Settings
         values = {each: result.value if result else None for each, result in results.items()}
         seconds = {each: result.seconds for each, result in results.items() if result}
         first = values[part.of[0]] if part.of else None
-        paces = _paces(view, needed, scene, settings)
+        paces = _paces(needed)
         seen = Seen(view.key, name, first, values, seconds, paces, settings, words, facts)
         if part.job:
-            auto = results[part.job] is None and starts_itself(view.measure(part.job), scene, settings)
+            auto = results[part.job] is None and starts_itself(questions[part.job])
             return _button(part, seen, results[part.job], auto)
         payload = part.draw(seen) if part.draw else {}
         return payload if part.steady else finished(payload, seen, scene, key)
 
-    return Picture(key, make, _layers(needed, scene, settings))
+    return Picture(key, make, _layers(needed))
 
 
-def _layers(needed: list[Measure], scene: Scene, settings: Settings) -> int | None:
-    """How many layers of a run have to be done for what is measured; None where it must have ended."""
-    last = [each.reads(scene, question_of(each, scene, settings)) if each.reads else None for each in needed]
+def _layers(needed: list[Question]) -> int | None:
+    """Return how many layers of a run have to be done for what is measured; None where it must have ended."""
+    last = [each.measure.reads(each.scene, each.asked) if each.measure.reads else None for each in needed]
     return None if not last or None in last else 1 + max(each for each in last if each is not None)
 
 

@@ -3,20 +3,8 @@
 from collections.abc import Sequence
 
 from model.gpt.edits import Edit
-from viz.seam.scene import Scene
 from viz.seam.view import Facts
 from viz.work.prompt import python_of
-
-
-def python_lines(scene: Scene, lines: Sequence[str], imports: Sequence[str] = ()) -> str:
-    """`lines` after those that load the model and run the prompt with its edits as `run`."""
-    edits = scene.picked.edits
-    imports = ["from model.api import load_model", *imports]
-    imports += ["from model.gpt.edits import Edit"] if edits else []
-    run = f"run = lm.trace({python_of(scene.prompt)})"
-    if edits:
-        run += f".edit({', '.join(_edit(edit) for edit in edits)})"
-    return "\n".join([*sorted(set(imports)), "", f"lm = {loading(scene.model.id)}", run, *lines])
 
 
 def script(facts: Facts, lines: Sequence[str], imports: Sequence[str] = ()) -> str:

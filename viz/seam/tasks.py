@@ -1,19 +1,52 @@
-"""Questions as values: what travels to another process, and what of this one must not."""
+"""Questions: a measure asked of a scene, and as values what travels to another process, and what must not."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
+from model.progress import Progress, silent
 from model.records import RunKey
 from viz.seam.jobs.background import Result
 from viz.seam.scene import Scene, SceneKey
 from viz.seam.settings import Settings
-from viz.seam.view import Measure, View, question_of
+from viz.seam.view import Measure, View
 from viz.work.processes.training_process import PREFIX
 from viz.work.prompt import Prompt
 
 OF_THIS_PROCESS = {"visitor", "trained", "loaded", "built_in"}  # of viz.seam.view.Depends
 OF_A_RUN = {"run", "plain"}
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """A measure of a view, asked of a scene under the settings of the view."""
+
+    view: View
+    measure: Measure
+    scene: Scene
+    settings: Settings
+
+    @functools.cached_property
+    def asked(self) -> Settings:
+        """The settings that the measure reads, or what its own `question` makes of them; made once."""
+        chosen = self.settings.only(self.measure.settings)
+        return self.measure.question(self.scene, chosen) if self.measure.question else chosen
+
+    @functools.cached_property
+    def used(self) -> tuple["Question", ...]:
+        """The questions whose answers this one builds on."""
+        return tuple(replace(self, measure=self.view.measure(name)) for name in self.measure.uses)
+
+    @functools.cached_property
+    def beside(self) -> tuple | None:
+        """The other run that the measure reads, as Scene.beside takes it; None for a measure of one run."""
+        return self.measure.beside(self.scene, self.asked) if self.measure.beside else None
+
+    def answer(self, progress: Progress = silent, results: Mapping[str, Any] | None = None) -> Any:
+        """Compute the measure's numbers now, from the scene and the `results` of the measures that it uses."""
+        more = ((results,) if self.measure.uses else ()) + ((progress,) if self.measure.slow else ())
+        return self.measure.function(self.scene, self.asked, *more)
 
 
 @dataclass(frozen=True)
@@ -54,27 +87,27 @@ class Writing:
     request: Any
 
 
-def travels(view: View, measure: Measure, scene: Scene, settings: Settings) -> bool:
-    """Whether another process can answer, and has something to compute.
+def travels(question: Question) -> bool:
+    """Return whether another process can answer, and has something to compute.
 
     Not where a visitor's own models count, nor for what reads no run and needs no turn at the model.
     """
-    if scene.trace is None or scene.model.id.startswith(PREFIX) or _of_this_process(view, measure):
+    scene, measure = question.scene, question.measure
+    if scene.trace is None or scene.model.id.startswith(PREFIX) or _of_this_process(question):
         return False
     if not (measure.slow or measure.locks or OF_A_RUN & set(measure.depends)):
         return False
-    wish = measure.beside(scene, question_of(measure, scene, settings)) if measure.beside else None
-    return not (wish and wish[0].startswith(PREFIX))
+    return not (question.beside and question.beside[0].startswith(PREFIX))
 
 
-def _of_this_process(view: View, measure: Measure) -> bool:
-    own = measure.at_page or OF_THIS_PROCESS & set(measure.depends)
-    return bool(own) or any(_of_this_process(view, view.measure(name)) for name in measure.uses)
+def _of_this_process(question: Question) -> bool:
+    own = question.measure.at_page or OF_THIS_PROCESS & set(question.measure.depends)
+    return bool(own) or any(map(_of_this_process, question.used))
 
 
-def slow_ones(view: View, measure: Measure) -> Iterator[Measure]:
-    """The slow measures that one builds on, whatever lies between."""
-    for used in map(view.measure, measure.uses):
-        if used.slow:
-            yield used
-        yield from slow_ones(view, used)
+def slow_ones(question: Question) -> Iterator[Question]:
+    """Yield the questions for slow measures that one builds on, whatever lies between."""
+    for each in question.used:
+        if each.measure.slow:
+            yield each
+        yield from slow_ones(each)

@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 from model.gpt.config import ModelConfig
 from model.gpt.edits import Edit
-from model.progress import Progress, silent
 from model.records import Tokens
 from viz.seam.scene import Scene
 from viz.seam.settings import Setting, Settings
@@ -382,21 +381,3 @@ class View:
             if each.name == name:
                 return each
         raise KeyError(f"{self.key} has no measure {name!r}")
-
-
-def question_of(measure: Measure, scene: Scene, settings: Settings) -> Settings:
-    """The question of the measure under the settings of the view."""
-    chosen = settings.only(measure.settings)
-    return measure.question(scene, chosen) if measure.question else chosen
-
-
-def call(
-    measure: Measure,
-    scene: Scene,
-    settings: Settings,
-    progress: Progress = silent,
-    results: Mapping[str, Any] | None = None,
-) -> Any:
-    """The measure's numbers, computed now from the scene and the `results` of the measures that it uses."""
-    more = ((results,) if measure.uses else ()) + ((progress,) if measure.slow else ())
-    return measure.function(scene, question_of(measure, scene, settings), *more)

@@ -119,7 +119,11 @@ SAID_BY_PROXIES = (b"x-forwarded-", b"forwarded", b"x-real-ip", b"x-gradio-serve
 
 
 def as_asked(scope: Scope, proxies: int) -> Scope:
-    """The request without what only a proxy may say of it, or with its scheme as the trusted proxy in front says."""
+    """Return the request without what only a proxy may say of it, or with its scheme as the proxy in front says.
+
+    `playground.proxied` in it says whether any proxy named a client, believed or not.
+    """
+    scope = scope | {"playground.proxied": "x-forwarded-for" in Headers(scope=scope)}
     if not proxies:
         return scope | {"headers": [each for each in scope["headers"] if not each[0].startswith(SAID_BY_PROXIES)]}
     said = [part.strip() for part in Headers(scope=scope).get("x-forwarded-proto", "").split(",")]

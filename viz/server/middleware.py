@@ -14,15 +14,16 @@ from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from viz.cluster.workers.haproxy import HEALTH
 from viz.server import calls
 from viz.server.clients import as_asked, client_of, is_foreign, is_ours, name_of
 from viz.server.framework import errors
 from viz.server.framework.door import name_inside
-from viz.server.guard.rate_limit import COMPUTING, COMPUTING_EACH, VISITS, Buckets
+from viz.server.guard.rate_limit import Buckets
 from viz.server.headers import dress
-from viz.server.workers.haproxy import HEALTH
 from viz.words import pick_language, words
 from viz.work.playground import Options
+from viz.work.rates import COMPUTING, COMPUTING_EACH, VISITS
 
 log = logging.getLogger("playground")
 

@@ -9,7 +9,8 @@ import pandas as pd
 
 from model.gpt.config import ModelConfig
 from model.records import RunKey, Tokens
-from model.tracing.trace import Trace, metrics_table
+from model.tracing.head_metrics import metrics_table
+from model.tracing.trace import Trace
 from viz.work.engine import READS, Ran
 
 

@@ -44,5 +44,9 @@ class Local:
         """This process."""
         return 1
 
+    def is_reachable(self) -> bool:
+        """Return True: this process computes."""
+        return True
+
     def close(self) -> None:
         """Nothing was opened."""

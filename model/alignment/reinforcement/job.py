@@ -27,7 +27,7 @@ from model.gpt.transformer import Transformer
 from model.loading.sources import Resolved
 from model.loading.vocabulary_export import vocabulary_files
 from model.training.jobs.job import Limits
-from model.training.jobs.lesson import DIVERGED, Finished, Lesson
+from model.training.jobs.running_job import DIVERGED, Finished, RunningJob
 
 LOOKS = 12  # approximate number of looks of a run
 TOKENS = 64  # of all texts of a step, for each row that a training may have: `Limits.batch`
@@ -78,7 +78,7 @@ def check(job: Practice, limits: Limits) -> None:
         raise InputError("There is no reward.", "", "Give at least one rule.")
 
 
-def begin(job: Practice, limits: Limits) -> Lesson:
+def begin(job: Practice, limits: Limits) -> RunningJob:
     """Load the model, as policy and reference. Raises InputError for a model that is too large."""
     keep_freed_memory()
     lm = load_resolved(job.base)
@@ -108,7 +108,7 @@ def _begun(lm: LanguageModel, work: Task, probe: tuple[int, ...], learns: int, p
     return Begun(lm.n_params, learns, lm.config.n_layer, lm.config.n_head, probe, len(work.prompts[0]), pairs)
 
 
-def _trained(job: Practice, lm: LanguageModel, work: Task, files: dict[str, str]) -> Lesson:
+def _trained(job: Practice, lm: LanguageModel, work: Task, files: dict[str, str]) -> RunningJob:
     course, reference = job.course, lm.model
     state = learning.start(reference, course, job.lora)
     probe = probe_of(reference, work, course, work.prompts[0])
@@ -117,7 +117,7 @@ def _trained(job: Practice, lm: LanguageModel, work: Task, files: dict[str, str]
     def looked() -> Look:
         return look(state.policy, reference, work, course, probe, min(state.step, course.steps))
 
-    return Lesson(
+    return RunningJob(
         _begun(lm, work, probe, count(learned(state.policy)), len(pairs) if pairs else 0),
         messages(state, work, course, pairs, looked),
         looked,
@@ -152,7 +152,7 @@ def _pairs(job: Practice, reference: Transformer, work: Task) -> PairRows:
     return from_texts(reference, work, texts, job.course.new_tokens)
 
 
-def _chosen(job: Practice, lm: LanguageModel, work: Task, files: dict[str, str]) -> Lesson:
+def _chosen(job: Practice, lm: LanguageModel, work: Task, files: dict[str, str]) -> RunningJob:
     """Best of n: nothing is trained, so no model comes of it."""
     course, reference = job.course, lm.model
     probe = probe_of(reference, work, course, work.prompts[0])
@@ -160,7 +160,7 @@ def _chosen(job: Practice, lm: LanguageModel, work: Task, files: dict[str, str])
     def looked() -> Look:
         return look(reference, reference, work, course, probe, 0)
 
-    return Lesson(_begun(lm, work, probe, 0, 0), choose_best(reference, work, course), looked, lambda: None, files)
+    return RunningJob(_begun(lm, work, probe, 0, 0), choose_best(reference, work, course), looked, lambda: None, files)
 
 
 def name_of(job: Practice) -> str:

@@ -27,9 +27,17 @@ def policy_gradient_loss(log_probs: Tensor, advantages: Tensor, written: Tensor)
     """-ln p times the advantage: its gradient is that of the expected reward, the sign turned. Williams 1992, eq. 5.
 
     The mean over tokens instead of the sum over a text divides the gradient by the mean length of the batch.
+    advantages [N, 1] or [N, T]
     """
-    check_alike(log_probs=log_probs, advantages=advantages, written=written)
+    check_alike(log_probs=log_probs, written=written)
+    _check_advantages(advantages, log_probs)
     return token_mean(-log_probs * advantages, written)
+
+
+def _check_advantages(advantages: Tensor, log_probs: Tensor) -> None:
+    """Raise InputError unless there is an advantage for each token [N, T], or one for each text [N, 1]."""
+    if advantages.shape != log_probs[:, :1].shape:
+        check_alike(log_probs=log_probs, advantages=advantages)
 
 
 def clipped(log_probs: Tensor, old: Tensor, advantages: Tensor, clip: float) -> tuple[Tensor, Tensor]:
@@ -79,9 +87,7 @@ def grpo_loss(
     Mean over each text, then over the texts. Shao et al. 2024, "DeepSeekMath", eq. 3 and 4. advantages [N, 1] or [N, T]
     """
     check_alike(log_probs=log_probs, old=old, reference=reference, written=written)
-    check_alike(log_probs=log_probs[:, :1], advantages=advantages[:, :1])
-    if advantages.shape[1] != 1:
-        check_alike(log_probs=log_probs, advantages=advantages)
+    _check_advantages(advantages, log_probs)
     each, cut = clipped(log_probs, old, advantages.expand_as(log_probs), clip)
     return text_mean(each + beta * k3(log_probs - reference), written), token_mean(cut.float(), written)
 

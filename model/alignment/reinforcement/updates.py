@@ -29,8 +29,15 @@ from model.alignment.reinforcement.losses import (
 )
 from model.alignment.reinforcement.pairs import PairRows
 from model.alignment.reinforcement.texts import Batch
+from model.public import without_checks
 
 PAIRS = 16  # in one update of DPO
+
+# Without checks: numbers of a training may stop being finite, which `descend` and the look after it tell.
+_gae, _group_normalised, _leave_one_out = map(without_checks, (gae, group_normalised, leave_one_out))
+_token_rewards, _whiten = map(without_checks, (token_rewards, whiten))
+_dpo_loss, _dpo_margins, _grpo_loss = map(without_checks, (dpo_loss, dpo_margins, grpo_loss))
+_policy_gradient_loss, _ppo_loss, _value_loss = map(without_checks, (policy_gradient_loss, ppo_loss, value_loss))
 
 
 @dataclass(frozen=True)
@@ -55,8 +62,8 @@ def reinforce(learner: Learner, batch: Batch, course: Course) -> Update:
     """
     written, scored = batch.rollouts.written, batch.scored
     rewards = batch.rewards - learner.coefficient * scored.log_ratios.sum(1)
-    advantages = leave_one_out(rewards, course.group)[:, None]
-    loss = policy_gradient_loss(log_probs(learner.policy, batch.rollouts, batch.size), advantages, written)
+    advantages = _leave_one_out(rewards, course.group)[:, None]
+    loss = _policy_gradient_loss(log_probs(learner.policy, batch.rollouts, batch.size), advantages, written)
     norm = descend(learner, loss)
     return Update(float(loss.detach()), norm)
 
@@ -67,18 +74,18 @@ def ppo(learner: Learner, batch: Batch, course: Course) -> Update:
     Schulman et al. 2017; the reward with its KL penalty and the adaptive coefficient: Ziegler et al. 2019.
     """
     scored, written = batch.scored, batch.rollouts.written
-    rewards = token_rewards(batch.rewards, scored.log_ratios, written, learner.coefficient)
-    advantages = gae(rewards, scored.values, written, course.gamma, course.lam)
+    rewards = _token_rewards(batch.rewards, scored.log_ratios, written, learner.coefficient)
+    advantages = _gae(rewards, scored.values, written, course.gamma, course.lam)
     targets = torch.where(written, advantages + scored.values, 0.0)
-    scaled = whiten(advantages, written)
+    scaled = _whiten(advantages, written)
     losses, norms, cuts = [], [], []
     for rows in minibatches(course, learner.step, len(batch.rewards)):
         texts, mask = batch.rollouts.rows(rows), written[rows]
         log_p, states = distributions(learner.policy, texts, batch.size)
         found = to_rows(drawn(log_p, texts), mask)
         values = to_rows(learner.head(states)[:, 0], mask)
-        loss, cut = ppo_loss(found, scored.log_probs[rows], scaled[rows], mask, course.clip)
-        wrong = value_loss(values, scored.values[rows], targets[rows], mask, course.clip)
+        loss, cut = _ppo_loss(found, scored.log_probs[rows], scaled[rows], mask, course.clip)
+        wrong = _value_loss(values, scored.values[rows], targets[rows], mask, course.clip)
         norms.append(descend(learner, loss + course.value_weight * wrong))
         losses.append(float(loss.detach()))
         cuts.append(float(cut))
@@ -90,12 +97,12 @@ def ppo(learner: Learner, batch: Batch, course: Course) -> Update:
 def grpo(learner: Learner, batch: Batch, course: Course) -> Update:
     """Several passes with the clipped ratio, rewards normalised in their group, KL in the loss. Shao et al. 2024."""
     scored, written = batch.scored, batch.rollouts.written
-    advantages = group_normalised(batch.rewards, course.group)[:, None]
+    advantages = _group_normalised(batch.rewards, course.group)[:, None]
     losses, norms, cuts = [], [], []
     for rows in minibatches(course, learner.step, len(batch.rewards)):
         found = log_probs(learner.policy, batch.rollouts.rows(rows), batch.size)
         old, reference = scored.log_probs[rows], scored.reference[rows]
-        loss, cut = grpo_loss(found, old, reference, advantages[rows], written[rows], course.clip, learner.coefficient)
+        loss, cut = _grpo_loss(found, old, reference, advantages[rows], written[rows], course.clip, learner.coefficient)
         norms.append(descend(learner, loss))
         losses.append(float(loss.detach()))
         cuts.append(float(cut))
@@ -111,8 +118,8 @@ def dpo(learner: Learner, pairs: PairRows, course: Course) -> Update:
     rows = torch.from_numpy(rng.permutation(len(pairs))[:PAIRS])
     chosen = log_probs(learner.policy, pairs.chosen.rows(rows), pairs.size).sum(1)
     rejected = log_probs(learner.policy, pairs.rejected.rows(rows), pairs.size).sum(1)
-    margins = dpo_margins(chosen, rejected, pairs.chosen_reference[rows], pairs.rejected_reference[rows])
-    loss = dpo_loss(margins, learner.coefficient)
+    margins = _dpo_margins(chosen, rejected, pairs.chosen_reference[rows], pairs.rejected_reference[rows])
+    loss = _dpo_loss(margins, learner.coefficient)
     norm = descend(learner, loss)
     found = margins.detach()
     return Update(float(loss.detach()), norm, accuracy=float((found > 0).float().mean()), margin=float(found.mean()))

@@ -23,7 +23,7 @@ from model.text.surrogates import joined
 from model.tracing.patterns import patterns_and_logits
 from model.training import data, loop
 from model.training.data import Dataset
-from model.training.jobs.lesson import Lesson
+from model.training.jobs.running_job import RunningJob
 from model.training.loop import Recipe, Report, Run
 from model.training.tasks import TASKS, task
 
@@ -200,12 +200,12 @@ def begin(job: Job, limits: Limits) -> tuple[Run, Dataset, Started, Tensor]:
     return run, dataset, started, probe
 
 
-def open_lesson(job: Job, limits: Limits) -> Lesson:
-    """The lesson of a job in the workshop."""
+def open_job(job: Job, limits: Limits) -> RunningJob:
+    """Open a job in the workshop."""
     run, dataset, started, probe = begin(job, limits)
-    return Lesson(
+    return RunningJob(
         started,
-        lesson(run, dataset, job, probe),
+        messages(run, dataset, job, probe),
         lambda: snapshot(run, dataset, job, probe),
         lambda: run.model,
         {"tokenizer.json": dataset.tokenizer_json},
@@ -232,7 +232,7 @@ def probe_ids(job: Job, dataset: Dataset) -> Tensor:
     return torch.from_numpy(ids[0].astype(np.int64))[:longest]
 
 
-def lesson(run: Run, dataset: Dataset, job: Job, probe: Tensor) -> Iterator[Report | Snapshot]:
+def messages(run: Run, dataset: Dataset, job: Job, probe: Tensor) -> Iterator[Report | Snapshot]:
     """Train to the end of the recipe: a report per step and about SNAPSHOTS snapshots, the first before any step."""
     moments = snapshot_steps(job.recipe.steps)
     yield snapshot(run, dataset, job, probe)

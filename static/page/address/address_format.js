@@ -3,6 +3,7 @@
 //
 // state: { v, model, prompt, tab, heads, tokens, pair, edits, target, distractor, values: { part: value } }
 const DEEPEST = 12; // levels of a part's value
+export const MOST_ENTRIES = 20000; // of all lists and records together; a page has some hundreds
 
 export const isRecord = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 const isPair = (value) =>
@@ -12,6 +13,20 @@ const shallow = (value, left = DEEPEST) =>
   typeof value !== "object" ||
   value === null ||
   (left > 0 && Object.values(value).every((each) => shallow(each, left - 1)));
+// Whether the lists and records of a value have few enough entries for a page to show; looks at no more than that.
+export function isSmall(value) {
+  const open = [value];
+  let left = MOST_ENTRIES;
+  while (open.length) {
+    const next = open.pop();
+    if (typeof next !== "object" || next === null) continue;
+    const entries = Array.isArray(next) ? next : Object.values(next);
+    left -= entries.length;
+    if (left < 0) return false;
+    for (const each of entries) open.push(each);
+  }
+  return true;
+}
 const WATCHED = ["target", "distractor"];
 export const FORMS = {
   model: (value) => typeof value === "string" && value.length > 0 && value.length <= 200,
@@ -28,10 +43,11 @@ export const FORMS = {
     isRecord(value) &&
     Object.entries(value).every(([name, each]) => /^\w{1,60}$/.test(name) && isRecord(each) && shallow(each)),
 };
-// The entries that are what they should be, and the names of the others.
+// The entries that are what they should be, and the names of the others; none of a state that is too large.
 export function checked(sent) {
   const state = {},
     wrong = [];
+  if (!isSmall(sent)) return { state, wrong: Object.keys(FORMS) };
   for (const [name, fits] of Object.entries(FORMS)) {
     if (sent?.[name] === undefined) continue;
     if (fits(sent[name])) state[name] = sent[name];

@@ -6,7 +6,7 @@ import { headerItem } from "../header_items.js";
 import { onDrawn } from "../mount.js";
 import { popup } from "../popup.js";
 import { enter, LONGEST, linkTo, onWritten, state, write } from "./address.js";
-import { checked, isRecord } from "./address_format.js";
+import { checked, isRecord, isSmall, MOST_ENTRIES } from "./address_format.js";
 
 const MOST_BYTES = 1 << 20; // of a file
 let words = null;
@@ -98,6 +98,7 @@ async function openFile(picked) {
   }
   if (!isRecord(parsed) || !Number.isInteger(parsed.v) || parsed.v < 1) return wrong("file_state");
   if (parsed.v > 1) return wrong("file_version");
+  if (!isSmall(parsed)) return wrong("file_entries", { most: MOST_ENTRIES.toLocaleString("en") });
   const result = checked(parsed);
   if (!Object.keys(result.state).length) return wrong("file_state");
   enter(result.state).then(showLink);

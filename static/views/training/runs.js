@@ -62,7 +62,7 @@ export function take(piece) {
 }
 
 // The channel to the server: nothing to see.
-define("lesson", (root, props, trigger) => {
+define("run", (root, props, trigger) => {
   lab.send = (event, value) => {
     props.value = value ?? {};
     trigger(event, { index: 0, value: event });

@@ -178,6 +178,9 @@ def test_back_and_forward_files_and_what_is_too_long(open_page, tmp_path):
     for content, says in (("{", "not JSON"), ("[]", "not a state file"), ('{"v": 2}', "newer version")):
         file.set_input_files({"name": "x.json", "mimeType": "application/json", "buffer": content.encode()})
         expect(told).to_contain_text(says)
+    many = json.dumps({"v": 1, "values": {"chat": {"a": [0] * 20_000}}}).encode()
+    file.set_input_files({"name": "many.json", "mimeType": "application/json", "buffer": many})
+    expect(told).to_contain_text("more than 20,000 entries")
     file.set_input_files({"name": "big.json", "mimeType": "application/json", "buffer": b" " * (1 << 20) + b"{}"})
     expect(told).to_contain_text("more than 1 MB")
     file.set_input_files(saved)

@@ -1,12 +1,14 @@
 """The views of what a run predicts, for tests: a model, what a page asks, and what it is sent."""
 
 import base64
+import dataclasses
 
 from model.api import LanguageModel
 from model.predictions.predictions import predict
 from model.text.tokenizer import from_tiktoken
 from tests.support.models.helpers import serving, tiny_model
-from viz.page.pipeline import PageRequest, payloads, scene_of
+from tests.support.views.views import question
+from viz.page.pipeline import payloads, scene_of
 from viz.views.predictions import expected
 from viz.work.playground import Options
 
@@ -30,9 +32,9 @@ def serve(lm):
 
 
 def asked(view, value=None, prompt=PROMPT, language="en", shown=None, **selection):
-    part = {"surprise": "surprise_form", "guess": "guess_board", "follow": "follow_form"}[view]
-    values = {"predictions_view": {"view": view}, part: value}
-    return PageRequest("tiny", prompt, selection or None, values, shown or {}, language, "predictions")
+    page = question("predictions", view, value, prompt, language, **selection)
+    board = {"guess_board": value} if view == "guess" else {}  # which it has in the place of a form
+    return dataclasses.replace(page, values=page.values | board, shown=shown or {})
 
 
 def drawn(playground, view, value=None, prompt=PROMPT, **changes):

@@ -3,6 +3,7 @@
 import inspect
 import json
 import typing
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +12,12 @@ from model.checks.registry import CHECKS
 from model.errors import InputError
 from tests.support.models.helpers import assert_close
 from tests.support.views.endpoints import NAMED, TEXT, ask
+from viz.api import endpoints
 from viz.api.endpoints import ENDPOINTS, WITHOUT, unique
-from viz.api.registry import arguments, document, parse_docstring
+from viz.api.registry import arguments, document, parse_docstring, table
 from viz.views.tabs import TABS
+
+PAGE = (Path(__file__).parents[3] / "docs" / "endpoints.md").read_text(encoding="utf-8")
 
 
 def views() -> set[str]:
@@ -32,6 +36,11 @@ def test_every_view_has_a_function_or_a_reason():
     assert views() - covered - set(WITHOUT) == set()
     assert covered <= views() and not covered & set(WITHOUT)
     assert all(len(reason) > 20 for reason in WITHOUT.values())
+
+
+def test_the_documentation_tells_what_is_there():
+    up_to_date = endpoints.documented(PAGE) == PAGE and table(ENDPOINTS) in PAGE
+    assert up_to_date, "docs/endpoints.md is not of today: run `python -m viz.api.endpoints` and look at what changed"
 
 
 def test_names_are_unique():

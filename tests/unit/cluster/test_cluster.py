@@ -2,10 +2,12 @@
 
 import contextlib
 import dataclasses
+import functools
 import os
 import threading
 import time
 
+import psutil
 import pytest
 import torch
 
@@ -13,10 +15,11 @@ from model.errors import InputError, PlaygroundError
 from model.loading.devices import available
 from tests.support.models.small_models import save_tiny
 from tests.unit.views.test_seam import DECLARED, QUICK, same
+from viz.cluster import join
 from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels
 from viz.seam.jobs.background import Cancelled
-from viz.seam.tasks import travels
+from viz.seam.tasks import Question, travels
 from viz.views.sampling.side_by_side.run import request_of
 from viz.views.sampling.writers import texts_of_request
 from viz.views.tabs import TABS
@@ -33,15 +36,16 @@ VIEWS = {view.key: view for tab in TABS for view in tab.all_views}
 @pytest.fixture(scope="module")
 def cluster():
     """viz.cluster.cluster, joined to a cluster of two processors and, as it is told, a GPU."""
-    from viz.cluster import cluster
-
-    cluster.STORE = 80 << 20
+    join.STORE = 80 << 20
     # A replica imports what it needs beside all else that the tests run; a question waits for one that starts anew.
-    cluster.START = cluster.PATIENCE = 400.0
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 (its name; else replicas get what other tests leave)
-    cluster.connect("ray", cpus=2, gpus=1)
+    os.environ["RAY_raylet_start_wait_time_s"] = "200"  # noqa: SIM112
+    join.connect("ray", cpus=2, gpus=1)
+    from viz.cluster import cluster
+
+    cluster.START = cluster.PATIENCE = 400.0
     yield cluster
     cluster.ray.shutdown()
     torch.set_num_threads(threads)
@@ -65,9 +69,11 @@ def here(options, cluster):
 @pytest.fixture(scope="module")
 def there(options, cluster):
     """Its model has a replica."""
-    playground = Playground(options, cluster.Cluster(options))
+    again = functools.partial(join.rejoin, "ray", 2, 1)
+    playground = Playground(options, cluster.Cluster(options, rejoin=again))
     playground.load(options.model)
-    return playground
+    yield playground
+    playground.engine._closed.set()
 
 
 def test_a_replica_on_a_gpu_reserves_its_own_and_says_what_its_machine_lacks(cluster, tmp_path):
@@ -108,7 +114,7 @@ def test_every_view_measures_the_same_on_a_replica(here, there):
     wrong = []
     for _, view, measure in QUICK:
         settings = panels.settings_of(view, ours, {})
-        if not travels(view, measure, theirs, settings):
+        if not travels(Question(view, measure, theirs, settings)):
             continue
         a, b = (panels.measured(view, measure.name, each, settings).value for each in (ours, theirs))
         if not same(a, b):
@@ -238,3 +244,37 @@ def test_a_replica_with_too_much_to_do_is_busy_and_says_so(cluster, there, monke
     assert "busy" in refused.what and isinstance(refused, PlaygroundError)
     cluster.ray.get(waiting)
     assert scene(there, "nobody has run it")
+
+
+@pytest.mark.parametrize("name", join.LOCAL)
+def test_a_cluster_that_dies_ends_every_wait_and_comes_back(there, name):
+    """The last tests: all replicas are new ones after them."""
+    job_under_way = threading.Thread(target=lambda: failures.append(failure(lambda: job(there).work(print))))
+    failures: list[str] = []
+    (process,) = (each for each in psutil.Process().children(recursive=True) if each.name() == name)
+    process.kill()
+    job_under_way.start()
+    assert until(lambda: not there.engine.is_reachable())
+    with pytest.raises(PlaygroundError, match="cannot be reached"):
+        scene(there, f"nobody has run it before the {name} died")
+    job_under_way.join(60)
+    assert failures and ("cannot be reached" in failures[0] or not failures[0])
+    assert until(there.engine.is_reachable)
+    assert scene(there, f"nobody has run it after the {name} died").trace.head_metrics().shape[0]
+
+
+def failure(act) -> str:
+    """Return the message of what is raised, "" where nothing is."""
+    try:
+        act()
+    except PlaygroundError as error:
+        return error.what
+    return ""
+
+
+def until(is_so, seconds: float = 300.0) -> bool:
+    """Wait until something is so; return whether it came to be."""
+    end = time.monotonic() + seconds
+    while not is_so() and time.monotonic() < end:
+        time.sleep(0.1)
+    return is_so()

@@ -16,7 +16,7 @@ from tests.unit.views.test_seam import same
 from viz.cluster.replica import VIEWS, Refused, Replica
 from viz.page.pipeline import PageRequest, scene_of
 from viz.seam import panels
-from viz.seam.tasks import Answering, Reading, Writing
+from viz.seam.tasks import Answering, Question, Reading, Writing
 from viz.views.sampling.side_by_side.run import request_of, rounds
 from viz.work.engine import Done, Ran
 from viz.work.playground import Options, Playground
@@ -50,7 +50,7 @@ def scene(page):
 def task_of(page, view, name):
     opened = scene(page)
     settings = panels.settings_of(VIEWS[view], opened, {})
-    return panels._ask(VIEWS[view], VIEWS[view].measure(name), opened, settings, lambda: None).elsewhere()
+    return panels._ask(Question(VIEWS[view], VIEWS[view].measure(name), opened, settings), lambda: None).elsewhere()
 
 
 def writing(page):

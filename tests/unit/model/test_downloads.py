@@ -137,6 +137,15 @@ def test_pip_is_the_users_own_and_fetches_no_dependencies(cache, pip, monkeypatc
     assert Path(environment["TMPDIR"]).is_relative_to(cache)
 
 
+def test_a_file_that_others_could_have_written_is_hashed_each_time(cache, pip):
+    pip()
+    wheel_file(WANTED)
+    cache.chmod(0o777)
+    seen = []
+    wheel_file(WANTED, lambda *step: seen.append(step[2]), offline=True)
+    assert set(seen) == {"Checking"}
+
+
 def test_offline_without_the_file(cache, pip):
     with pytest.raises(DownloadError, match="not on this computer"):
         wheel_file(WANTED, offline=True)

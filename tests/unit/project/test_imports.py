@@ -47,7 +47,7 @@ FLOORS = {
         ("shares",),
         ("public",),
         ("arguments", "command_line", "downloads", "free_memory"),
-        ("errors", "progress", "records", "store", "strict_json"),
+        ("errors", "private_folder", "progress", "records", "store", "strict_json"),
     ),
 }
 # What a room may import beside the standard library and the project itself.
@@ -75,6 +75,7 @@ PACKAGES = {
     "viz.views": VIEWS,
     "viz.api": WEB,
     "viz.cluster": VIEWS,
+    "viz.cluster.join": VIEWS | {"ray", "psutil"},
     "viz.cluster.cluster": VIEWS | {"ray"},
     "viz.cluster.care": VIEWS | {"ray"},
     "viz.page": WEB,
@@ -151,7 +152,7 @@ def allowed(name: str, importer: str) -> bool:
         longest = max((key for key in PACKAGES if f"{importer}.".startswith(f"{key}.")), key=len)
         return top in PACKAGES[longest]
     if own == "app":
-        return top == "model" or name.startswith(("viz.serve", "viz.server"))
+        return top == "model" or name.startswith(("viz.serve", "viz.server", "viz.cluster.workers"))
     if importer.startswith(DRAWN) or importer.endswith(".figures"):
         if top == "model":
             return name == "model.records" or (importer == "viz.words" and name == "model.errors")

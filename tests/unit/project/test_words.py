@@ -55,8 +55,8 @@ def test_same_placeholders_and_no_empty_text(language: str):
 
 
 def short(key: str, text: str) -> bool:
-    """Whether it may be the same in every language: a name, a sign, a unit, the textbook's word for a view."""
-    return key.endswith(".term") or len(re.sub(r"{\w+}", "", text)) < 12
+    """Return whether it may be the same in every language: a name, sign, unit, term, formula and its source."""
+    return key.endswith((".term", ".howto.formula")) or len(re.sub(r"{\w+}", "", text)) < 12
 
 
 def test_chinese_is_chinese():

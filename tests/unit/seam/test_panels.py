@@ -10,6 +10,7 @@ from viz.page.pipeline import PageRequest, scene_of
 from viz.seam import panels
 from viz.seam.jobs.background import Result
 from viz.seam.tab import Tab
+from viz.seam.tasks import Question
 from viz.seam.view import Custom, Measure, Steady, View
 from viz.work.prompt import Prompt
 
@@ -51,11 +52,25 @@ def test_a_measure_gets_the_results_of_those_that_it_uses(scene):
     assert panels.measured(VIEW, "both", scene, none).value == 19  # its key says what it was built on
 
 
+def test_a_picture_makes_its_question_once(scene):
+    made = []
+
+    def question(scene, settings):
+        made.append(settings)
+        return settings
+
+    measure = Measure("main", length, question=question, reads=lambda scene, settings: 0)
+    view = View("tried", ("plot",), {"plot": Custom("plot", lambda seen: {"n": seen.result})}, (measure,))
+    picture = panels.pictures(view, scene, {})["tried_plot"]
+    assert picture.make()["n"] == 9 and picture.layers == 1
+    assert len(made) == 1, "for its key, its layers, whether it travels, and its numbers"
+
+
 def test_it_depends_on_what_those_depend_on(scene):
     none = panels.settings_of(VIEW, scene, {})
     other = scene_of(scene.playground, PageRequest("tiny", "abc", None, {}, {}, "en"))
-    key = panels.key_of(VIEW, VIEW.measure("both"), scene, none)
-    assert key != panels.key_of(VIEW, VIEW.measure("both"), other, none)
+    key = panels.key_of(Question(VIEW, VIEW.measure("both"), scene, none))
+    assert key != panels.key_of(Question(VIEW, VIEW.measure("both"), other, none))
 
 
 def test_views_with_one_owner_measure_once(scene):

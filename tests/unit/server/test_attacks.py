@@ -20,9 +20,9 @@ from viz.serve import start
 from viz.server import middleware
 from viz.server.framework import fair_queue, visits
 from viz.server.framework.visits import Listeners
-from viz.server.guard.rate_limit import Rate
 from viz.work.playground import Options, Playground
 from viz.work.presence import Presence
+from viz.work.rates import Rate
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ import pytest
 from app import ROOT
 from benchmarks.load import __main__ as load
 from benchmarks.load import model as load_model
+from benchmarks.load.browser import browsers
 from benchmarks.load.ledger import ANYBODY, Ledger
 from benchmarks.load.page import LIMITS, TIMEOUT, skipped
 from benchmarks.load.report import Tally, quantile, summary, table
@@ -82,6 +83,15 @@ def test_a_crowd_gets_its_own_answers_and_no_error(served, lm, monkeypatch):
     assert {"key", "head", "slider", "tab or view", "token", "open the page"} <= set(tally.seconds)
     assert set(tally.of_user) == {1, 2, 3, 4}
     until_free(served.playground)
+
+
+@pytest.mark.long
+def test_real_browsers_type_and_click_without_an_error(served, lm):
+    ledger, tally = Ledger(lm), Tally()
+    apart(browsers(2, served.url, ledger, tally, time.monotonic() + 1))
+    assert not tally.errors and tally.crossings == []
+    wanted = {"browser: open the page", "browser: last key to map", "browser: click to painted"}
+    assert set(tally.seconds) == wanted and len(tally.seconds["browser: open the page"]) == 2
 
 
 @pytest.mark.long

@@ -7,11 +7,11 @@ import pytest
 from tests.support.guard import CANCEL, JOIN, OURS, ask, guarded, scope_of
 from tests.support.models.helpers import apart
 from viz.server import middleware
-from viz.server.guard.rate_limit import Rate
 from viz.server.headers import KEPT, SERVER, cached
 from viz.server.middleware import is_open, is_outside, path_of
 from viz.work.limits import PUBLIC
 from viz.work.playground import Options
+from viz.work.rates import Rate
 
 # --- headers ---
 

@@ -11,7 +11,7 @@ from viz.seam.jobs import background
 from viz.seam.panels import settings_of
 from viz.seam.settings import Settings
 from viz.seam.settings import form as form_payload
-from viz.seam.view import question_of
+from viz.seam.tasks import Question
 from viz.views.sampling import strategies
 from viz.views.sampling.many_samples import view as many_samples
 from viz.views.sampling.side_by_side import run
@@ -98,7 +98,7 @@ def test_many_samples_are_bounded_and_the_form_says_so(shared, playground):
         """What the button would start."""
         view, at = many_samples.VIEW, scene(server)
         settings = settings_of(view, at, {"many_samples_form": form, "strategies": sent})
-        many_samples.take(at, question_of(view.measure("main"), at, settings.but(**forced)), lambda *_: None)
+        many_samples.take(at, Question(view, view.measure("main"), at, settings.but(**forced)).asked, lambda *_: None)
         return settings
 
     assert ask(shared, {"count": "8"}, cards()).count == "8"

@@ -16,8 +16,8 @@ from tests.unit.views.test_seam import QUICK, same
 from viz.page.pipeline import PageRequest, scene_of
 from viz.seam import panels
 from viz.seam.jobs.background import Result
-from viz.seam.tasks import Measuring
-from viz.seam.view import Measure, View, call
+from viz.seam.tasks import Measuring, Question
+from viz.seam.view import Measure, View
 from viz.views.tabs import TABS
 from viz.work.distant import DistantTrace
 from viz.work.engine import READS, Busy, Ran
@@ -47,12 +47,13 @@ def scene(playground, **selection):
 
 def direct(view, measure, opened, settings):
     """A measure called as the plain function that it is, and those that it builds on likewise."""
-    panels.prepare(measure, opened, settings)
+    question = Question(view, measure, opened, settings)
+    panels.prepare(question)
     used = {}
     for name in measure.uses:
         other = view.measure(name)
         used[name] = None if other.slow else direct(view, other, opened, settings)
-    return call(measure, opened, settings, results=used)
+    return question.answer(results=used)
 
 
 @pytest.mark.long
@@ -68,7 +69,7 @@ def test_it_answers_what_the_measures_say_for_every_view(playground):
 def task_of(view, measure, opened):
     """The measure as it would travel; None where it stays."""
     settings = panels.settings_of(view, opened, {})
-    return panels._ask(view, measure, opened, settings, lambda: None).elsewhere()
+    return panels._ask(Question(view, measure, opened, settings), lambda: None).elsewhere()
 
 
 def test_what_travels_is_a_small_value_and_what_a_visitor_has_here_does_not(playground):
@@ -92,11 +93,11 @@ def test_slow_results_go_along_with_what_builds_on_them(playground):
     last = Measure("last", lambda scene, settings, results: results["quick"], uses=("quick",))
     view = View("tried", layout=(), parts={}, measures=(slow, quick, last))
     none = panels.settings_of(view, opened, {})
-    (without,) = [panels._ask(view, last, opened, none, lambda: None).elsewhere()]
+    (without,) = [panels._ask(Question(view, last, opened, none), lambda: None).elsewhere()]
     assert without.given == ()
     job = panels.job_of(view, "slow", opened, none)
     opened.playground.results.put(job.key, Result(job.work(silent), 0.1))
-    task = pickle.loads(pickle.dumps(panels._ask(view, last, opened, none, lambda: None).elsewhere()))
+    task = pickle.loads(pickle.dumps(panels._ask(Question(view, last, opened, none), lambda: None).elsewhere()))
     assert [(name, result.value) for name, result in task.given] == [("slow", 7)]
     there = dataclasses.replace(playground)
     there.models.get("tiny", lambda: playground.models.peek("tiny"))
@@ -104,7 +105,7 @@ def test_slow_results_go_along_with_what_builds_on_them(playground):
     assert panels.measured(view, "last", again, none).value is None
     panels.given(view, again, task)
     assert panels.measured(view, "last", again, none).value == 7
-    assert panels.key_of(view, last, again, none) == panels.key_of(view, last, opened, none)
+    assert panels.key_of(Question(view, last, again, none)) == panels.key_of(Question(view, last, opened, none))
 
 
 @pytest.mark.parametrize(

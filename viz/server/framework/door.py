@@ -13,8 +13,9 @@ from starlette.routing import Route
 from starlette.types import Scope
 
 from viz.server.clients import client_of
-from viz.server.guard.rate_limit import Buckets, Rate
+from viz.server.guard.rate_limit import Buckets
 from viz.words import pick_language, words
+from viz.work.rates import Rate
 
 WRONG = Rate(burst=10, per_second=1 / 30)  # tries of one name from one address that did not succeed
 WRONG_ADDRESS = Rate(burst=600, per_second=5)  # of an address, behind which a whole class may sit

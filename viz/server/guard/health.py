@@ -1,5 +1,6 @@
 """How this process is: whether it takes new pages, and how much it has to do; a line for a proxy and its operator."""
 
+import ipaddress
 import json
 import os
 import threading
@@ -9,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from viz.server.workers.haproxy import HEALTH
+from viz.cluster.workers.haproxy import HEALTH
 from viz.work.playground import Playground
 
 
@@ -25,6 +26,7 @@ class Health:
         presence, queue = self.playground.presence, self.playground.queue
         return {
             "state": "draining" if self.draining.is_set() else "ready",
+            "engine": "reachable" if self.playground.engine.is_reachable() else "lost",
             "process": os.getpid(),
             "pages": presence.open_pages,
             "listening": presence.listeners,
@@ -34,10 +36,25 @@ class Health:
         }
 
     def answer(self, request: Request) -> Response:
-        """The report; 404 while it drains, which is how the proxy is told to send nobody new."""
+        """Return the report, with status 404 while the process drains: the proxy then sends it no new page.
+
+        Only who asks from this machine and without a proxy gets the report, as the proxy's own checks do.
+        """
+        if not is_local(request):
+            return Response("", 404)
         report = self.report()
         return Response(json.dumps(report), 404 if self.draining.is_set() else 200, media_type="application/json")
 
     def route(self) -> Route:
-        """The line, for whoever can reach the process; the proxy of `--workers` does not pass it on."""
+        """Return the route of the report."""
         return Route(HEALTH, self.answer)
+
+
+def is_local(request: Request) -> bool:
+    """Return whether a request was made on this machine and came through no proxy."""
+    try:
+        peer = ipaddress.ip_address(request.client.host if request.client else "")
+    except ValueError:
+        return False
+    proxied = request.scope.get("playground.proxied", "x-forwarded-for" in request.headers)
+    return (getattr(peer, "ipv4_mapped", None) or peer).is_loopback and not proxied

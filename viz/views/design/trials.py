@@ -3,16 +3,16 @@
 import functools
 from collections.abc import Sequence
 
-from model.design.block_trials import Lesson, chapter, lesson_of
+from model.design.block_trials import TrialData, chapter, data_of
 from viz.seam.settings import Choice, Settings, form, read_all
 from viz.seam.view import Asking, Part, Seen
 from viz.words import Words
 
 
 @functools.cache
-def lesson() -> Lesson:
+def data() -> TrialData:
     """The bundled chapter as something to learn from; cut into bytes once."""
-    return lesson_of(chapter())
+    return data_of(chapter())
 
 
 def training_form(declared: tuple[Choice, ...]) -> Part:
@@ -34,5 +34,5 @@ def as_it_is(words: Words, option: str) -> str:
 
 def python_of(imports: Sequence[str], lines: Sequence[str]) -> str:
     """Lines that need no loaded model."""
-    imports = sorted({*imports, "from model.design.block_trials import chapter, lesson_of"})
-    return "\n".join([*imports, "", "lesson = lesson_of(chapter())", *lines])
+    imports = sorted({*imports, "from model.design.block_trials import chapter, data_of"})
+    return "\n".join([*imports, "", "data = data_of(chapter())", *lines])

@@ -2,9 +2,9 @@
 
 It does any kind of job of model/workshop.py, which says how another kind joins: learning from random
 weights, fine-tuning and the rest share the rules here. `Workshop.start` checks a job against the server's limits and
-starts the process (`work`). Its lesson sends what happens; "pause", "resume" and "stop" are heard between two
+starts the process (`work`). Its job sends what happens; "pause", "resume" and "stop" are heard between two
 messages. `LiveRun` is the run as the page sees it. At its end the model lies in the run's folder: the picker finds it
-there, the download takes all that is in the folder. A lesson that diverges ends with the last good model; of a process
+there, the download takes all that is in the folder. A job that diverges ends with the last good model; of a process
 that is killed, the model stays that it wrote last. When the visitor's page is closed, what it started ends, and its
 files go.
 """
@@ -36,7 +36,7 @@ from model.loading.sources import Resolved
 from model.loading.vocabulary_export import write_files
 from model.text.tokenizer import Tokenizer, from_folder
 from model.training.jobs.job import Limits
-from model.training.jobs.lesson import DIVERGED, Finished
+from model.training.jobs.running_job import DIVERGED, Finished
 from model.workshop import Kind, kind_of
 from viz.work.processes.start import context
 
@@ -90,14 +90,14 @@ def work(connection: Connection, job: Any, limits: Limits, folder: Path, threads
 
 def _teach(connection: Connection, job: Any, limits: Limits, folder: Path) -> None:
     kind = kind_of(job)
-    lesson = kind.begin(job, limits)
+    running = kind.begin(job, limits)
     folder.mkdir(parents=True, exist_ok=True)
-    write_files(folder, lesson.files)
-    connection.send(lesson.started)
+    write_files(folder, running.files)
+    connection.send(running.started)
     reason, spent, paused, began = "done", 0.0, 0.0, time.monotonic()
-    saving = Saving(folder, lesson.model, lesson.leave)
+    saving = Saving(folder, running.model, running.leave)
     message = None
-    for message in lesson.messages:
+    for message in running.messages:
         if isinstance(message, Finished):
             reason = message.reason
             break
@@ -118,11 +118,11 @@ def _teach(connection: Connection, job: Any, limits: Limits, folder: Path) -> No
             reason = "time"
             break
     if not isinstance(message, kind.snapshot):  # the last step is always looked at
-        connection.send(lesson.look())
-    if (model := lesson.model()) is not None:
+        connection.send(running.look())
+    if (model := running.model()) is not None:
         save_folder(folder, model)
-    if lesson.leave:
-        lesson.leave(folder)
+    if running.leave:
+        running.leave(folder)
     connection.send(Finished(reason))
 
 

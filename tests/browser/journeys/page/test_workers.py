@@ -1,6 +1,6 @@
 """The page on two processes: one is killed, the proxy is killed, one drains, and who has logged in stays inside.
 
-How the pool replaces its processes is in tests/unit/server/workers/test_pool.py.
+How the pool replaces its processes is in tests/unit/cluster/workers/test_pool.py.
 """
 
 import contextlib
@@ -19,8 +19,8 @@ import pytest
 from tests.browser.conftest import FIRST, blank_page
 from tests.support.elsewhere import ROOT
 from tests.support.visitor import SOON, expect
-from viz.server.workers.haproxy import COOKIE
-from viz.server.workers.pool import free_ports, health_of
+from viz.cluster.workers.haproxy import COOKIE
+from viz.cluster.workers.pool import free_ports, health_of
 
 pytestmark = [
     pytest.mark.browser,

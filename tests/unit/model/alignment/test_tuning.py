@@ -10,7 +10,7 @@ import torch
 from model.alignment import tuning
 from model.alignment.instructions import Example
 from model.alignment.lora import Lora
-from model.alignment.tuning import TuneJob, TuneSnapshot, open_lesson, token_losses
+from model.alignment.tuning import TuneJob, TuneSnapshot, open_job, token_losses
 from model.api import load_resolved
 from model.errors import InputError
 from model.gpt.transformer import Transformer
@@ -18,7 +18,7 @@ from model.loading.checkpoint import save_folder
 from model.loading.sources import Resolved
 from model.training import data
 from model.training.jobs.job import Limits
-from model.training.jobs.lesson import DIVERGED, Finished
+from model.training.jobs.running_job import DIVERGED, Finished
 from model.training.loop import Recipe, Report
 from tests.support.models.helpers import tiny_config
 
@@ -43,14 +43,14 @@ def job_of(source: Resolved, lora=None, **recipe) -> TuneJob:
 
 
 def run(job: TuneJob, limits: Limits | None = None):
-    lesson = open_lesson(job, limits or Limits())
-    return lesson, [*lesson.messages]
+    running = open_job(job, limits or Limits())
+    return running, [*running.messages]
 
 
 @pytest.mark.parametrize("lora", [None, Lora(2, 4.0, "all")], ids=["full", "lora"])
 def test_a_run_tells_what_it_learns_and_leaves_a_model(source, lora, tmp_path):
-    lesson, messages = run(job_of(source, lora, steps=6, learning_rate=5e-3))
-    started, snapshots = lesson.started, [each for each in messages if isinstance(each, TuneSnapshot)]
+    running, messages = run(job_of(source, lora, steps=6, learning_rate=5e-3))
+    started, snapshots = running.started, [each for each in messages if isinstance(each, TuneSnapshot)]
     assert (started.learned_from, started.held_out, started.left_out) == (5, 1, 0)
     assert (started.n_learned == started.n_params) is (lora is None) and started.n_learned > 0
     assert [each.step for each in messages if isinstance(each, Report)] == [1, 2, 3, 4, 5, 6]
@@ -59,12 +59,12 @@ def test_a_run_tells_what_it_learns_and_leaves_a_model(source, lora, tmp_path):
     first = snapshots[0]
     assert len(first.losses) == len(started.ids) - 1 and math.isfinite(first.bits_per_byte)
     assert first.loss == pytest.approx(first.losses[started.prompt - 1 :].mean(), rel=1e-4)  # one is held out
-    save_folder(tmp_path, lesson.model())
-    for name, text in lesson.files.items():
+    save_folder(tmp_path, running.model())
+    for name, text in running.files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     saved = load_resolved(Resolved("folder", tmp_path, "x", "x"))
     again = token_losses(saved.model, started.ids)
-    np.testing.assert_allclose(again, lesson.look().losses, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(again, running.look().losses, rtol=1e-3, atol=1e-4)
     assert saved.decode(started.ids[: started.prompt]) == f"Instruction: Say it.\nInput: {saved_word(started)}\nAnswer:"
 
 
@@ -95,13 +95,13 @@ def test_a_loss_that_is_no_number_ends_the_run_with_the_last_good_model(source, 
             yield report
 
     monkeypatch.setattr(tuning.loop, "steps", broken)
-    lesson, messages = run(job_of(source, lora))
+    running, messages = run(job_of(source, lora))
     assert isinstance(messages[-1], Finished) and messages[-1].reason == DIVERGED
     seen = [each for each in messages[:-2] if isinstance(each, TuneSnapshot)]
     assert [each.step for each in seen] == [0, 1, 2]
     good = min(reversed(seen), key=lambda each: each.loss)
     np.testing.assert_array_equal(messages[-2].losses, good.losses)
-    assert all(torch.isfinite(each).all() for each in lesson.model().parameters())
+    assert all(torch.isfinite(each).all() for each in running.model().parameters())
 
 
 @pytest.mark.parametrize(
@@ -144,9 +144,9 @@ def test_what_is_out_of_bounds_is_refused(source):
         (Limits(adapted_parameters=10), Lora(), "smaller"),
     ):
         with pytest.raises(InputError, match=f"too large.*{hint}"):
-            open_lesson(job_of(source, lora), limits)
+            open_job(job_of(source, lora), limits)
     with pytest.raises(InputError, match="tokens a step"):
-        open_lesson(job, Limits(batch_tokens=20))
+        open_job(job, Limits(batch_tokens=20))
 
 
 def test_token_losses_are_those_of_single_forwards(source):

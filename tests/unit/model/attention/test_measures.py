@@ -343,9 +343,7 @@ def test_the_table():
     assert [name for name, each in MEASURES.items() if each.of == "layer"] == ["rollout", "flow"]
     assert [name for name, each in MEASURES.items() if each.scale != "share"] == ["scores", "value_weighted"]
     for name, each in MEASURES.items():
-        assert all((each.label, each.formula, each.source)), name
-        assert each.doc.endswith(".") and each.caveat.endswith("."), name
-    assert len({each.label for each in MEASURES.values()}) == len(MEASURES)
+        assert each.formula and each.source, name
 
 
 # --- what is refused ---

@@ -42,8 +42,8 @@ ADDED = [name for name, each in CONFIGS.items() if not each.get("parallel_residu
 
 
 @pytest.fixture(scope="module")
-def lesson():
-    return block_trials.lesson_of(TEXT)
+def data():
+    return block_trials.data_of(TEXT)
 
 
 def batch_of(seed=0, rows=3, length=7):
@@ -201,11 +201,11 @@ def test_an_unknown_start_is_refused():
         initialised(block_trials.config_of(1, "pre"), 0, "ones")
 
 
-def test_random_numbers_are_left_as_they_were(lesson):
+def test_random_numbers_are_left_as_they_were(data):
     torch.manual_seed(3)
     before, mine = torch.get_rng_state(), np.random.get_state()[1].copy()
-    starts(lesson, 2, seeds=1)
-    train_wirings(lesson, Trial(2, steps=2))
+    starts(data, 2, seeds=1)
+    train_wirings(data, Trial(2, steps=2))
     assert torch.equal(torch.get_rng_state(), before)
     assert np.array_equal(np.random.get_state()[1], mine)
 
@@ -241,7 +241,7 @@ def test_one_thread_ends_with_what_goes_wrong():
 
 def test_frequencies_are_an_entropy():
     """Half a, half b: ln 2 and what the ends of text add; what is not scored does not count."""
-    found = block_trials.lesson_of("\n<|endoftext|>\n".join(["ab" * 200] * 40))
+    found = block_trials.data_of("\n<|endoftext|>\n".join(["ab" * 200] * 40))
     assert found.vocab_size == 257 and found.characters == 40 * 400 + 39 * 15
     assert np.exp(found.log_share).sum() == pytest.approx(1)
     assert found.guessed(block_trials.fixed_batch(found)) == pytest.approx(math.log(2), abs=0.05)
@@ -249,42 +249,42 @@ def test_frequencies_are_an_entropy():
     assert found.guessed(Batch(targets, targets)) == pytest.approx(-(found.log_share[3] + found.log_share[5]) / 2)
 
 
-def test_who_knows_frequencies_is_judged_by_the_same_batches(lesson):
+def test_who_knows_frequencies_is_judged_by_the_same_batches(data):
     trial, read = Trial(2, steps=3), []
-    seen = dataclasses.replace(lesson, train=lambda *given: read.append(lesson.train(*given)) or read[-1])
+    seen = dataclasses.replace(data, train=lambda *given: read.append(data.train(*given)) or read[-1])
     found = train_wirings(seen, trial)
     assert len(read) == 3 * 6
     for step in range(3):
         assert all(np.array_equal(read[5 * step].ids, read[5 * step + n].ids) for n in range(5))
-        assert found.frequencies[step] == lesson.guessed(read[5 * step])
+        assert found.frequencies[step] == data.guessed(read[5 * step])
 
 
 # --- at the start ---
 
 
-def test_starts_are_gradients_of_one_batch(lesson):
-    found = starts(lesson, 3, "glorot", seeds=2)
+def test_starts_are_gradients_of_one_batch(data):
+    found = starts(data, 3, "glorot", seeds=2)
     assert found.weights.shape == found.stream.shape == (4, 2, 3) and found.losses.shape == (4, 2)
     for w, wiring in enumerate(WIRINGS.values()):
-        own = gradient_norms(wired(wiring, 3, lesson.vocab_size, 1, "glorot"), block_trials.fixed_batch(lesson))
+        own = gradient_norms(wired(wiring, 3, data.vocab_size, 1, "glorot"), block_trials.fixed_batch(data))
         np.testing.assert_allclose(found.weights[w, 1], own.weights, rtol=1e-4)
         np.testing.assert_allclose(found.stream[w, 1], own.stream, rtol=1e-4)
         assert found.losses[w, 1] == pytest.approx(own.loss, rel=1e-5)
 
 
 @pytest.mark.long
-def test_depths_follow_the_theory_with_glorot_weights(lesson):
+def test_depths_follow_the_theory_with_glorot_weights(data):
     """Xiong et al. 2020, theorem 1: the last block's gradient falls as 1/sqrt(L) for pre-norm, and stays for post."""
-    found = starts_by_depth(lesson, "glorot")
+    found = starts_by_depth(data, "glorot")
     assert [each.depth for each in found] == list(DEPTHS)
     last = np.stack([each.weights[:, :, -1].mean(1) for each in found], axis=1)  # [W, depths]
     assert -0.75 < exponent(DEPTHS, last[0]) < -0.35
     assert -0.15 < exponent(DEPTHS, last[1]) < 0.25
 
 
-def test_progress_counts_every_measurement(lesson):
+def test_progress_counts_every_measurement(data):
     told = []
-    starts_by_depth(lesson, progress=lambda done, total, what: told.append((done, total)))
+    starts_by_depth(data, progress=lambda done, total, what: told.append((done, total)))
     assert told == [(n, 36) for n in range(36)]
 
 
@@ -296,9 +296,9 @@ def test_exponents(power):
 # --- the first steps ---
 
 
-def independent(lesson, trial, variant):
+def independent(data, trial, variant):
     """The same training by hand: autograd, clipping and AdamW without the project's loop."""
-    model = wired(WIRINGS[variant.wiring], trial.depth, lesson.vocab_size, trial.seed, trial.start)
+    model = wired(WIRINGS[variant.wiring], trial.depth, data.vocab_size, trial.seed, trial.start)
     recipe, losses, norms = block_trials.recipe_of(trial, variant.warmup), [], []
     groups = [
         {"params": [p for p in model.parameters() if p.ndim >= 2], "weight_decay": 0.1},
@@ -306,7 +306,7 @@ def independent(lesson, trial, variant):
     ]
     optimizer = torch.optim.AdamW(groups, lr=1.0, betas=(0.9, 0.95))
     for step in range(trial.steps):
-        batch = lesson.train(
+        batch = data.train(
             np.random.default_rng([trial.seed, step]), block_trials.ROWS, block_trials.LENGTH, step / trial.steps
         )
         losses.append(mean_loss(model, batch))
@@ -320,12 +320,12 @@ def independent(lesson, trial, variant):
     return [float(loss.detach()) for loss in losses], np.array(norms)
 
 
-def test_the_first_steps_are_those_of_a_plain_loop(lesson):
+def test_the_first_steps_are_those_of_a_plain_loop(data):
     trial = Trial(2, "glorot", 3e-3, 4, seed=2)
-    found = train_wirings(lesson, trial)
+    found = train_wirings(data, trial)
     assert found.losses.shape == (5, 4) and found.norms.shape == (5, 4, 2)
     for row, variant in enumerate(VARIANTS.values()):
-        losses, norms = independent(lesson, trial, variant)
+        losses, norms = independent(data, trial, variant)
         np.testing.assert_allclose(found.losses[row], losses, rtol=2e-4)
         np.testing.assert_allclose(found.norms[row], norms, rtol=5e-3)
     assert (found.seconds > 0).all()
@@ -340,7 +340,7 @@ def test_warm_up_is_the_only_difference():
     assert {learning_rate(step, cold) for step in range(100)} == {3e-3}
 
 
-def test_a_run_that_goes_astray_ends_and_the_others_go_on(lesson, monkeypatch):
+def test_a_run_that_goes_astray_ends_and_the_others_go_on(data, monkeypatch):
     whole, calls = block_trials.steps, []
 
     def broken(run, recipe, source):
@@ -350,13 +350,13 @@ def test_a_run_that_goes_astray_ends_and_the_others_go_on(lesson, monkeypatch):
             yield dataclasses.replace(report, loss=math.nan if bad else report.loss)
 
     monkeypatch.setattr(block_trials, "steps", broken)
-    found = train_wirings(lesson, Trial(2, steps=4))
+    found = train_wirings(data, Trial(2, steps=4))
     assert np.isnan(found.losses[[1, 3], 1:]).all() and np.isnan(found.norms[[1, 3], 1:]).all()
     assert np.isfinite(found.losses[[0, 2, 4]]).all() and np.isfinite(found.losses[:, 0]).all()
     assert calls.count(0) == 4  # two variants, two steps each
 
 
-def test_training_tells_every_step_and_can_be_stopped(lesson):
+def test_training_tells_every_step_and_can_be_stopped(data):
     told, before = [], torch.get_num_threads()
 
     def progress(done, total, what):
@@ -365,15 +365,15 @@ def test_training_tells_every_step_and_can_be_stopped(lesson):
             raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        train_wirings(lesson, Trial(2, steps=3), progress)
+        train_wirings(data, Trial(2, steps=3), progress)
     assert told == [(n, 15) for n in range(8)]
     assert torch.get_num_threads() == before
 
 
-def test_gradients_are_taken_where_they_are_switched_off(lesson):
+def test_gradients_are_taken_where_they_are_switched_off(data):
     with torch.no_grad():
-        found = starts(lesson, 2, seeds=1)
-        trained = train_wirings(lesson, Trial(2, steps=2))
+        found = starts(data, 2, seeds=1)
+        trained = train_wirings(data, Trial(2, steps=2))
     assert (found.weights > 0).all() and (trained.norms > 0).all()
 
 

@@ -27,8 +27,8 @@ TEXT = "\n<|endoftext|>\n".join(f"{n} times {m} is {n * m}, as everybody knows."
 
 
 @pytest.fixture(scope="module")
-def lesson():
-    return block_trials.lesson_of(TEXT)
+def data():
+    return block_trials.data_of(TEXT)
 
 
 # --- functions ---
@@ -109,18 +109,18 @@ def test_operations_by_hand():
 # --- training ---
 
 
-def test_every_kind_is_trained_by_the_projects_code(lesson):
+def test_every_kind_is_trained_by_the_projects_code(data):
     trial = MlpTrial("glorot", 1e-3, 3)
-    found = train_mlps(lesson, trial)
+    found = train_mlps(data, trial)
     assert found.losses.shape == (3, 3, 3) and found.held_out.shape == (3, 3, 3) and found.moments == (1, 2, 3)
     assert np.isfinite(found.losses).all() and (found.seconds > 0).all() and found.tokens > 100
     for k, kind in enumerate(KINDS):
-        model = block_trials.initialised(config_of(kind, lesson.vocab_size), 2, "glorot")
+        model = block_trials.initialised(config_of(kind, data.vocab_size), 2, "glorot")
         recipe = mlp_trials.recipe_of(trial, 2)
-        alone = [report.loss for report in steps(from_model(model, recipe), recipe, lesson.train)]
+        alone = [report.loss for report in steps(from_model(model, recipe), recipe, data.train)]
         np.testing.assert_allclose(found.losses[k, 2], alone, rtol=1e-4)
         total, count = 0.0, 0
-        for at, batch in enumerate(lesson.held_out(16, block_trials.LENGTH)):
+        for at, batch in enumerate(data.held_out(16, block_trials.LENGTH)):
             if at == 16:
                 break
             with torch.no_grad():
@@ -133,18 +133,18 @@ def test_every_kind_is_trained_by_the_projects_code(lesson):
         assert found.held_out[k, 2, -1] == pytest.approx(total / count, rel=1e-4)
 
 
-def test_seeds_share_data_between_kinds_and_differ_from_one_another(lesson):
-    found = train_mlps(lesson, MlpTrial(steps=2))
+def test_seeds_share_data_between_kinds_and_differ_from_one_another(data):
+    found = train_mlps(data, MlpTrial(steps=2))
     assert len({round(float(each), 6) for each in found.losses[:, :, 0].ravel()}) == 9
     assert mlp_trials.recipe_of(MlpTrial(), 1).seed == 1
 
 
-def test_who_knows_frequencies_only(lesson):
-    tokens = np.concatenate([batch.targets[batch.targets >= 0] for batch in list(lesson.held_out(16, 32))[:16]])
-    assert guessed(lesson) == pytest.approx(-lesson.log_share[tokens].mean())
+def test_who_knows_frequencies_only(data):
+    tokens = np.concatenate([batch.targets[batch.targets >= 0] for batch in list(data.held_out(16, 32))[:16]])
+    assert guessed(data) == pytest.approx(-data.log_share[tokens].mean())
 
 
-def test_training_can_be_stopped_and_leaves_random_numbers_alone(lesson):
+def test_training_can_be_stopped_and_leaves_random_numbers_alone(data):
     torch.manual_seed(4)
     before, told = torch.get_rng_state(), []
 
@@ -154,12 +154,12 @@ def test_training_can_be_stopped_and_leaves_random_numbers_alone(lesson):
             raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        train_mlps(lesson, MlpTrial(steps=2), progress)
+        train_mlps(data, MlpTrial(steps=2), progress)
     assert told == [(n, 18) for n in range(11)]
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_a_run_that_goes_astray_ends_and_the_others_go_on(lesson, monkeypatch):
+def test_a_run_that_goes_astray_ends_and_the_others_go_on(data, monkeypatch):
     whole = mlp_trials.steps
 
     def broken(run, recipe, source):
@@ -168,7 +168,7 @@ def test_a_run_that_goes_astray_ends_and_the_others_go_on(lesson, monkeypatch):
             yield dataclasses.replace(report, loss=math.nan if bad else report.loss)
 
     monkeypatch.setattr(mlp_trials, "steps", broken)
-    found = train_mlps(lesson, MlpTrial(steps=2))
+    found = train_mlps(data, MlpTrial(steps=2))
     assert np.isnan(found.losses[2, 1]).all() and np.isnan(found.held_out[2, 1]).all()
     assert np.isfinite(found.losses[:2]).all() and np.isfinite(found.held_out[2, 0]).all()
     assert math.isnan(verdict(*found.held_out[1:, :, -1]).difference)

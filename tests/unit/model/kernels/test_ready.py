@@ -1,14 +1,17 @@
 """The compiled loops are made once, waited for by those who ask for it, and where there are none, torch computes."""
 
+import os
+import stat
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from filelock import FileLock
 
-from model.kernels import ready
+from model.kernels import loops_folder, ready
 
 LOOPS = SimpleNamespace(product=print)  # what is imported here: the real ones are there already
 
@@ -18,7 +21,7 @@ def fresh(monkeypatch, tmp_path):
     """A process that has not asked for them yet, on a machine that has not compiled them; commands that were run."""
     commands = []
     monkeypatch.setenv("NUMBA_CACHE_DIR", "elsewhere")
-    monkeypatch.setattr(ready, "folder", lambda: tmp_path / "loops")
+    monkeypatch.setattr(loops_folder, "folder", lambda: tmp_path / "loops")
     monkeypatch.setattr(ready, "_import", lambda: LOOPS)
     monkeypatch.setattr(ready.subprocess, "run", lambda command, **_: commands.append(command))
     again()
@@ -53,7 +56,7 @@ def test_several_processes_wait_for_one_but_not_for_ever(fresh, monkeypatch, tmp
         assert own_soon() is None
         ready._thread().join(0.3)
         assert own_soon() is None and not ready.never()
-        (tmp_path / "loops" / "done").touch()
+        loops_folder.seal(tmp_path / "loops")
     assert ready.now() is LOOPS and fresh == [], "the other one did it"
     again()
     (tmp_path / "loops" / "done").unlink()
@@ -88,25 +91,42 @@ def test_other_threads_have_their_turns_meanwhile(fresh, monkeypatch):
     assert turns == [pytest.approx(1e-4)] and sys.getswitchinterval() == usual
 
 
-def test_another_source_or_cpu_has_another_folder(monkeypatch, tmp_path):
-    monkeypatch.setattr(ready, "cache_dir", lambda: tmp_path)
-    sources = [tmp_path / "one.py", tmp_path / "two.py"]
-    monkeypatch.setattr(ready, "_SOURCES", sources)
-    folders = []
-    for texts, kind in (("aa", "one"), ("aa", "one"), ("ba", "one"), ("bb", "one"), ("bb", "two")):
-        for source, text in zip(sources, texts, strict=True):
-            source.write_text(text)
-        monkeypatch.setattr(ready, "cpu", lambda kind=kind: kind)
-        folders.append(ready.folder())
-    assert folders[0] == folders[1] and len({*folders}) == 4
-    assert all(folder.parent == tmp_path and folder.name.startswith("loops-") for folder in folders)
+def test_a_folder_that_others_can_write_to_is_not_used(fresh, monkeypatch, tmp_path, caplog):
+    place = tmp_path / "loops"
+    place.mkdir()
+    loops_folder.seal(place)
+    place.chmod(0o777)
+    assert ready.now() is LOOPS
+    used = Path(os.environ["NUMBA_CACHE_DIR"])
+    assert used != place and stat.S_IMODE(used.stat().st_mode) == 0o700 and len(fresh) == 1
+    first, second = (record.getMessage() for record in caplog.records)
+    assert first == f"The compiled loops in {place} are not used: others can write to {place}."
+    assert second.startswith("They are compiled for this run alone")
+
+
+def test_a_cache_that_is_a_file_is_told_and_a_private_folder_taken(fresh, monkeypatch, tmp_path, caplog):
+    (tmp_path / "cache").write_text("a file")
+    monkeypatch.setattr(loops_folder, "folder", lambda: tmp_path / "cache" / "loops")
+    assert ready.now() is LOOPS
+    assert len(fresh) == 1 and (Path(os.environ["NUMBA_CACHE_DIR"]) / "done").exists()
+    assert caplog.records[0].getMessage().startswith(f"The compiled loops cannot be kept in {tmp_path / 'cache'}")
+
+
+def test_a_process_that_fails_is_quoted(fresh, monkeypatch, tmp_path, caplog):
+    def fails(command, **_):
+        raise subprocess.CalledProcessError(1, command, stderr=b"Traceback\nOSError: No space left on device\n")
+
+    monkeypatch.setattr(ready.subprocess, "run", fails)
+    assert ready.now() is LOOPS
+    wanted = f"The compiled loops cannot be kept in {tmp_path / 'loops'}: OSError: No space left on device"
+    assert caplog.records[0].getMessage() == wanted
 
 
 @pytest.mark.long
 def test_what_was_compiled_is_read_by_the_next_process():
     """The command itself, where these tests began on a new machine, and a second one, which finds nothing to do."""
     code = """if True:
-        from model.kernels import ready
+        from model.kernels import loops_folder, ready
         ready.now()
         from model.kernels import compiled
         loops = [each for each in vars(compiled).values() if hasattr(each, "stats") and each.signatures]
@@ -116,7 +136,7 @@ def test_what_was_compiled_is_read_by_the_next_process():
     for _ in range(2):
         done = subprocess.run(
             [sys.executable, "-c", code],
-            cwd=ready._SOURCES[0].parents[2],
+            cwd=loops_folder.SOURCES[0].parents[2],
             env=env,
             capture_output=True,
             text=True,

@@ -141,7 +141,7 @@ def test_a_device_that_is_not_there_or_is_full_is_told(monkeypatch):
     for kind in missing:
         with pytest.raises(InputError, match="no such device") as caught:
             load_model("tinygpt", device=kind)
-        assert caught.value.got == kind and "cpu" in caught.value.hint
+        assert caught.value.got == f"device: {kind}" and "cpu" in caught.value.hint
 
     def full(*_):
         raise torch.OutOfMemoryError

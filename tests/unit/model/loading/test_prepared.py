@@ -183,6 +183,18 @@ def test_a_full_disk_or_one_that_cannot_be_written_to_costs_time_only(source, mo
         same(source.opened(), wanted)
 
 
+def test_weights_that_others_could_have_written_are_not_read(source, caplog):
+    wanted = source.opened()
+    source.kept.parent.chmod(0o777)
+    same(source.opened(), wanted)
+    assert source.made == 2, "though size and time are as they were"
+    assert f"others can write to {source.kept.parent}" in caplog.text
+    source.kept.parent.chmod(0o700)
+    source.seal.chmod(0o666)
+    source.opened()
+    assert source.made == 3
+
+
 def test_small_files_are_not_kept(source, monkeypatch):
     monkeypatch.setattr(prepared, "LEAST", 1 << 30)
     source.opened()

@@ -1,5 +1,6 @@
 """Log-probabilities of choices in one batch against a plain loop: one row at a time, no cache, no padding."""
 
+import math
 import random
 
 import pytest
@@ -91,8 +92,18 @@ def test_a_batch_is_bounded_in_rows_and_in_bytes(monkeypatch):
 
 def test_nothing_to_read_and_too_much_are_refused():
     model = tiny_model()
-    for wrong in (Asked((), ((1,),)), Asked((1,), ((),))):
+    for wrong in (Asked((), ((1,),)), Asked((1,), ((),)), Asked((1,), ())):
         with pytest.raises(InputError, match="empty"):
             choice_log_probs(model, [wrong], V)
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, match="too long"):
         choice_log_probs(model, [Asked((1,) * model.config.n_ctx, ((1, 2),))], V)
+
+
+@pytest.mark.parametrize("size", [V, V + 100, V - 3])
+def test_ids_outside_the_vocabulary_are_refused(size):
+    """The vocabulary may have fewer tokens than the model has rows, and nothing has more than these."""
+    model, last = tiny_model(), min(size, V) - 1
+    assert math.isfinite(choice_log_probs(model, [Asked((last,), ((last,),))], size)[0][0][0])
+    for wrong in (Asked((1,), ((last + 1,),)), Asked((1,), ((1, -1),)), Asked((last + 1,), ((1,),))):
+        with pytest.raises(InputError, match=rf"no token with this id\. Got: -?\d+\. Ids run from 0 to {last}\."):
+            choice_log_probs(model, [wrong], size)

@@ -299,7 +299,7 @@ def test_every_choice_can_be_trained_and_looked_at(choice):
     names = {"placement": "norm_placement"}
     for name, value in choice.items():
         assert name == "schedule" or getattr(run.model.config, names.get(name, name)) == value
-    messages = [*training.lesson(run, dataset, asked, probe)]
+    messages = [*training.messages(run, dataset, asked, probe)]
     assert [m.step for m in messages] == [0, 1, 1, 2, 2]
     assert all(math.isfinite(m.loss) for m in messages)
     first, last = messages[0], messages[-1]

@@ -8,7 +8,8 @@ import pytest
 from tests.support.views.views import drawn
 from viz.seam.jobs.at_once import MOST_SECONDS, PER_LAYER, PER_SECOND, seconds, starts_itself
 from viz.seam.settings import Settings
-from viz.seam.view import Measure
+from viz.seam.tasks import Question
+from viz.seam.view import Measure, View
 from viz.views.tabs import TABS
 from viz.work.playground import Options
 
@@ -23,19 +24,23 @@ def measure(runs, tokens):
     return Measure("main", lambda *_: None, slow=True, cost=lambda scene, settings: (runs, tokens))
 
 
+def asked(measure, scene):
+    return Question(View("v", (), {}, (measure,)), measure, scene, Settings())
+
+
 def test_time_is_that_of_the_blocks_and_of_the_weights():
-    assert seconds(measure(7, 0), scene_of(n_layer=10), Settings()) == pytest.approx(70 * PER_LAYER)
-    assert seconds(measure(0, 50), scene_of(n_params=3000), Settings()) == pytest.approx(300_000 / PER_SECOND)
+    assert seconds(asked(measure(7, 0), scene_of(n_layer=10))) == pytest.approx(70 * PER_LAYER)
+    assert seconds(asked(measure(0, 50), scene_of(n_params=3000))) == pytest.approx(300_000 / PER_SECOND)
 
 
 def test_what_is_quick_starts_by_itself_and_on_a_larger_model_it_does_not():
     most = MOST_SECONDS / (10 * PER_LAYER)  # runs of ten blocks
-    assert starts_itself(measure(most, 0), scene_of(), Settings())
-    assert not starts_itself(measure(most * 1.01, 0), scene_of(), Settings())
-    assert not starts_itself(measure(most, 0), scene_of(n_layer=11), Settings())
-    assert not starts_itself(measure(1, 1e6), scene_of(n_params=10**9), Settings())
-    assert not starts_itself(dataclasses.replace(measure(1, 1), cost=None), scene_of(), Settings())
-    assert not starts_itself(measure(1, 1), scene_of(public=True), Settings())
+    assert starts_itself(asked(measure(most, 0), scene_of()))
+    assert not starts_itself(asked(measure(most * 1.01, 0), scene_of()))
+    assert not starts_itself(asked(measure(most, 0), scene_of(n_layer=11)))
+    assert not starts_itself(asked(measure(1, 1e6), scene_of(n_params=10**9)))
+    assert not starts_itself(asked(dataclasses.replace(measure(1, 1), cost=None), scene_of()))
+    assert not starts_itself(asked(measure(1, 1), scene_of(public=True)))
 
 
 def test_a_button_says_so(playground):

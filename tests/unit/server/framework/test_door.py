@@ -10,9 +10,10 @@ from tests.support.public import TIGHT
 from tests.support.wire import cookie, listening
 from viz.server.framework.door import Door
 from viz.server.guard import login
-from viz.server.guard.rate_limit import Buckets, Rate
+from viz.server.guard.rate_limit import Buckets
 from viz.server.guard.tokens import Tokens
 from viz.work.playground import Options
+from viz.work.rates import Rate
 
 
 @pytest.fixture(scope="module")

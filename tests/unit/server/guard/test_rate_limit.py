@@ -2,8 +2,9 @@
 
 from tests.support.guard import JOIN, Clock, ask, echo, guarded, scope_of
 from viz.server import middleware
-from viz.server.guard.rate_limit import Buckets, Rate
+from viz.server.guard.rate_limit import Buckets
 from viz.work.playground import Options
+from viz.work.rates import Rate
 
 
 def test_a_bucket_empties_and_fills():

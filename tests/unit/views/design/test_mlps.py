@@ -117,7 +117,7 @@ def test_the_result_says_whether_seeds_explain_it(playground):
 
 
 def test_a_training_of_mlps_is_shown(playground, monkeypatch):
-    monkeypatch.setattr(mlps, "train_mlps", lambda lesson, trial, progress: train_mlps(lesson, SHORT, progress))
+    monkeypatch.setattr(mlps, "train_mlps", lambda data, trial, progress: train_mlps(data, SHORT, progress))
     list(background.perform(playground, job_of(playground), "en"))
     parts = drawn(playground)
     assert parts["job"]["state"] == "done" and len(parts["table"]["rows"]) == len(KINDS)

@@ -24,7 +24,7 @@ from viz.views.design.norms_residuals import first_steps
 from viz.views.design.norms_residuals import view as norms_residuals
 from viz.views.design.norms_residuals.first_steps import last_mean
 from viz.views.design.norms_residuals.view import VIEW
-from viz.views.design.trials import lesson
+from viz.views.design.trials import data
 from viz.words import LANGUAGES, Words, words
 
 NAMED = {each.name: each for each in ENDPOINTS}
@@ -235,7 +235,7 @@ def test_the_chapter_is_whole_and_in_paragraphs():
     parts = text.split("<|endoftext|>")
     assert len(parts) > 50 and all(part.strip() in whole for part in parts)
     assert "".join(text.replace("<|endoftext|>", "").split()) == "".join(whole.split())
-    assert lesson() is lesson()
+    assert data() is data()
 
 
 # --- Python, programs ---

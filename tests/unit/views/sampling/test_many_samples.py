@@ -19,6 +19,7 @@ from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam.jobs import background
 from viz.seam.panels import job_of, key_of, measured, settings_of
+from viz.seam.tasks import Question
 from viz.views.sampling.many_samples.figures import (
     MEASURES,
     beginning,
@@ -137,7 +138,9 @@ def test_the_key_tells_every_setting_apart_but_not_names(playground):
     def key(prompt=PROMPT, form=FORM, cards=CARDS, **changes):
         told = {"tokens": 6, "seed": 2} | changes
         values = {"strategies": {"strategies": cards, "settings": told}, "many_samples_form": form}
-        return key_of(VIEW, VIEW.measure("main"), scene(playground, prompt=prompt), settings(playground, values))
+        return key_of(
+            Question(VIEW, VIEW.measure("main"), scene(playground, prompt=prompt), settings(playground, values))
+        )
 
     others = [
         key(prompt="abc"),

@@ -22,7 +22,7 @@ from viz.views.attention import tab as attention
 from viz.views.compare.run_b import models_ready
 from viz.views.training import tab
 from viz.views.training.training import view as training
-from viz.views.training.training.view import LESSON, piece_payload
+from viz.views.training.training.view import RUN, piece_payload
 from viz.work.playground import Options, Playground
 from viz.work.prompt import Prompt
 
@@ -43,12 +43,12 @@ def visit(playground, owner="me", language="en"):
 
 def watch(playground, owner, sent, language="en"):
     """What a page is sent of the run that it starts."""
-    return answers(LESSON.events["start"], visit(playground, owner, language), sent)
+    return answers(RUN.events["start"], visit(playground, owner, language), sent)
 
 
 def again(playground, owner, sent):
     """What a page gets that says what it has."""
-    return list(answers(LESSON.events["again"], visit(playground, owner), sent))
+    return list(answers(RUN.events["again"], visit(playground, owner), sent))
 
 
 # --- watching ---

@@ -8,7 +8,7 @@ import pytest
 from model.errors import InputError
 from model.records import Snapshot
 from model.training.jobs.job import Job, Limits, Started
-from model.training.jobs.lesson import Finished
+from model.training.jobs.running_job import Finished
 from model.training.loop import Report
 from tests.support.training.rehearsal import LONG, quick, until
 from viz.work.processes import training_process

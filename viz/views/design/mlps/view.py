@@ -40,7 +40,7 @@ from viz.views.design.mlps.figures import (
     slices,
     slices_figure,
 )
-from viz.views.design.trials import as_it_is, lesson, python_of, training_form
+from viz.views.design.trials import as_it_is, data, python_of, training_form
 from viz.words import Words
 from viz.work.playground import Playground
 
@@ -74,7 +74,7 @@ def measure_inside(scene: Scene, settings: Settings) -> Inside:
 
 def measure_sizes(scene: Scene, settings: Settings) -> dict[str, Cost]:
     """The cost of each kind."""
-    return {kind: cost(config_of(kind, lesson().vocab_size)) for kind in KINDS}
+    return {kind: cost(config_of(kind, data().vocab_size)) for kind in KINDS}
 
 
 def training_question(scene: Scene, settings: Settings) -> Settings:
@@ -85,7 +85,7 @@ def training_question(scene: Scene, settings: Settings) -> Settings:
 
 def measure_training(scene: Scene, settings: Settings, progress: Progress) -> Compared:
     """All kinds and seeds."""
-    return train_mlps(lesson(), settings.trial, progress)
+    return train_mlps(data(), settings.trial, progress)
 
 
 # --- the functions ---
@@ -214,7 +214,7 @@ def loss(seen: Seen) -> Payload:
     words, compared = seen.here, seen.result
     names = {kind: name_of(seen.words, kind) for kind in KINDS}
     held_out = dict(zip(KINDS, compared.held_out, strict=True))
-    train = f"found = train_mlps(lesson, {compared.trial!r})"
+    train = f"found = train_mlps(data, {compared.trial!r})"
     lines = [train, "found.held_out  # [kind, seed, moment], kinds as in KINDS"]
     return {
         "figure": loss_figure(compared.moments, held_out, compared.frequencies, names, words),

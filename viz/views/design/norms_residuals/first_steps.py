@@ -48,7 +48,7 @@ def _source(seen: Seen, trial: Trial) -> str:
 
 def _python(names: str, trial: Trial, line: str) -> str:
     imports = [f"from model.design.block_trials import {names}"]
-    return python_of(imports, [f"found = train_wirings(lesson, {trial!r})", line])
+    return python_of(imports, [f"found = train_wirings(data, {trial!r})", line])
 
 
 def loss(seen: Seen) -> Payload:

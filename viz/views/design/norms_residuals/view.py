@@ -33,7 +33,7 @@ from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, Vi
 from viz.views.design.norms_residuals import first_steps
 from viz.views.design.norms_residuals.figures import depths_figure, starts_figure
 from viz.views.design.norms_residuals.first_steps import name_of
-from viz.views.design.trials import as_it_is, lesson, python_of, training_form
+from viz.views.design.trials import as_it_is, data, python_of, training_form
 from viz.work.playground import Playground
 
 RATES = ("0.001", "0.003", "0.01")
@@ -61,12 +61,12 @@ def start_question(scene: Scene, settings: Settings) -> Settings:
 
 def measure_starts(scene: Scene, settings: Settings) -> Starts:
     """Gradients before the first step: about 0.3 s for 8 blocks."""
-    return starts(lesson(), settings.depth, settings.start)
+    return starts(data(), settings.depth, settings.start)
 
 
 def measure_depths(scene: Scene, settings: Settings, progress: Progress) -> tuple[Starts, ...]:
     """The same for every depth of DEPTHS."""
-    return starts_by_depth(lesson(), settings.start, progress)
+    return starts_by_depth(data(), settings.start, progress)
 
 
 def training_question(scene: Scene, settings: Settings) -> Settings:
@@ -78,7 +78,7 @@ def training_question(scene: Scene, settings: Settings) -> Settings:
 
 def measure_training(scene: Scene, settings: Settings, progress: Progress) -> Trained:
     """The first steps of every variant."""
-    return train_wirings(lesson(), settings.trial, progress)
+    return train_wirings(data(), settings.trial, progress)
 
 
 # --- before the first step ---
@@ -102,7 +102,7 @@ def draw_starts(seen: Seen) -> Payload:
     """The gradient of every block, for every wiring."""
     words, of, tail, depth = seen.here, seen.settings.of, _tail(seen), seen.result.depth
     lengths = dict(zip(WIRINGS, getattr(seen.result, of), strict=True))
-    line = f"starts(lesson, {depth}, {seen.settings.start!r}).{of}  # [wiring, seed, block], wirings as in WIRINGS"
+    line = f"starts(data, {depth}, {seen.settings.start!r}).{of}  # [wiring, seed, block], wirings as in WIRINGS"
     return {
         "figure": starts_figure(lengths, _names(seen), words["block"], words[f"norm{tail}"]),
         "title": words[f"title{tail}"].format(depth=depth),
@@ -124,7 +124,7 @@ def draw_depths(seen: Seen) -> Payload:
     words, axes, of, tail = seen.here, seen.words.within("starts"), seen.settings.of, _tail(seen)
     theory = words["theory"] if of == "weights" else ""
     named = {"depth": words["depth"], "norm": axes[f"norm{tail}"], "theory": theory}
-    call = f"starts_by_depth(lesson, {seen.settings.start!r})"
+    call = f"starts_by_depth(data, {seen.settings.start!r})"
     line = f"[found.{of}[:, :, -1] for found in {call}]  # [wiring, seed] of each depth"
     return {
         "figure": depths_figure(DEPTHS, _last(seen.result, of), _names(seen), named),

@@ -242,9 +242,9 @@ def cliff(losses: Sequence[tuple[int, float]]) -> dict[str, int] | None:
     return {"before": high[-1], "after": low[0]} if low else None
 
 
-LESSON = Stream(
-    "lesson",
-    "lesson",
+RUN = Stream(
+    "run",
+    "run",
     {
         "start": Event(start, concurrency=8, models=True),
         "pause": wish("pause", Job),
@@ -259,6 +259,6 @@ VIEW = View(
     layout=("lab",),
     parts={"lab": Steady("training", lab, "limits", first_lab)},
     measures=(Measure("limits", measure_limits, depends=(), locks=False),),
-    streams=(LESSON,),
+    streams=(RUN,),
     api=(Endpoint(training_run, views=("training.training",), reads="server"),),
 )

@@ -15,6 +15,8 @@ from model.alignment.reinforcement.advantages import (
     token_rewards,
     whiten,
 )
+from model.errors import InputError
+from model.public import without_checks
 from tests.support.models.helpers import assert_close
 
 FEW = settings(max_examples=40, deadline=None)
@@ -143,12 +145,13 @@ def test_a_small_difference_of_large_rewards_counts():
     assert_close(found, torch.tensor([-1.0, 1.0]), 5e-4)
 
 
-def test_whitening_nothing_and_what_is_no_number():
+def test_whitening_nothing_gives_zeros():
     nothing = whiten(torch.ones(2, 3), torch.zeros(2, 3, dtype=torch.bool))
     assert nothing.tolist() == [[0, 0, 0]] * 2
-    assert group_normalised(torch.tensor([1.0, float("nan"), 1.0, 2.0]), 2).isnan().tolist() == [
-        True,
-        True,
-        False,
-        False,
-    ]
+
+
+def test_what_is_no_number_is_refused_and_in_a_training_stays_none():
+    rewards = torch.tensor([1.0, math.nan, 1.0, 2.0])
+    with pytest.raises(InputError, match=r"holds what is not finite\. Got: rewards"):
+        group_normalised(rewards, 2)
+    assert without_checks(group_normalised)(rewards, 2).isnan().tolist() == [True, True, False, False]

@@ -1,4 +1,4 @@
-"""The job of the page: settings read, limits kept, and a lesson from its start to its end."""
+"""The job of the page: settings read, limits kept, and a job from its start to its end."""
 
 import dataclasses
 import json
@@ -23,7 +23,7 @@ from model.loading.checkpoint import save_folder
 from model.loading.sources import Resolved
 from model.training.data import train_vocabulary
 from model.training.jobs.job import Limits
-from model.training.jobs.lesson import DIVERGED, Finished
+from model.training.jobs.running_job import DIVERGED, Finished
 from model.workshop import kind_of
 from tests.support.models.helpers import tiny_config
 
@@ -87,25 +87,25 @@ def test_a_model_too_large_is_refused(base):
 def test_a_lesson_looks_reports_and_leaves_a_model(base):
     made = job(base)
     kind = kind_of(made)
-    lesson = begin(made, Limits())
-    assert 0 < lesson.started.prompt < len(lesson.started.probe) <= 32
-    messages = list(lesson.messages)
+    running = begin(made, Limits())
+    assert 0 < running.started.prompt < len(running.started.probe) <= 32
+    messages = list(running.messages)
     assert [type(message) for message in messages] == [Look, Report, Look, Report, Look, Report, Report, Look]
     assert [message.step for message in messages] == [0, 0, 1, 1, 2, 2, 3, 3]
     assert all(isinstance(message, kind.report | kind.snapshot) for message in messages)
-    assert lesson.look().step == 3 and lesson.model() is not None
-    assert set(lesson.files) == {"tokenizer.json"}
+    assert running.look().step == 3 and running.model() is not None
+    assert set(running.files) == {"tokenizer.json"}
     assert kind.name(made) == "Base, PPO"
 
 
 def test_a_lesson_that_goes_astray_ends_with_the_last_good_model(base):
     made = job(base, "reinforce", learning_rate=10.0, steps=9)
-    lesson = begin(made, Limits())
-    *before, last = lesson.messages
+    running = begin(made, Limits())
+    *before, last = running.messages
     assert isinstance(last, Finished) and last.reason == DIVERGED
-    look = lesson.look()
+    look = running.look()
     assert look.step < max(message.step for message in before if isinstance(message, Report)) + 1
-    assert all(torch.isfinite(tensor).all() for tensor in lesson.model().state_dict().values())
+    assert all(torch.isfinite(tensor).all() for tensor in running.model().state_dict().values())
 
 
 @pytest.mark.parametrize("lora", [None, Lora(2)], ids=["full", "lora"])
@@ -129,25 +129,25 @@ def test_a_weight_that_is_no_number_ends_a_lesson_with_the_last_good_model(base,
     monkeypatch.setattr(run, "dpo", broken(run.dpo))
     for name, update in run.UPDATES.items():
         monkeypatch.setitem(run.UPDATES, name, broken(update))
-    lesson = begin(made, Limits())
-    *before, last = lesson.messages
+    running = begin(made, Limits())
+    *before, last = running.messages
     assert isinstance(last, Finished) and last.reason == DIVERGED
     assert [message.step for message in before if isinstance(message, Report)] == [0, 1]
-    assert lesson.look().step == 1 and good
-    kept = lesson.model().state_dict()
+    assert running.look().step == 1 and good
+    kept = running.model().state_dict()
     assert all(torch.isfinite(tensor).all() for tensor in kept.values())
     if lora is None:
-        names = [name for name, _ in lesson.model().named_parameters()]
+        names = [name for name, _ in running.model().named_parameters()]
         assert all(torch.equal(kept[name], tensor) for name, tensor in zip(names, good, strict=True))
 
 
 def test_adapters_are_rewarded_and_leave_a_model(base):
     made = dataclasses.replace(job(base, "reinforce", learning_rate=0.05), lora=Lora(2, matrices="all"))
-    lesson = begin(made, Limits())
-    reports = [message for message in lesson.messages if isinstance(message, Report)]
+    running = begin(made, Limits())
+    reports = [message for message in running.messages if isinstance(message, Report)]
     assert reports[0].measured.kl == pytest.approx(0, abs=1e-6) and reports[-1].measured.kl > 1e-3
-    assert 0 < lesson.started.n_learned < lesson.started.n_params / 2
-    before, after = load_resolved(base).model.state_dict(), lesson.model().state_dict()
+    assert 0 < running.started.n_learned < running.started.n_params / 2
+    before, after = load_resolved(base).model.state_dict(), running.model().state_dict()
     assert before.keys() == after.keys()
     changed = {name for name in before if not torch.equal(before[name], after[name])}
     assert changed and all(name.split(".")[-2] in MATRICES["all"] for name in changed)
@@ -156,17 +156,17 @@ def test_adapters_are_rewarded_and_leave_a_model(base):
 def test_pairs_of_a_person_are_learned_without_rules(base):
     pairs = tuple(Pair("a happy", f" dog {n}", f" cat {n}") for n in range(3))
     made = dataclasses.replace(job(base, "dpo"), rules=(), pairs=pairs)
-    lesson = begin(made, Limits())
-    reports = [message for message in lesson.messages if isinstance(message, Report)]
-    assert lesson.started.pairs == 3
+    running = begin(made, Limits())
+    reports = [message for message in running.messages if isinstance(message, Report)]
+    assert running.started.pairs == 3
     assert reports[2].update.margin > 0.01 and reports[2].update.accuracy == 1
 
 
 def test_best_of_n_leaves_no_model(base):
-    lesson = begin(job(base, "best_of_n", texts=16, group=8, steps=5), Limits())
-    reports = list(lesson.messages)
+    running = begin(job(base, "best_of_n", texts=16, group=8, steps=5), Limits())
+    reports = list(running.messages)
     assert [report.step for report in reports] == [0, 1, 2, 3]
-    assert lesson.model() is None and lesson.look().step == 0
+    assert running.model() is None and running.look().step == 0
 
 
 def test_the_presets_pay_for_what_they_say():

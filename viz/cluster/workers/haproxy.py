@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from viz.server.guard.rate_limit import COMPUTING, VISITS, Rate
+from viz.work.rates import COMPUTING, VISITS, Rate
 
 COOKIE = "pg-place"
 HEALTH = "/playground/health"
@@ -55,11 +55,13 @@ def _common(front: Front) -> list[str]:
         "    retry-on conn-failure  # nothing was asked yet: another process may be",
         "    option redispatch 1",
         "    option forwardfor",
+        "    option abortonclose  # a page that is closed is closed for its process, too, at once",
         "",
     ]
 
 
 def _frontend(front: Front) -> list[str]:
+    """Return the section that listens. Its rules read paths as the processes do, with percent-encoding resolved."""
     host = f"[{front.host}]" if ":" in front.host else front.host
     lines = ["frontend page", f"    bind {host}:{front.port}"]
     if not front.proxies:  # what a visitor says of itself counts for nothing
@@ -69,16 +71,17 @@ def _frontend(front: Front) -> list[str]:
     if front.public:
         lines += [
             f"    http-request track-sc0 {_who(front)} table visits",
-            f"    http-request track-sc1 {_who(front)} table computing if METH_POST {{ path_beg /gradio_api/ }}",
+            "    acl computes path,url_dec -m beg /gradio_api/",
+            f"    http-request track-sc1 {_who(front)} table computing if METH_POST computes",
             *_refused(VISITS, "sc0_http_req_rate(visits)"),
             *_refused(COMPUTING, "sc1_http_req_rate(computing)"),
         ]
     return [
         *lines,
-        f"    http-request return status 404 if {{ path {HEALTH} }}  # of one process: for this proxy alone",
-        "    acl logs_in path /login /login/",
+        f"    http-request return status 404 if {{ path,url_dec {HEALTH} }}  # of one process: for this proxy alone",
+        "    acl logs_in path,url_dec /login /login/",
         f"    acl placed req.cook({COOKIE}) -m found",
-        "    acl opens path /",
+        "    acl opens path,url_dec /",
         "    use_backend by_address if logs_in METH_POST",
         "    use_backend places if placed || opens",
         "    default_backend by_address",

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from viz.server.workers import pool as module
-from viz.server.workers.haproxy import HEALTH, Front
-from viz.server.workers.pool import Pool, free_ports, health_of
+from viz.cluster.workers import pool as module
+from viz.cluster.workers.haproxy import HEALTH, Front
+from viz.cluster.workers.pool import Pool, free_ports, health_of
 
 pytestmark = pytest.mark.skipif(shutil.which("haproxy") is None, reason="HAProxy is not installed.")
 

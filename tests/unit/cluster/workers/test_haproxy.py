@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import json
 import shutil
+import socket
 import subprocess
 import threading
 import time
@@ -12,10 +13,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from viz.server.guard.rate_limit import Rate
-from viz.server.workers import haproxy
-from viz.server.workers.haproxy import COOKIE, HEALTH, Front, config
-from viz.server.workers.pool import free_ports
+from viz.cluster.workers import haproxy
+from viz.cluster.workers.haproxy import COOKIE, HEALTH, Front, config
+from viz.cluster.workers.pool import free_ports
+from viz.work.rates import Rate
 
 pytestmark = pytest.mark.skipif(shutil.which("haproxy") is None, reason="HAProxy is not installed.")
 
@@ -25,6 +26,7 @@ class Page:
 
     def __init__(self, name: str, port: int) -> None:
         self.name, self.port, self.draining = name, port, False
+        self.left = threading.Event()  # who had asked for a stream has closed the connection
         page = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -32,11 +34,25 @@ class Page:
 
             def answer(self) -> None:
                 self.rfile.read(int(self.headers.get("content-length", 0)))
+                if self.path == "/stream":
+                    self.stream()
+                    return
                 said = json.dumps({"name": page.name, "headers": dict(self.headers.items())}).encode()
                 self.send_response(404 if page.draining and self.path == HEALTH else 200)
                 self.send_header("content-length", str(len(said)))
                 self.end_headers()
                 self.wfile.write(said)
+
+            def stream(self) -> None:
+                """Send one piece, and wait for the end of the connection."""
+                self.send_response(200)
+                self.send_header("transfer-encoding", "chunked")
+                self.end_headers()
+                self.wfile.write(b"5\r\nhello\r\n")
+                with contextlib.suppress(OSError):
+                    self.connection.recv(1)
+                page.left.set()
+                self.close_connection = True
 
             do_GET = do_POST = answer
 
@@ -123,7 +139,8 @@ def test_a_program_stays_at_one_process_without_a_cookie(site):
 
 
 def test_tries_to_log_in_are_counted_by_one_process_whatever_the_cookie_says(site):
-    names = {site.ask("/login", f"{COOKIE}=page{at}", "POST")[1]["name"] for at in (1, 2, 1, 2)}
+    paths = ("/login", "/login/", "/%6cogin", "/%6Cogi%6e")
+    names = {site.ask(path, f"{COOKIE}=page{at}", "POST")[1]["name"] for at in (1, 2) for path in paths}
     assert len(names) == 1
 
 
@@ -155,8 +172,20 @@ def test_what_a_visitor_says_of_its_address_counts_for_nothing(site):
     assert "x-forwarded-host" not in got
 
 
+def test_a_closed_page_is_closed_for_its_process(site):
+    with socket.create_connection(("127.0.0.1", site.port)) as page:
+        page.sendall(b"GET /stream HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert page.recv(10_000)
+        assert not any(each.left.is_set() for each in site.pages)
+    until = time.monotonic() + 10  # without it nothing is closed before the next piece is sent
+    while not any(each.left.is_set() for each in site.pages):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
 def test_the_line_of_a_process_is_for_the_proxy_alone(site):
-    assert site.ask(HEALTH)[0] == 404
+    for path in (HEALTH, HEALTH.replace("health", "%68ealth"), HEALTH.replace("d/h", "d%2Fh")):
+        assert site.ask(path)[0] == 404 and not site.ask(path)[1], path
 
 
 def test_requests_of_one_address_are_counted_over_all_processes(tmp_path, monkeypatch):

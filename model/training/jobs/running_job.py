@@ -18,7 +18,7 @@ class Finished:
 
 
 @dataclass(frozen=True, eq=False)
-class Lesson:
+class RunningJob:
     """A job under way, in the process that does the work."""
 
     started: Any  # facts for the page, sent first
@@ -33,12 +33,12 @@ class Lesson:
 class Kind:
     """A kind of job; jobs are frozen dataclasses of plain values with `minutes`, told apart by their type.
 
-    `check(job, limits)` raises InputError for what this server does not do; `begin(job, limits)` opens the lesson.
+    `check(job, limits)` raises InputError for what this server does not do; `begin(job, limits)` opens the job.
     Types tell its messages apart: one `started`, then many a `report` and a `snapshot`.
     """
 
     check: Callable[[Any, Any], Any]
-    begin: Callable[[Any, Any], Lesson]
+    begin: Callable[[Any, Any], RunningJob]
     name: Callable[[Any], str]  # of the model that comes of it, in the picker
     started: type
     report: type

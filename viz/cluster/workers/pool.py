@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from model.errors import InputError
-from viz.server.workers.haproxy import HEALTH, Front, config, name_of
+from viz.cluster.workers.haproxy import HEALTH, Front, config, name_of
 
 log = logging.getLogger("playground")
 

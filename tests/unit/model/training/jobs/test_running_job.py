@@ -32,7 +32,7 @@ def test_begin_looks_at_the_bounds():
 
 def kinds(asked: Job) -> list[str]:
     run, dataset, _, probe = begin(asked, Limits())
-    return [f"{type(m).__name__[0]}{m.step}" for m in training.lesson(run, dataset, asked, probe)]
+    return [f"{type(m).__name__[0]}{m.step}" for m in training.messages(run, dataset, asked, probe)]
 
 
 def test_messages_come_in_order(monkeypatch):
@@ -52,7 +52,7 @@ def test_snapshots_are_evenly_spread_and_the_last_step_has_one(steps, every):
 def test_looking_changes_nothing_of_the_training():
     asked = job(steps=4, layers=2)
     watched, dataset, _, probe = begin(asked, Limits())
-    reports = [m for m in training.lesson(watched, dataset, asked, probe) if isinstance(m, Report)]
+    reports = [m for m in training.messages(watched, dataset, asked, probe) if isinstance(m, Report)]
     alone, dataset, _, _ = begin(asked, Limits())
     plain = [*loop.steps(alone, asked.recipe, dataset.train)]
     assert [r.loss for r in reports] == [r.loss for r in plain]

@@ -1,0 +1,108 @@
+"""The folder in which numba keeps the compiled loops: one for each CPU, version and source, checked before it is read.
+
+numba's files are pickles, so that reading one runs what it holds. They are read only where nobody else could have
+written them, and where they are still what the compiling process wrote.
+"""
+
+import atexit
+import hashlib
+import json
+import logging
+import shutil
+import sys
+import tempfile
+from importlib.metadata import version
+from os import environ
+from pathlib import Path
+
+from model.downloads import cache_dir
+from model.kernels.remembered import cpu
+from model.private_folder import distrust
+
+SOURCES = [Path(__file__).with_name(name) for name in ("compiled.py", "row_sums.py", "strips.py")]
+VARIABLE = "NUMBA_CACHE_DIR"
+_PREFIX = "loops-"
+
+log = logging.getLogger(__name__)
+
+
+def folder() -> Path:
+    """Return the folder of the loops of this source for this CPU, in NUMBA_CACHE_DIR or else in the cache."""
+    own = Path(environ[VARIABLE]) if environ.get(VARIABLE) else None
+    if own and own.name.startswith(_PREFIX):  # of the process that started this one
+        return own
+    parts = [
+        cpu(),
+        sys.version,
+        version("numba"),
+        version("llvmlite"),
+        str(SOURCES[0].resolve()),  # numba's files are those of a path
+        *(source.read_text(encoding="utf-8") for source in SOURCES),
+    ]
+    return (own or cache_dir()) / f"{_PREFIX}{hashlib.sha256(repr(parts).encode()).hexdigest()[:12]}"
+
+
+def trusted(place: Path) -> bool:
+    """Return whether nobody else can write to a folder of loops; if others can, log why once."""
+    reason = distrust(place, place.parent)
+    if reason:
+        log.warning("The compiled loops in %s are not used: %s.", place, reason)
+    return reason is None
+
+
+def temporary() -> Path:
+    """Make a private folder that is removed when this process ends; raise OSError where none can be made."""
+    place = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    return place
+
+
+def is_complete(place: Path) -> bool:
+    """Return whether a folder has all loops as they were compiled. If one is damaged, log its name and delete them all.
+
+    Loops that were compiled before their source was last written to are incomplete: numba would not take them.
+    """
+    try:
+        record = json.loads((place / "done").read_text(encoding="utf-8"))
+        stamps, files = record["sources"], record["files"]
+    except (OSError, ValueError, TypeError, KeyError):
+        return False
+    if stamps != _stamps():
+        return False
+    for name, digest in files.items():
+        if _digest(place / name) != digest:
+            log.warning("The compiled loop %s is damaged: all are deleted and compiled again.", place / name)
+            clear(place)
+            return False
+    return True
+
+
+def seal(place: Path) -> None:
+    """Record the loops that a folder has now; raise OSError where that cannot be written."""
+    files = {str(path.relative_to(place)): _digest(path) for path in _loops(place)}
+    (place / "done").write_text(json.dumps({"sources": _stamps(), "files": files}), encoding="utf-8")
+
+
+def clear(place: Path) -> None:
+    """Delete the loops of a folder; raise OSError where that fails."""
+    (place / "done").unlink(missing_ok=True)
+    for path in _loops(place):
+        path.unlink(missing_ok=True)
+
+
+def _loops(place: Path) -> list[Path]:
+    """Return numba's indices and data files, in order."""
+    return sorted([*place.rglob("*.nbi"), *place.rglob("*.nbc")])
+
+
+def _stamps() -> list[list[float]]:
+    """Return time and size of each source, by which numba knows its files."""
+    return [[status.st_mtime, status.st_size] for status in (source.stat() for source in SOURCES)]
+
+
+def _digest(path: Path) -> str | None:
+    """Return the SHA-256 of a file, or None where it cannot be read."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return None

@@ -1,0 +1,31 @@
+"""What a link or a file says is looked at in a bounded time, however much it is."""
+
+import pytest
+
+pytestmark = pytest.mark.browser
+MODULE = "page/address/address_format.js"
+# A state whose `place` has so many numbers, as both a link and a file may say it.
+STATE = """(place, count) => {
+  const list = Array(count).fill(0);
+  const states = {
+    values: { values: { chat: { a: list } } },
+    tokens: { tokens: list },
+    nested: { values: { chat: { a: Array(200).fill(list.slice(0, count / 200)) } } },
+    unknown: { other: list },
+  };
+  const state = { prompt: "one", ...states[place] };
+  const link = `#prompt=one&values=${encodeURIComponent(JSON.stringify(state.values ?? {}))}`;
+  return [module.isSmall(state), Object.keys(module.checked(state).state), Object.keys(module.parse(link))];
+}"""
+
+
+@pytest.mark.parametrize("place", ["values", "tokens", "nested", "unknown"])
+def test_a_state_of_many_entries_is_refused_as_a_whole(call, place):
+    assert call(MODULE, STATE, place, 499_000)[:2] == [False, []]
+    small, names, _ = call(MODULE, STATE, place, 10_000)
+    assert small and names[0] == "prompt"
+
+
+def test_so_is_a_link(call):
+    assert call(MODULE, STATE, "values", 10_000)[2] == ["prompt", "values"]
+    assert call(MODULE, STATE, "values", 30_000)[2] == []

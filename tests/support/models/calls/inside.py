@@ -1,0 +1,172 @@
+"""Rows of what reads a run: its tensors, attention, activations and predictions."""
+
+import numpy as np
+
+from model.attention.approximations.ways import Way
+from model.attention.effects import Target
+from model.checks.result import subject_of
+from model.gpt.edits import Edit
+from model.predictions.attribution import components
+from model.predictions.predictions import predict
+from tests.support.models.calls.row import SEED, Row, rows
+
+rows(
+    "model.activations",
+    neurons__layer_activations=Row(lambda c: {"run": c.run, "layer": 0}),
+    neurons__promoted=Row(
+        lambda c: {"model": c.model, "layer": 0, "neurons": [1], "most": 2, "vocab": 9},
+        {"most": "huge", "vocab": "huge"},
+        {"neurons": "neuron"},
+    ),
+    norm_swap__places_of=Row(lambda c: {"config": c.config, "where": "all"}, {}, {"where": "norm"}),
+    norm_swap__swapped=Row(
+        lambda c: {"run": c.run, "swap": "no_mean", "places": [(0, "norm1")]}, {}, {"swap": "change of a norm"}
+    ),
+    norm_walk__norm_input=Row(lambda c: {"run": c.run, "layer": 0, "site": "norm1"}, {}, {"site": "norm"}),
+    norm_walk__walk=Row(lambda c: {"run": c.run, "layer": 0, "site": "norm1", "position": 1}, {}, {"site": "norm"}),
+    principal_components__principal=Row(
+        lambda c: {"run": c.run, "scaled": True, "first": True, "components": 2}, {"components": "huge"}
+    ),
+    principal_components__work=Row(lambda c: {"layers": 2, "T": 3, "D": 4}),
+    residual_statistics__carriers=Row(
+        lambda c: {"stream": c.stream, "rule": "x100", "sites": ["norm1"]}, {"sites": "empty"}
+    ),
+    residual_statistics__outliers=Row(
+        lambda c: {"stream": c.stream, "rule": "x100", "sites": ["norm1"]}, {"sites": "empty"}
+    ),
+    residual_statistics__statistic=Row(lambda c: {"stream": c.stream, "name": "cosine"}),
+    residual_statistics__survey=Row(lambda c: {"run": c.run}),
+    site_statistics__block_numbers=Row(lambda c: {"trace": c.run, "layer": 0}),
+    routing__routing=Row(lambda c: {"trace": c.run, "capacity_factor": 1.5}, {"capacity_factor": "half"}, slow=True),
+)
+rows(
+    "model.attention",
+    approximations__costs__operations=Row(lambda c: {"way": Way("linear"), "T": 3, "E": 4}),
+    approximations__costs__softmax_operations=Row(lambda c: {"T": 3, "E": 4}),
+    approximations__measure__approximate=Row(
+        lambda c: {"qkv": c.run.qkv(0, 0), "way": Way("linear"), "layer": 0}, {"layer": "zero"}
+    ),
+    approximations__measure__sweep=Row(
+        lambda c: {"qkv": c.run.qkv(0, 0), "layer": 0, "seeds": 1, "curves": ["linear"]},
+        {"layer": "zero", "curves": "empty"},
+        slow=True,
+    ),
+    approximations__ways__Way=Row(
+        lambda c: {"method": "performer", "size": 4, "seed": 0, "orthogonal": False, "projection": "random"}, SEED
+    ),
+    cell__explain=Row(
+        lambda c: {"trace": c.run, "layer": 0, "head": 0, "query": 2, "key": 1},
+        {"key": "zero"},
+        {"query": "position|query|later", "key": "position|key"},
+    ),
+    circuits__composition=Row(lambda c: {"model": c.model, "layer": 0, "head": 0}),
+    circuits__copying=Row(lambda c: {"model": c.model}),
+    effects__metric=Row(lambda c: {"trace": c.run, "target": Target("logit", token=3), "reference": c.run}),
+    effects__next_tokens=Row(
+        lambda c: {"before": c.run, "after": c.run, "position": 2, "most": 3, "vocab": 9},
+        {"position": "zero, negative", "most": "huge", "vocab": "huge"},
+    ),
+    effects__patch=Row(
+        lambda c: {"clean": c.run, "corrupted": c.run, "target": Target("logit", token=3), "site": "resid_pre"},
+        {},
+        {"site": "patched"},
+    ),
+    effects__patch_heads=Row(
+        lambda c: {"clean": c.run, "corrupted": c.run, "target": Target("logit", token=3), "position": 2},
+        {"position": "zero, negative"},
+    ),
+    effects__sweep=Row(
+        lambda c: {"trace": c.run, "how": "zero", "target": Target("logit", token=3)}, {}, {"how": "kind of edit"}
+    ),
+    find_heads__rank_heads=Row(
+        lambda c: {"trace": c.run, "queries": [2], "keys": [1], "measure": "weights"},
+        {},
+        {"queries": "position|No token", "keys": "position|No token"},
+    ),
+    measures__measure=Row(
+        lambda c: {"trace": c.run, "name": "weights", "layer": 0, "head": 0}, {}, {"name": "measure"}
+    ),
+    state_space__state_space=Row(
+        lambda c: {"trace": c.run, "layer": 0, "source": 0}, {"layer": "all", "source": "all"}, slow=True
+    ),
+    state_space__decay_tokens=Row(lambda c: {"found": None}),
+    surveys__labels=Row(lambda c: {"random": None, "least": 0.25}, {"least": "zero"}, slow=True),
+    surveys__random_survey=Row(
+        lambda c: {"model": c.model, "pool": 9, "sequences": 2, "length": 16, "seed": 0},
+        SEED | {"pool": "huge"},
+        {"length": "sequences|length"},
+    ),
+    surveys__sentence_survey=Row(lambda c: {"model": c.model, "encode": c.lm.encode}, slow=True),
+    turns__by_turn=Row(
+        lambda c: {"values": np.ones((2, 3)), "turns": np.array([0, 1, -1]), "count": 2},
+        {"values": "longer, deeper", "count": "huge"},
+        {"count": "turns"},
+    ),
+)
+rows(
+    "model.predictions",
+    attribution__attribute=Row(
+        lambda c: {"outputs": components(c.run), "model": c.model, "token": 3, "distractor": 4},
+        {"token": "zero", "distractor": "zero"},
+        {"distractor": "token"},
+    ),
+    attribution__by_source=Row(
+        lambda c: {"run": c.run, "layer": 0, "head": 0, "position": 2, "u": np.ones(c.config.d_model)},
+        {"layer": "zero"},
+    ),
+    attribution__components=Row(lambda c: {"run": c.run, "position": 2}, {"position": "zero, negative"}),
+    attribution__promoted=Row(
+        lambda c: {"outputs": components(c.run), "model": c.model, "layer": 0, "head": 0, "top": 2, "vocab": 9},
+        {"top": "huge", "vocab": "huge"},
+    ),
+    gradients__gradients=Row(
+        lambda c: {"run": c.run, "position": 2, "token": 3, "distractor": 4, "most": 4},
+        {"position": "zero, negative", "token": "zero", "distractor": "zero"},
+        {"distractor": "token", "most": "steps|most"},
+        slow=False,
+    ),
+    next_token__next_token=Row(
+        lambda c: {"logits": np.array([1.0, 2.0]), "temperatures": [0.0, 1.0], "u": 0.5, "top": 2},
+        {"logits": "longer", "u": "zero", "top": "huge"},
+        {"u": "random number"},
+    ),
+    predictions__follow=Row(lambda c: {"run": c.run, "token": 3}, {"token": "zero"}),
+    predictions__follow_all=Row(
+        lambda c: {"run": c.run, "tokens": [3], "positions": slice(None)}, {"tokens": "empty"}, {"tokens": "token"}
+    ),
+    predictions__predict=Row(lambda c: {"run": c.run, "top": 2}, {"top": "huge"}),
+    predictions__summarise=Row(lambda c: {"predictions": predict(c.run), "tokens": c.run.tokens}),
+    tuned_lens__load_lens=Row(lambda c: {"model_id": "tiny", "config": c.config}, {"model_id": "text, empty"}),
+)
+RUN = {"owner": lambda c: c.run}
+BOTH = Row(lambda c: {"layer": 0, "head": 0}, {"layer": "zero", "head": "zero"}, **RUN)
+LAYER = Row(lambda c: {"layer": 0}, {"layer": "zero"}, **RUN)
+rows(
+    "model.tracing.trace",
+    Trace__qkv=BOTH,
+    Trace__scores=BOTH,
+    Trace__pattern=BOTH,
+    Trace__z=BOTH,
+    Trace__mlp_activations=LAYER,
+    Trace__hidden=LAYER,
+    Trace__middle=LAYER,
+    Trace__mixing=Row(lambda c: {"layer": 0, "index": 0}, {"index": "zero"}, {"index": "head"}, **RUN),
+    Trace__sites=Row(lambda c: {"layer": 0, "names": ["z"]}, {"names": "empty"}, {"names": "name|site"}, **RUN),
+    Trace__edit=Row(lambda c: {}, **RUN),
+    Trace__logits_at=Row(lambda c: {"position": 2}, {"position": "zero, negative"}, **RUN),
+    Trace__logit_lens=Row(lambda c: {"top": 2, "positions": [1]}, {"top": "huge"}, {"positions": "position"}, **RUN),
+    run=Row(
+        lambda c: {"model": c.model, "tokens": c.run.tokens, "model_id": "x", "edits": [Edit("zero", 0, 0)]},
+        {"model_id": "text, empty", "edits": "empty"},
+    ),
+)
+rows(
+    "model.checks",
+    registry__run_checks=Row(
+        lambda c: {"subject": subject_of(c.lm, c.run), "keys": ["softmax"]},
+        {"keys": "empty"},
+        {"keys": "checks"},
+        slow=True,
+    ),
+    result__subject_of=Row(lambda c: {"lm": c.lm, "run": c.run, "prompt": "abc"}, {"prompt": "text, empty"}),
+)

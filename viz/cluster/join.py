@@ -1,0 +1,103 @@
+"""Joining a Ray cluster, or starting one on this machine that nobody else can reach; whether it is still there.
+
+`connect` comes before the first import of ray: what a local cluster listens on is read by that import.
+"""
+
+import contextlib
+import logging
+import os
+import secrets
+import threading
+from pathlib import Path
+
+import psutil
+
+from model.errors import InputError
+from model.private_folder import make_private
+
+log = logging.getLogger("playground")
+ROOT = Path(__file__).parents[2]
+NAMESPACE = "attention-playground"
+STORE = 128 << 20  # bytes of the object store of a cluster that is started here: answers pass through it, none stay
+LOOK = 10.0  # seconds that a cluster of other machines may take to name its nodes
+LOCAL = ("gcs_server", "raylet")  # the processes of a cluster that is started here; it ends with either
+_JOINING = threading.Lock()
+
+
+def joined(address: str) -> str:
+    """Return the address of a cluster that is there already and others may use; "" where one is started here."""
+    return os.environ.get("RAY_ADDRESS", "") if address == "ray" else address
+
+
+def connect(address: str, cpus: int | None = None, gpus: int | None = None) -> None:
+    """Join the cluster of a ray:// address or of RAY_ADDRESS, or for "ray" without one start one on this machine.
+
+    That one has all processors and GPUs that Ray finds, unless told otherwise, and listens on 127.0.0.1 alone. Raises
+    InputError where there is none.
+    """
+    if not joined(address):
+        _keep_private()
+    os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")  # no call may start another cluster while one is joined again
+    import ray
+
+    quiet = {"namespace": NAMESPACE, "logging_level": logging.WARNING, "log_to_driver": False}
+    try:
+        if joined(address):
+            ray.init(joined(address), **quiet)
+        else:
+            ray.init("local", object_store_memory=STORE, num_cpus=cpus, num_gpus=gpus, include_dashboard=False, **quiet)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        log.debug("no cluster", exc_info=True)
+        raise InputError("There is no Ray cluster at this address.", address, "Start one: ray start --head.") from error
+
+
+def _keep_private() -> None:
+    """Set what a local cluster reads as it starts: the project's folder, the loopback, and a token only we can read."""
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if str(ROOT) not in paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), *paths)))
+    os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # on any system: no other machine may join
+    if any(os.environ.get(name) for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")):
+        return
+    path = Path.home() / ".ray" / "auth_token"  # where Ray looks, and else writes one that everybody can read
+    with contextlib.suppress(OSError):
+        if path.exists():
+            path.chmod(0o600)
+            return
+        make_private(path.parent)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(secrets.token_hex(32))
+
+
+def is_there(*, shared: bool) -> bool:
+    """Return whether the cluster can answer: a local one by its processes, a shared one by a node that is alive."""
+    if not shared:
+        running = set()
+        for process in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                if process.status() != psutil.STATUS_ZOMBIE:
+                    running.add(process.name().removesuffix(".exe"))
+        return running.issuperset(LOCAL)
+    alive: list[bool] = []
+
+    def look() -> None:
+        import ray
+
+        with contextlib.suppress(Exception):  # whatever it is, nobody answers
+            alive.append(any(node["Alive"] for node in ray.nodes()))
+
+    looking = threading.Thread(target=look, daemon=True)  # a cluster whose head is gone lets it wait
+    looking.start()
+    looking.join(LOOK)
+    return alive == [True]
+
+
+def rejoin(address: str, cpus: int | None = None, gpus: int | None = None) -> None:
+    """Leave a cluster that was lost and join it again, or start another one; raise InputError where that fails."""
+    import ray
+
+    with _JOINING:
+        if ray.is_initialized() and is_there(shared=bool(joined(address))):
+            return  # another engine of this process was first
+        ray.shutdown()
+        connect(address, cpus, gpus)
