@@ -48,6 +48,7 @@ def _inputs(
         container=False,
         allow_custom_value=not playground.options.allowed.models,
         min_width=150,
+        interactive=True,
         elem_id="model",
     )
     prompt = gr.Textbox(
@@ -59,6 +60,7 @@ def _inputs(
         lines=1,
         max_lines=6,
         min_width=240,
+        interactive=True,
         elem_id="prompt",
     )
     chat = part("chat", talk, value={})
@@ -118,13 +120,17 @@ def _note(wire: bool, name: str, value: object) -> Block:
     return part(name, None, kind="note", value=value) if wire else gr.State(value)
 
 
-def _wire(picker: gr.Dropdown, prompt: gr.Textbox, showing: dict) -> None:
-    """Have the page ask by its own wire (viz/page/wire): listeners that are scripts, with no function behind them."""
+def _wire_part(showing: dict) -> gr.HTML:
+    """The part by which the page asks by its own wire (viz/page/wire); it comes first, so that every other finds it."""
     modes = {
         name: {event: each.trigger for event, each in channel.stream.events.items()}
         for name, channel in channels_of().items()
     }
-    channel = part("wire", {"shown": showing, "modes": modes}, events=("put",))
+    return part("wire", {"shown": showing, "modes": modes}, events=("put",))
+
+
+def _wire(channel: gr.HTML, picker: gr.Dropdown, prompt: gr.Textbox) -> None:
+    """Listeners that are scripts, with no function behind them."""
     prompt.change(None, None, None, js="() => playground.ask()", **_QUIET)
     picker.input(None, [picker], None, js="(id) => playground.choose(id)", **_QUIET)
     channel.put(None, None, [picker], js="() => playground.picker()", **_QUIET)
@@ -135,6 +141,7 @@ def build(playground: Playground) -> gr.Blocks:
     catalogue = words("en")
     first, showing = payloads(playground, PageRequest(playground.options.model, FIRST, None, {}, {}, "en"))
     with gr.Blocks(title=catalogue["page.title"], analytics_enabled=False) as page:
+        channel = _wire_part(showing) if playground.options.wire else None
         with gr.Column(elem_id="pg-frame"):
             nav = part("nav", first["nav"], value={"tab": TABS[0].key})  # which tab is open
             picker, prompt, chat, examples = _inputs(playground, catalogue, first.get("examples"), first.get("chat"))
@@ -161,12 +168,11 @@ def build(playground: Playground) -> gr.Blocks:
                 label.select(None, js=note, **_QUIET)
                 labels.append(label)
         sent = {tab.key: 1 for tab in TABS if any(name in first for name in tab.parts)}
-        wire = playground.options.wire
-        loaded = _note(wire, "loaded", opened(playground.options.model))
+        loaded = _note(playground.options.wire, "loaded", opened(playground.options.model))
         done = gr.State("")
         page.load(_translated, None, [picker, prompt, *labels], **_QUIET)
-        if wire:
-            _wire(picker, prompt, showing)
+        if channel is not None:
+            _wire(channel, picker, prompt)
             playground.presence.leaving = playground.leave
             endpoints.offer(playground)
             show_no_progress(page)

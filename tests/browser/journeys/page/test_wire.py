@@ -1,0 +1,52 @@
+"""The page on its own wire: no question goes by the framework's queue, and a closed request ends what it began."""
+
+import pytest
+
+from tests.support.visitor import SOON, expect, open_tab, settle
+from viz.serve import WIRE
+
+pytestmark = [pytest.mark.browser, pytest.mark.long]
+
+
+@pytest.fixture(scope="module")
+def wired_app(start_app):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(WIRE, "1")
+        return start_app("--offline", "--max-tokens", "512")
+
+
+def test_a_visit_by_the_pages_own_wire(open_page, wired_app):
+    page, asked = open_page(url=wired_app), []
+    page.on("request", lambda request: request.method == "POST" and asked.append(request.url.split("/", 3)[3]))
+    chips = page.locator("#pg-tokens .pg-chip")
+    page.locator("#prompt textarea").fill("Once upon a time there was a cat")
+    expect(chips).to_have_count(8, timeout=SOON)
+
+    # Quick clicks end on the last head.
+    open_tab(page, "Attention")
+    page.locator("#pg-map_plot [data-run]").wait_for(timeout=SOON)
+    for head in (1, 4, 2):
+        page.evaluate("head => playground.pickHead(3, head)", head)
+    expect(page.locator("#pg-map_plot h2")).to_have_text("Head 3.2", timeout=SOON)
+
+    # Back takes back what was typed; the same page opens from its link.
+    page.evaluate("playground.select({ tokens: [2] })")
+    page.wait_for_function("() => location.hash.includes('tokens=2')", timeout=SOON)
+    other = open_page(page.url.split("/", 3)[3], url=wired_app, ready="#pg-map_plot [data-run]")
+    expect(other.locator("#pg-tokens .pg-chip[aria-pressed=true]")).to_have_text("·a", timeout=SOON)
+    expect(other.locator("#pg-map_plot h2")).to_have_text("Head 3.2")
+
+    # A job shows its bar and its result; a race writes its texts.
+    open_tab(page, "Effects")
+    page.get_by_role("tab", name="Every head in turn").click()
+    settle(page)
+    start = page.locator("[data-part='sweep_job'] button")
+    start.first.click()
+    expect(page.locator("[data-part='sweep_job']")).to_have_attribute("data-state", "done", timeout=SOON)
+
+    assert asked and {url.split("?")[0] for url in asked} <= {
+        "playground/view",
+        "playground/job",
+        "playground/link",
+        "playground/lessons",
+    }
