@@ -91,7 +91,7 @@ class Bench:
         return logits
 
 
-@public(batch=whole(1), length=whole(0, 1 << 40), heads=whole(1))
+@public(batch=whole(1, 1 << 40), length=whole(0, 1 << 40), heads=whole(1))
 def cache_bytes(config: ModelConfig, batch: int, length: int, heads: int | None = None) -> int:
     """Bytes of keys and values: 2 L B G S E x 4, L the layers that keep all. `heads` replaces G for a comparison."""
     heads = config.n_kv_head if heads is None else heads
