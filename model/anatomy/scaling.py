@@ -7,6 +7,7 @@ with standard errors, and Hoffmann's coefficients before they were rounded. Loss
 tokenizer and the text of each study: they are not comparable between studies.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -121,7 +122,9 @@ def kaplan_compute(pf_days: float) -> float:
 
 
 @public(law=one_of(LAWS), params=above(0, 1e300), tokens=above(0, 1e300))
-def loss_of(law: str, params: np.ndarray | float, tokens: np.ndarray | float) -> np.ndarray:
+def loss_of(
+    law: str, params: Sequence[float] | np.ndarray | float, tokens: Sequence[float] | np.ndarray | float
+) -> np.ndarray:
     """L(N, D) in nats per token; Kaplan's is equation 1.5 with the constants of table 2.
 
     Raises InputError for a law that predicts no loss (Hoffmann's approaches 1 and 2).
@@ -135,7 +138,7 @@ def loss_of(law: str, params: np.ndarray | float, tokens: np.ndarray | float) ->
 
 
 @public(law=one_of(LAWS), params=above(0, 1e300), loss=above(0, 1e300))
-def tokens_for(law: str, params: np.ndarray | float, loss: float) -> np.ndarray:
+def tokens_for(law: str, params: Sequence[float] | np.ndarray | float, loss: float) -> np.ndarray:
     """The tokens at which N parameters reach a loss: `loss_of` solved for D; inf where no number of tokens does."""
     params = np.asarray(params, float)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -232,7 +235,7 @@ def _within(value: float) -> float:
 
 
 @public(law=one_of(LAWS), share=above(0, 1e300))
-def extra_compute(law: str, share: np.ndarray | float) -> np.ndarray:
+def extra_compute(law: str, share: Sequence[float] | np.ndarray | float) -> np.ndarray:
     """Compute relative to the least for the same loss when N is `share` of N*; inf where no amount of data is enough.
 
     At the optimum alpha A / N*^alpha = beta B / D*^beta, so that with s = N / N* the factor is

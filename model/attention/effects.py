@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
@@ -23,6 +23,14 @@ _LOGIT_BYTES = 256 << 20  # logits in memory at once where every position is sco
 
 ABLATIONS = ("zero", "mean")
 PATCH_SITES = ("resid_pre", "attn_out", "mlp_out")
+
+
+@runtime_checkable
+class Predicting(Protocol):
+    """A run that has next-token logits at its positions: a Trace, or a run whose norms were changed."""
+
+    def logits_at(self, position: int) -> np.ndarray:
+        """Return the logits after a position. [V]"""
 
 
 @dataclass(frozen=True)
@@ -276,7 +284,9 @@ def recovered(effects: np.ndarray, clean_metric: float, corrupted_metric: float)
 
 @public(most=whole(1), vocab=whole(1))
 @torch.inference_mode()
-def next_tokens(before: Trace, after: Trace, position: int, most: int = 10, vocab: int | None = None) -> pd.DataFrame:
+def next_tokens(
+    before: Predicting, after: Predicting, position: int, most: int = 10, vocab: int | None = None
+) -> pd.DataFrame:
     """The likeliest next tokens of two runs, sorted by the larger of their probabilities; InputError for no position.
 
     Columns id, p_before, p_after, logit_before, logit_after; up to 2 `most` rows, the union of both tops. Ids from

@@ -9,7 +9,7 @@ from model.attention.approximations.ways import Way
 from model.public import public, whole
 
 ITEM = 4  # bytes of a float32
-_FAR = 1 << 40  # tokens beyond which nobody asks
+_FAR = 1 << 40  # the longest prompt of a formula
 
 
 @public(T=whole(1, _FAR), E=whole(1))

@@ -101,6 +101,13 @@ LARGER: dict[str, Stated] = {
         2e3,
         0.2,
     ),
+    "base": Stated(
+        "position_vectors.howto.try",
+        "a base θ of 100,000",
+        "底数 θ = 100,000",
+        lambda b: b.lm.config.rope_theta,
+        100_000,
+    ),
     "neurons": Stated("neurons.howto.try", r"(\d{4}) and (\d{4})", r"(\d{4}) 和 (\d{4})", neurons_of_the_first_token),
 }
 ALSO_IN_CHINESE = {"guess.howto.try": ("后半部分的八个词元", "TinyGPT 猜对五个")}

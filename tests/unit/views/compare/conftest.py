@@ -19,11 +19,12 @@ def with_models(playground, lm, monkeypatch):
 
         vocab_size, bos_id, add_bos = 256, None, False
 
-        def encode(self, text, special=False):
-            tokens = lm.tokenizer.encode(text)
-            return type(tokens)(
-                np.array([mapping[i] for i in tokens.ids.tolist()]), tokens.pieces, tokens.raw, tokens.spans
-            )
+        def prompt_ids(self, text, special=False):
+            return [mapping[i] for i in lm.tokenizer.encode(text).ids.tolist()]
+
+        def tokens(self, ids):
+            found = lm.tokenizer.tokens([(i - 1) % 256 for i in ids])
+            return type(found)(np.array(list(ids)), found.pieces, found.raw, found.spans)
 
         def piece(self, i):
             return lm.tokenizer.piece((i - 1) % 256)

@@ -1,5 +1,6 @@
 """Prompts as programs: the same questions asked in several ways, and how many answers are right."""
 
+import math
 from typing import Annotated
 
 from model.api import LanguageModel
@@ -98,7 +99,8 @@ def curve(seen: Seen) -> Payload:
     words, found = seen.here, seen.result
     lines = []
     for name, shares in zip((words["right"], words["shuffled"]), found.shares, strict=True):
-        spans = [wilson(float(each.mean()), found.questions) for each in shares]
+        means = [float(each.mean()) for each in shares]  # NaN for one example: one answer cannot be shuffled
+        spans = [wilson(mean, 0 if math.isnan(mean) else found.questions) for mean in means]
         lines.append(Line(name, shares, *zip(*spans, strict=True)))
     python = [
         f'asked = question_set("{seen.settings.asked}")',
