@@ -158,8 +158,7 @@ class Trace:
         x = x if block.post_norm else block.norm1(x)
         kv = head // self.config.group_size
         attn, E = block.attn, self.config.d_head
-        of = ((attn.q, head), (attn.k, kv), (attn.v, kv))
-        q, k, v = (linear.part(x, slice(n * E, (n + 1) * E)) for linear, n in of)
+        q, k, v = (each.part(x, slice(n * E, n * E + E)) for each, n in ((attn.q, head), (attn.k, kv), (attn.v, kv)))
         if block.attn.q_norm is not None:
             q, k = block.attn.q_norm(q), block.attn.k_norm(k)
         rope = self.model.prepare(0, len(x)).rope
