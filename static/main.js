@@ -18,7 +18,7 @@ import "./parts/job.js";
 import "./parts/figure.js";
 import "./parts/howto.js";
 import "./parts/code.js";
-import "./parts/table.js";
+import "./parts/labtable.js";
 import "./views/start/next.js";
 import "./views/start/way.js";
 import "./parts/targets.js";

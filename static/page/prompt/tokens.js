@@ -1,4 +1,6 @@
 // The prompt's tokens as a row of chips; a click selects one.
+
+import { icon } from "../../parts/icons.js";
 import { el, fill, hint, roving } from "../dom.js";
 import { define } from "../mount.js";
 import { adding, onSelect, pickToken, select, selection } from "../selection/selection.js";
@@ -16,7 +18,7 @@ define("tokens", (root) => {
   const room = () => {
     const open = strip.classList.contains("pg-chips-open");
     all.hidden = !open && strip.scrollWidth <= strip.clientWidth + 1;
-    all.textContent = open ? "▴" : `▾ ${strip.children.length}`;
+    all.replaceChildren(...(open ? [icon("shut")] : [icon("open"), ` ${strip.children.length}`]));
   };
   all.onclick = () => {
     all.setAttribute("aria-expanded", strip.classList.toggle("pg-chips-open"));

@@ -4,6 +4,7 @@
 import { exporting } from "../../export/menu.js";
 import { el } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
+import { verdictLine } from "../../parts/table.js";
 
 const facts = (items) => {
   const list = el("dl", "pg-norm-facts pg-cache-facts");
@@ -14,13 +15,6 @@ const facts = (items) => {
   }
   return list;
 };
-const verdict = (text, same) => {
-  const line = el("p", same ? "pg-lab-same" : "pg-lab-apart");
-  if (same) line.append(el("span", "", "✓ ", { "aria-hidden": "true" }));
-  line.append(text);
-  return line;
-};
-
 define("cacheformula", (root) => (payload) => {
   const product = el("div", "pg-cache-product");
   payload.factors.forEach(({ letter, value, label }, at) => {
@@ -41,7 +35,7 @@ define("cacheformula", (root) => (payload) => {
     el("p", "pg-about", payload.about),
     product,
     result,
-    verdict(payload.real, payload.same),
+    verdictLine(payload.same, payload.real),
     facts(payload.items),
     exporting(root, {
       file: "kv-cache-bytes",
