@@ -19,6 +19,7 @@ import "./parts/figure.js";
 import "./parts/howto.js";
 import "./parts/code.js";
 import "./parts/labtable.js";
+import "./parts/facts.js";
 import "./views/start/next.js";
 import "./views/start/way.js";
 import "./parts/targets.js";

@@ -1,7 +1,6 @@
 // One norm on one token: its steps as strips of all dimensions, and a table of some whose numbers add up.
 //
-// payload of "normwalk": see viz/views/activations/one_norm; of "normfacts": { title, about, items [[what, text]] }
-import { exporting } from "../../export/menu.js";
+// payload of "normwalk": see viz/views/activations/one_norm
 import { el, fill, onWidth, rests } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { isDark, onTheme } from "../../page/theme.js";
@@ -163,26 +162,4 @@ define("normwalk", (root) => {
     root.dataset.rows = numbers.rows.length;
     draw();
   };
-});
-
-define("normfacts", (root) => (payload) => {
-  const list = el("dl", "pg-norm-facts");
-  for (const [what, text] of payload.items) {
-    const item = el("div");
-    item.append(el("dt", "", what), el("dd", "", text));
-    list.append(item);
-  }
-  const parts = [el("h2", "", payload.title), list];
-  if (payload.about) parts.splice(1, 0, el("p", "pg-about", payload.about));
-  root.replaceChildren(
-    ...parts,
-    exporting(root, {
-      file: "facts",
-      title: payload.title,
-      note: payload.about,
-      names: ["what", "value"],
-      lines: payload.items,
-    }),
-  );
-  root.dataset.run = payload.run;
 });

@@ -4,17 +4,9 @@
 import { exporting } from "../../export/menu.js";
 import { el } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
+import { factList } from "../../parts/facts.js";
 import { verdictLine } from "../../parts/table.js";
 
-const facts = (items) => {
-  const list = el("dl", "pg-norm-facts pg-cache-facts");
-  for (const [what, text] of items) {
-    const item = el("div");
-    item.append(el("dt", "", what), el("dd", "", text));
-    list.append(item);
-  }
-  return list;
-};
 define("cacheformula", (root) => (payload) => {
   const product = el("div", "pg-cache-product");
   payload.factors.forEach(({ letter, value, label }, at) => {
@@ -36,7 +28,7 @@ define("cacheformula", (root) => (payload) => {
     product,
     result,
     verdictLine(payload.same, payload.real),
-    facts(payload.items),
+    factList(payload.items, "pg-cache-facts"),
     exporting(root, {
       file: "kv-cache-bytes",
       title: payload.title,

@@ -1,5 +1,6 @@
 // Side by side: the buttons and the progress of a run, and how the texts are coloured.
 import { el, fill } from "../../page/dom.js";
+import { rampLegend } from "../../parts/tinted.js";
 import { stops } from "./side_by_side_row.js";
 import { ask, continuable, going, goOn, reference, roots, state, stop, text } from "./side_by_side_state.js";
 
@@ -102,18 +103,8 @@ export function colourChoices(acts) {
     return box;
   };
   const paintLegend = () => {
-    const { words, scales } = state.payload,
-      ramp = el("i", "pg-surprise-ramp", "", { "aria-hidden": true }),
-      ticks = el("span", "pg-surprise-ticks"),
-      both = el("span", "pg-surprise-legend");
-    ramp.style.background = `linear-gradient(to right, ${stops().join(", ")})`;
-    for (const [at, label] of scales.ticks[state.colour]) {
-      const tick = el("span", "", label);
-      tick.style.left = `${100 * at}%`;
-      ticks.append(tick);
-    }
-    both.append(ramp, ticks);
-    legend.replaceChildren(el("span", "", words[`unit_${state.colour}`]), both);
+    const { words, scales } = state.payload;
+    legend.replaceChildren(...rampLegend(words[`unit_${state.colour}`], stops(), scales.ticks[state.colour]));
   };
   const paint = () => {
     const { words } = state.payload,
