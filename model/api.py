@@ -29,10 +29,13 @@ from model.loading.checkpoint import build, load_folder, load_gguf
 from model.loading.halves import DTYPES
 from model.loading.stored import are_of, stored_bytes, stored_dtype
 from model.progress import Passed, Progress, silent, unseen
+from model.public import one_of, public, unchecked
 from model.records import Tokens
 from model.text import tokenizer
 from model.text.chat import chat_turns, ending
-from model.text.tokenizer import Tokenizer
+from model.text.surrogates import joined
+from model.text.tokenizer import Tokenizer, from_vocabulary
+from model.text.vocabulary import with_rows
 from model.tracing.continued import run_after
 from model.tracing.trace import Trace
 
@@ -63,21 +66,21 @@ class LanguageModel:
         """Bytes of the parameters in memory: without those that stay in their files."""
         return sum(parameter.nbytes for parameter in self.model.parameters()) - stored_bytes(self.model)
 
+    @public()
     def encode(self, text: str, *, special: bool = False) -> Tokens:
         """The text as tokens, after a beginning-of-text token where the vocabulary asks for one.
 
-        With `special`, special tokens written in the text are read as such. Raises InputError for lone surrogates.
+        With `special`, special tokens written in the text are read as such. Raises InputError for half of a surrogate
+        pair without the other.
         """
-        tokens = self.tokenizer.encode(text, special=special)
-        bos = self.tokenizer.bos_id
-        if bos is None or not self.tokenizer.add_bos or len(tokens) == 0:
-            return tokens
-        return self.tokenizer.tokens([bos, *tokens.ids.tolist()])
+        return self.tokenizer.tokens(self.tokenizer.prompt_ids(text, special=special))
 
+    @public(ids=unchecked)
     def decode(self, ids: Sequence[int]) -> str:
         """The text of token ids; bytes that are not UTF-8 become U+FFFD."""
         return self.tokenizer.decode(ids)
 
+    @public(prompt=unchecked)
     def trace(self, prompt: str | Sequence[int] | np.ndarray) -> Trace:
         """Run a prompt, given as text or as token ids, and store what is needed to compute any part of it.
 
@@ -86,6 +89,7 @@ class LanguageModel:
         tokens = self.encode(prompt) if isinstance(prompt, str) else self.tokenizer.tokens(prompt)
         return self.trace_tokens(tokens)
 
+    @public(prompt=unchecked, max_new_tokens=unchecked, seed=unchecked)
     def generate(
         self,
         prompt: str | Sequence[int] | np.ndarray,
@@ -126,24 +130,35 @@ class LanguageModel:
         tokens = self.encode(prompt) if isinstance(prompt, str) else self.tokenizer.tokens(prompt)
         several = (strategies,) if isinstance(strategies, str | Strategy) else _listed(strategies)
         chosen = [_strategy(each) if isinstance(each, str) else each for each in several]
-        texts = tuple(text for text in ((stop,) if isinstance(stop, str) else _listed(stop)) if text)
+        stops = (stop,) if isinstance(stop, str) else _listed(stop)
+        texts = tuple(joined(text) if isinstance(text, str) else text for text in stops if text)
         plan = Plan(max_new_tokens, seed, shared, ending=ending(self.tokenizer), stop=texts, edits=tuple(edits))
         rest = (tokens.ids.tolist(), chosen, plan, self.tokenizer.vocab_size, self.decode)
         return SharedBatch.of(self.model).generate(*rest) if together else generate(self.model, *rest)
 
-    def chat(self, messages: Sequence[Mapping[str, str]], *, answer: bool = True) -> Tokens:
+    def chat(
+        self, messages: Sequence[Mapping[str, str]], *, answer: bool = True, continue_final: bool = False
+    ) -> Tokens:
         """A conversation as the tokens that this model was trained to answer, up to where its answer begins.
 
         Messages are {"role": "system", "user" or "assistant", "content": text}. Special tokens in the text of a
-        message stay plain text. Without `answer` the conversation ends with its last message. Raises InputError where
-        the model has no chat template, or its template does not accept these messages, UnsupportedModel for a template
-        that cannot be used.
-        """
-        return self.tokenizer.tokens(chat_turns(self.tokenizer, messages, answer=answer)[0])
+        message stay plain text. Without `answer` the conversation ends with its last message. With `continue_final` its
+        last message is left open: a begun answer, which the model goes on with. Raises InputError where the model has
+        no chat template, or its template does not accept these messages, UnsupportedModel for a template that cannot be
+        used.
 
-    def turns(self, messages: Sequence[Mapping[str, str]], *, answer: bool = True) -> np.ndarray:
+        >>> begun = {"role": "assistant", "content": "The capital of France is"}                # doctest: +SKIP
+        >>> ids = lm.chat([question, begun], continue_final=True).ids                           # doctest: +SKIP
+        """
+        ids, _ = chat_turns(self.tokenizer, messages, answer=answer, continue_final=continue_final)
+        return self.tokenizer.tokens(ids)
+
+    def turns(
+        self, messages: Sequence[Mapping[str, str]], *, answer: bool = True, continue_final: bool = False
+    ) -> np.ndarray:
         """The message that each token of `chat` is of, -1 for what the template wrote. [T]"""
-        return np.array(chat_turns(self.tokenizer, messages, answer=answer)[1], np.int64)
+        _, turns = chat_turns(self.tokenizer, messages, answer=answer, continue_final=continue_final)
+        return np.array(turns, np.int64)
 
     def trace_tokens(
         self,
@@ -187,6 +202,7 @@ def list_models() -> pd.DataFrame:
     return pd.DataFrame([row for row in rows if row["ready"] or row["download_bytes"]]).reset_index(drop=True)
 
 
+@public(dtype=one_of(DTYPES), device=unchecked)
 def load_model(
     model_id: str | Path,
     *,
@@ -205,8 +221,6 @@ def load_model(
     rounded to it. Raises InputError for an unknown id, type or device, DownloadError, CheckpointError for broken files
     and UnsupportedModel for an architecture not computed here.
     """
-    if dtype not in DTYPES:
-        raise InputError("There is no such type.", shown(dtype), say("Choose one of: {}.", ", ".join(DTYPES)))
     devices.check(device)
     resolved = sources.resolve(str(model_id), progress, offline=offline, allow_paths=True)
     return load_resolved(resolved, progress, stored=stored, dtype=dtype, device=device)
@@ -272,4 +286,4 @@ def open_resolved(
         got = f"{vocabulary.vocab_size} tokens, {config.vocab_size} rows"
         hint = "Take the vocabulary and the weights from one place."
         raise CheckpointError("The vocabulary has more tokens than the model has rows.", got, hint)
-    return build(config, state), vocabulary
+    return build(config, state), from_vocabulary(with_rows(vocabulary.vocabulary, config.vocab_size))

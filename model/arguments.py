@@ -8,7 +8,7 @@ from model.errors import InputError, say
 
 
 def shown(value: object) -> str:
-    """An unchecked value in at most 40 characters."""
+    """Return an unchecked value in at most 40 characters."""
     if isinstance(value, str):
         return value[:40]
     if getattr(value, "ndim", None) == 0:  # a number of numpy or torch
@@ -19,12 +19,12 @@ def shown(value: object) -> str:
 
 
 def is_whole(value: object) -> bool:
-    """Whether a value is a whole number of Python or numpy; True, 1.0 and "1" are none."""
+    """Return whether a value is a whole number of Python or numpy; True, 1.0 and "1" are not."""
     return type(value) is int or (isinstance(value, Integral) and not isinstance(value, bool))
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a finite real number; True and "1" are none."""
+    """Return whether a value is a finite real number; True and "1" are not."""
     return is_whole(value) or (isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value))
 
 
@@ -47,7 +47,7 @@ def check_position(position: object, T: int, *, from_end: bool = False) -> None:
 
 
 def check_positions(positions: Iterable[object], T: int) -> None:
-    """`check_position` for each."""
+    """Raise InputError unless each is a whole number from 0 to T - 1."""
     for position in positions:
         check_position(position, T)
 
@@ -66,7 +66,7 @@ def check_whole(name: str, value: object, low: int, high: int) -> None:
 
 
 def check_number(name: str, value: object, low: float, high: float) -> None:
-    """Raise InputError unless a setting is a number from low to high; NaN is none."""
+    """Raise InputError unless a setting is a number from low to high."""
     if not (is_number(value) and low <= value <= high):
         hint = say("Choose a value from {} to {}.", f"{low:g}", f"{high:g}")
         raise InputError("A setting is out of its range.", f"{name}: {shown(value)}", hint)

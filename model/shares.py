@@ -4,14 +4,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from model.arguments import check_number
+from model.public import public, unchecked, whole
+
 Z95 = 1.959964  # of the normal distribution, for an interval of 95 %
 CLEAR = 0.05  # below this probability two shares are told apart
 
 
+@public(share=unchecked, n=whole(0, 1 << 50))
 def wilson(share: float, n: int) -> tuple[float, float]:
-    """The 95 % interval of a share that was seen in n cases: Wilson 1927. NaN for no cases."""
+    """Return the 95 % interval of a share (0 to 1) that was seen in n cases: Wilson 1927. NaN for no cases."""
     if not n:
         return float("nan"), float("nan")
+    check_number("share", share, 0, 1)
     z = Z95
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
@@ -32,6 +37,7 @@ class Paired:
         return self.p < CLEAR
 
 
+@public()
 def paired(first: Sequence[bool], second: Sequence[bool]) -> Paired:
     """McNemar's exact test of two ways on the same questions (McNemar 1947; the binomial form). [n] each
 

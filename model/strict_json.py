@@ -6,14 +6,14 @@ from collections.abc import Sequence
 DEEPEST = 64  # nesting depth; no supported file needs more than ten
 
 
-def parse(text: str) -> object:
-    """The value of a JSON text.
+def parse(text: str, *, constants: bool = False) -> object:
+    """Return the value of a JSON text.
 
     Raises ValueError for invalid JSON, nesting deeper than DEEPEST, duplicate keys of an object, and NaN or Infinity,
-    which are not JSON although Python reads them.
+    which are not JSON although Python writes them; with `constants` they are read as the floats that they name.
     """
     try:
-        value = json.loads(text, object_pairs_hook=_object, parse_constant=_no_number)
+        value = json.loads(text, object_pairs_hook=_object, parse_constant=float if constants else _no_number)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     level = [value]

@@ -7,6 +7,7 @@ import "./page/nav.js";
 import "./page/prompt/header.js";
 import "./page/stuck.js";
 import "./page/server/notice.js";
+import "./page/server/view.js";
 import "./page/prompt/examples.js";
 import "./page/prompt/tokens.js";
 import "./page/chat/chat.js";
@@ -72,6 +73,7 @@ import { opened, state } from "./page/address/address.js";
 import { mount } from "./page/mount.js";
 import { jobChannel, screen } from "./page/screen.js";
 import { pickHead, select, selection } from "./page/selection/selection.js";
+import { asking } from "./page/server/asking.js";
 import { pageState } from "./page/state.js";
 import { isDark } from "./page/theme.js";
 import { lab } from "./views/training/runs.js";
@@ -84,6 +86,9 @@ window.playground = {
   screen,
   jobChannel,
   opened,
+  ask: () => asking.ask?.(),
+  choose: (id) => void asking.choose?.(id),
+  picker: () => asking.pickerUpdate(),
   select,
   selection,
   pickHead,

@@ -6,20 +6,48 @@ from collections.abc import Mapping
 from viz.numbers import whole
 
 _NAMED = {"\n": "↵", "\t": "⇥"}
-_JOINERS = "\u200d\ufe0f"  # of emoji: zero-width joiner, emoji presentation
+# Default_Ignorable_Code_Point of Unicode's DerivedCoreProperties.txt: what a reader draws as nothing.
+_IGNORABLE = frozenset(
+    code
+    for first, last in (
+        (0xAD, 0xAD),
+        (0x34F, 0x34F),
+        (0x61C, 0x61C),
+        (0x115F, 0x1160),
+        (0x17B4, 0x17B5),
+        (0x180B, 0x180F),
+        (0x200B, 0x200F),
+        (0x202A, 0x202E),
+        (0x2060, 0x206F),
+        (0x3164, 0x3164),
+        (0xFE00, 0xFE0F),
+        (0xFEFF, 0xFEFF),
+        (0xFFA0, 0xFFA0),
+        (0xFFF0, 0xFFF8),
+        (0x1BCA0, 0x1BCA3),
+        (0x1D173, 0x1D17A),
+        (0xE0000, 0xE0FFF),
+    )
+    for code in range(first, last + 1)
+)
+# Letters and symbols whose glyph is empty: a Braille cell without dots, a note without a head, blank hieroglyphs.
+_BLANK = frozenset("\u2800\U0001d159\U00013441\U00013442")
+_UNSEEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs")  # general categories without a glyph
+_JOINER, _EMOJI = "\u200d", "\ufe0f"  # zero-width joiner, emoji presentation
+_CARRIER = "◌"  # under a combining mark that has no letter to stand on
 MAX_LABEL = 14  # characters of a label on an axis
 
 
 def visible(text: str) -> str:
-    """The text with whitespace, control and invisible formatting characters drawn as visible signs.
+    """Return the text with everything that has no glyph drawn as a visible sign.
 
-    A leading or only space becomes a middle dot; others inside stay. Joiners inside emoji stay, so that they are drawn.
+    That is whitespace, controls, characters that Unicode calls ignorable or that are blank, private and unassigned
+    ones: `<U+200B>`. A leading or only space becomes a middle dot; others inside stay. A combining mark without a
+    letter before it stands on a dotted circle. Joiners between the parts of an emoji stay, so that it is drawn.
     """
     if not text:
         return "∅"
-    if not text.strip(_JOINERS):  # on their own they draw nothing
-        return "".join(_code(c) for c in text)
-    shown = "".join(_sign(c) for c in text)
+    shown = _signs(text, _NAMED)
     lead = len(shown) - len(shown.lstrip(" "))
     if lead == len(shown):
         return "·" * min(lead, 4) + (f"×{lead}" if lead > 4 else "")
@@ -27,24 +55,44 @@ def visible(text: str) -> str:
 
 
 def visible_lines(text: str) -> str:
-    """A text of several lines with everything drawn as visible signs but its spaces, tabs and line breaks."""
-    return "".join(c if c in _NAMED else _sign(c) for c in text)
+    """Return a text of several lines with everything drawn as by `visible` but its spaces, tabs and line breaks."""
+    return _signs(text, {c: c for c in _NAMED})
 
 
-def _sign(c: str) -> str:
-    if c in _NAMED:
-        return _NAMED[c]
-    code = ord(c)
-    if code < 0x20 or code == 0x7F:
-        return f"<0x{code:02X}>"
-    # U+200D joins emoji; every other format character could reorder or hide what follows.
-    if unicodedata.category(c) in ("Cf", "Cc", "Zl", "Zp", "Zs", "Co", "Cn") and c not in (" ", "\u200d"):
-        return _code(c)
-    return c
+def _signs(text: str, named: Mapping[str, str]) -> str:
+    """Return the text with a sign for every character without a glyph; `named` has those of line breaks and tabs."""
+    if text.isascii() and text.isprintable():
+        return text
+    shown, seated = [], False  # whether the character before can carry a combining mark
+    for at, c in enumerate(text):
+        if c in named or c == " ":
+            shown.append(named.get(c, c))
+        elif not has_glyph(c) and not _joins(text, at):
+            shown.append(f"<0x{ord(c):02X}>" if ord(c) < 0x80 else f"<U+{ord(c):04X}>")
+        else:
+            lone = not seated and unicodedata.category(c) in ("Mn", "Mc", "Me")
+            shown.append(_CARRIER + c if lone else c)
+            seated = True
+            continue
+        seated = False
+    return "".join(shown)
 
 
-def _code(c: str) -> str:
-    return f"<U+{ord(c):04X}>"
+def has_glyph(c: str) -> bool:
+    """Return whether a character draws something of its own; a space does not."""
+    return unicodedata.category(c) not in _UNSEEN and c not in _BLANK and ord(c) not in _IGNORABLE
+
+
+def _joins(text: str, at: int) -> bool:
+    """Return whether the character is part of an emoji that is drawn, as in a family or a red heart."""
+    before = text[at - 1] if at else ""
+    symbol = bool(before) and has_glyph(before) and unicodedata.category(before) in ("So", "Sm", "Sk", "Po", "Pd", "Nd")
+    if text[at] == _EMOJI:
+        return symbol
+    if text[at] != _JOINER or not (symbol or (before == _EMOJI and _joins(text, at - 1))):
+        return False
+    after = text[at + 1 : at + 2]
+    return bool(after) and has_glyph(after) and unicodedata.category(after) in ("So", "Sm")
 
 
 def shorten(text: str, limit: int = MAX_LABEL) -> str:

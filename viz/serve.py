@@ -32,6 +32,7 @@ from viz.lessons import routes as lesson_routes
 from viz.lessons.library import Library, library
 from viz.page.build import build
 from viz.page.parts import packed
+from viz.page.wire.routes import routes as wire_routes
 from viz.server import middleware
 from viz.server.assets import MAIN, ROUTE, STYLE, Assets, Head, answer, read, tags
 from viz.server.framework import answers, cors, errors, http, mended, patches, put_off, visits
@@ -55,6 +56,7 @@ from viz.work.processes.archive import archive
 
 log = logging.getLogger("playground")
 PLOTLY = "plotly.min.js"
+WIRE = "ATTENTION_PLAYGROUND_WIRE"  # set to 1, pictures travel by the page's own wire
 
 
 def prepare(options: argparse.Namespace, progress: Progress) -> Playground:
@@ -118,6 +120,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
         arguments.login,
         arguments.lessons,
         arguments.workshop,
+        wire=os.environ.get(WIRE) == "1",
     )
 
 
@@ -196,6 +199,7 @@ def launch_options(static: Path, playground: Playground, draining: threading.Eve
         *mended.routes(),
         Route("/playground/trained/{number}.zip", trained_archive(playground)),
         Route("/playground/trained/{number}/adapter.zip", trained_archive(playground, adapter=True)),
+        *(wire_routes(playground) if options.wire else ()),
         *lesson_routes.routes(playground, functools.partial(lessons, options.lessons)),
     ]
     return {

@@ -8,7 +8,8 @@ import time
 from benchmarks.load.ledger import OBJECTS, SUBJECTS, VERBS, Ledger
 from benchmarks.load.report import Tally
 from benchmarks.workbench import FLAGS, TIMED
-from viz.charts.heatmap import token_chips
+from viz.characters import token_chips
+from viz.words import words
 
 READY = "#pg-map_plot [data-run]"
 CHIPS = "[...document.querySelectorAll('#pg-tokens .pg-chip')].map((chip) => chip.textContent)"
@@ -46,7 +47,10 @@ async def _type(page, number: int, chance: random.Random, ledger: Ledger, tally:
     began = time.perf_counter()
     await page.wait_for_function(f"(run) => {RUN}.startsWith(run)", arg=run, timeout=120_000)
     tally.add("browser: last key to map", time.perf_counter() - began, number)
-    shown, wanted = await page.evaluate(CHIPS), [chip["text"] for chip in token_chips(ledger.lm.encode(text))]
+    shown, wanted = (
+        await page.evaluate(CHIPS),
+        [chip["text"] for chip in token_chips(ledger.lm.encode(text), words("en"))],
+    )
     if shown != wanted:
         tally.crossings.append(f"browser {number}: the chips of “{text}” are {shown}")
 

@@ -17,7 +17,8 @@ import httpx
 from benchmarks.load.ledger import ANYBODY, OBJECTS, SUBJECTS, VERBS, Ledger
 from benchmarks.load.page import Answer, Busy, Failed, Page, payload, pieces
 from benchmarks.load.report import Tally
-from viz.charts.heatmap import token_chips
+from viz.characters import token_chips
+from viz.words import words
 
 KEY = 0.13  # seconds between two keys, about 90 words a minute
 THINK = (0.3, 1.6)  # seconds between two actions
@@ -146,7 +147,7 @@ class User:
         run = str(told.get("run") or "").split(" ")[0]
         if _NAME.fullmatch(run) and name != "header" and run not in names:
             self.wrong(f"{name} shows run {run} instead of {names[0]} (“{prompt}”)")
-        if name == "tokens" and told["tokens"] != token_chips(self.ledger.lm.encode(prompt)):
+        if name == "tokens" and told["tokens"] != token_chips(self.ledger.lm.encode(prompt), words("en")):
             self.wrong(f"tokens of “{prompt}” are {[token['text'] for token in told['tokens']]}")
         if name == "map_plot" and heads and told["run"] != f"{names[0]} {heads[-1][0]}.{heads[-1][1]}":
             self.wrong(f"plot shows {told['run']} instead of head {heads[-1]}")

@@ -18,6 +18,7 @@ from model.gpt.layers import MLPS
 from model.gpt.transformer import Transformer
 from model.predictions.attribution import on_the_way, through
 from model.progress import Progress, silent
+from model.public import nonempty, public, whole
 from model.tracing.ranking import top_ids
 from model.tracing.trace import Trace
 
@@ -60,6 +61,7 @@ class Survey:
     place: np.ndarray  # [L, 2] its token and neuron
 
 
+@public()
 def layer_activations(run: Trace, layer: int) -> Activations:
     """Pre-activations and activations of one layer, recomputed from the stream with the run's edits.
 
@@ -121,6 +123,7 @@ def token_scores(model: Transformer, layer: int, neurons: Sequence[int]) -> np.n
     return (v @ model.unembed.weight.T).numpy()
 
 
+@public(neurons=nonempty, most=whole(1), vocab=whole(1))
 def promoted(
     model: Transformer, layer: int, neurons: Sequence[int], most: int = 8, vocab: int | None = None
 ) -> Promoted:

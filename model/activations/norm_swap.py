@@ -16,6 +16,7 @@ from model.gpt.passes import Pass, attend_fused
 from model.gpt.tap import Tap
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
+from model.public import nonempty, public, unchecked
 from model.tracing.trace import Trace
 
 _LOGITS = 1 << 22  # logits of each run in memory at once where every position is scored
@@ -100,6 +101,7 @@ def swaps_of(config: ModelConfig) -> tuple[str, ...]:
     return tuple(key for key, swap in SWAPS.items() if swap.fits(config))
 
 
+@public(where=unchecked)
 def places_of(config: ModelConfig, where: str) -> tuple[Place, ...]:
     """The norms selected by "all" or the name of a site; none for a missing final norm.
 
@@ -141,6 +143,7 @@ class Swapped:
         return self.model.unembed(self.read[position][None])[0].numpy()
 
 
+@public(swap=unchecked, places=nonempty)
 @torch.inference_mode()
 def swapped(run: Trace, swap: str, places: Sequence[Place], progress: Progress = silent) -> Swapped:
     """The run with one of SWAPS at the norms of `places`, after its own edits; later layers are recomputed.

@@ -13,6 +13,7 @@ from model.gpt.layers import NORMS
 from model.gpt.norm import Norm
 from model.gpt.tap import compose, record
 from model.gpt.transformer import Transformer
+from model.public import public, unchecked
 from model.tracing.trace import Trace
 
 Place = tuple[int, str]  # of a norm: its layer, and "norm1", "norm2" or "final"; the final one is at layer n_layer
@@ -42,6 +43,7 @@ def norm_of(model: Transformer, layer: int, site: str) -> Norm:
     return model.final_norm
 
 
+@public(site=unchecked)
 @torch.inference_mode()
 def norm_input(run: Trace, layer: int, site: str) -> np.ndarray:
     """Input of a norm in this run, the run's edits included. float32 [T, D]
@@ -97,6 +99,7 @@ class Walk:
     gap: float  # the largest |out - model_out|: the rounding of float32
 
 
+@public(site=unchecked)
 def walk(run: Trace, layer: int, site: str, position: int) -> Walk:
     """The norm at a place for one token of the prompt, in the run with its edits.
 

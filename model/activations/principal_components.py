@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from model.errors import InputError
+from model.public import public, whole
 from model.tracing.trace import Trace
 
 
@@ -26,6 +27,7 @@ class Space:
         return self.coordinates.nbytes + self.directions.nbytes
 
 
+@public(components=whole(1))
 @torch.inference_mode()
 def principal(run: Trace, *, scaled: bool = True, first: bool = True, components: int = 3) -> Space:
     """Principal components of all (L + 1) T states of the run's residual stream together.
@@ -61,6 +63,7 @@ def principal(run: Trace, *, scaled: bool = True, first: bool = True, components
     return Space(coordinates.numpy(), shares.numpy(), directions.float().numpy(), mean.float().numpy(), start)
 
 
+@public(layers=whole(1), T=whole(1), D=whole(1))
 def work(layers: int, T: int, D: int) -> float:
     """Approximate number of multiplications of `principal`."""
     small = min(layers * T, D)

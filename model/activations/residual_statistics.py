@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from model.progress import Progress
+from model.public import one_of, public
 from model.tracing.norm_sites import final_sites, moments, stream_sites
 from model.tracing.trace import Trace
 
@@ -77,6 +78,7 @@ class Stream:
         return [n for n, (site, _) in enumerate(self.norms) if site in sites]
 
 
+@public()
 def survey(run: Trace, progress: Progress | None = None) -> Stream:
     """Reduce the residual stream of a run, its edits included, in one pass over its layers.
 
@@ -175,6 +177,7 @@ def _quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.divide(a, b, out=np.full_like(b, np.nan), where=b != 0)
 
 
+@public(rule=one_of(RULES), sites=one_of(("norm1", "norm2", "final")))
 def outliers(stream: Stream, rule: str, sites: Sequence[str]) -> pd.DataFrame:
     """The outlying dimensions before the norms of some sites, the largest ratio first: one row per (norm, dimension).
 
@@ -193,6 +196,7 @@ def outliers(stream: Stream, rule: str, sites: Sequence[str]) -> pd.DataFrame:
 _COLUMNS = ["site", "layer", "dimension", "token", "value", "ratio"]
 
 
+@public(rule=one_of(RULES), sites=one_of(("norm1", "norm2", "final")))
 def carriers(stream: Stream, rule: str, sites: Sequence[str]) -> pd.DataFrame:
     """The tokens with outlying dimensions, sorted by their number.
 
@@ -235,6 +239,7 @@ STATISTICS: dict[str, str] = {
 _HALVES = {"norm1": 0, "attn": 0, "norm2": 1, "mlp": 1, "final": 1, "block": 1}
 
 
+@public(name=one_of(STATISTICS))
 def statistic(stream: Stream, name: str) -> tuple[list[tuple[str, int]], np.ndarray]:
     """A statistic of STATISTICS: its rows as (what, layer) in the order of the computation, and its values. [R, T]
 

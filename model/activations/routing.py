@@ -7,6 +7,7 @@ import torch
 
 from model.errors import InputError
 from model.gpt.experts import entropy, load, route
+from model.public import above, public
 from model.tracing.trace import Trace
 
 
@@ -26,6 +27,7 @@ class Routed:
     dropped: np.ndarray  # [L, T, k] bool
 
 
+@public(capacity_factor=above(0))
 @torch.inference_mode()
 def routing(trace: Trace, capacity_factor: float | None = None) -> Routed:
     """The routing of a run, its edits included; by default nothing is dropped.
@@ -35,8 +37,6 @@ def routing(trace: Trace, capacity_factor: float | None = None) -> Routed:
     config = trace.config
     if config.n_expert == 1:
         raise InputError("This model has one MLP in each layer and no experts.", "", "Choose a mixture of experts.")
-    if capacity_factor is not None and not capacity_factor > 0:
-        raise ValueError(f"capacity_factor must be positive, got {capacity_factor}")
     each = [
         route(trace.sites(layer, ["router"])["router"][0], config.experts_per_token, capacity_factor)
         for layer in range(config.n_layer)

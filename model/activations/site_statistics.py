@@ -17,6 +17,7 @@ from model.gpt.experts import require_dense
 from model.gpt.mixers.needs import need_scores
 from model.gpt.passes import Pass, attend_fused
 from model.gpt.tap import record
+from model.public import public
 from model.tracing.trace import Trace
 
 
@@ -88,6 +89,7 @@ def block_sites(config: ModelConfig) -> list[str]:
     return [*names, "mlp_post", "mlp_out", "resid_post"]
 
 
+@public()
 @torch.inference_mode()
 def block_numbers(trace: Trace, layer: int) -> Passed:
     """Statistics of one block, from one forward of it with the trace's edits.

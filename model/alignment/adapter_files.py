@@ -1,12 +1,14 @@
 """Adapters as a folder that peft reads: adapter_config.json and adapter_model.safetensors, under transformers' names.
 
-peft multiplies the product B A of a layer by alpha / r, as here. GPT-2 keeps q, k and v in one matrix, so their
-adapters become one of a rank that is theirs together: the rows of A below one another, the blocks of B on a diagonal.
+peft multiplies the product B A of a layer by alpha / r, as here. GPT-2 and GPT-NeoX keep q, k and v in one matrix, so
+their adapters become one of a rank that is theirs together: the rows of A below one another, the blocks of B on a
+diagonal; its rows in the order of the fused matrix, which GPT-NeoX interleaves by head.
 """
 
 import dataclasses
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -14,7 +16,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from model.alignment.lora import MATRICES, Adapted, Lora
-from model.errors import UnsupportedModel
+from model.errors import UnsupportedModel, say
 from model.gpt.config import ModelConfig
 from model.gpt.transformer import Transformer
 from model.loading.export import gpt2_config
@@ -22,59 +24,109 @@ from model.loading.export import gpt2_config
 FOLDER = "adapter"
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 PART = ".part"  # the ending of a file that is being written
-JOINT = "attn.c_attn"  # of GPT-2: q, k and v
+ATTENTION = MATRICES["attention"]
 
-# The layers of a block by their names in transformers, each with those of ours that it holds.
-GPT2 = {JOINT: ("q", "k", "v"), "attn.c_proj": ("o",), "mlp.c_fc": ("up",), "mlp.c_proj": ("down",)}
-LLAMA = {f"self_attn.{name}_proj": (name,) for name in "qkvo"}
-LLAMA |= {f"mlp.{name}_proj": (name,) for name in ("gate", "up", "down")}
-_LLAMA_SHAPE = {
-    "mixer": "softmax",
-    "norm": "rmsnorm",
-    "norm_placement": "pre",
-    "parallel_residual": False,
-    "positions": "rope",
-    "mlp": "swiglu",
-    "n_expert": 1,
-}
+
+@dataclass(frozen=True)
+class Naming:
+    """How transformers names the layers of an architecture's blocks."""
+
+    start: str  # before the number of the block, in peft's model
+    layers: dict[str, tuple[str, ...]]  # its layer: those of ours that it holds, by their names in a block
+    joint: str = ""  # the layer that holds q, k and v
+    by_head: bool = False  # the joint layer has q, k and v of a head together, or all of q first
+
+
+GPT2 = Naming(
+    "base_model.model.transformer.h",
+    {"attn.c_attn": ("q", "k", "v"), "attn.c_proj": ("o",), "mlp.c_fc": ("up",), "mlp.c_proj": ("down",)},
+    joint="attn.c_attn",
+)
+GPT_NEOX = Naming(
+    "base_model.model.gpt_neox.layers",
+    {
+        "attention.query_key_value": ("q", "k", "v"),
+        "attention.dense": ("o",),
+        "mlp.dense_h_to_4h": ("up",),
+        "mlp.dense_4h_to_h": ("down",),
+    },
+    joint="attention.query_key_value",
+    by_head=True,
+)
+LLAMA = Naming(
+    "base_model.model.model.layers",
+    {f"self_attn.{name}_proj": (name,) for name in "qkvo"}
+    | {f"mlp.{name}_proj": (name,) for name in ("gate", "up", "down")},
+)
+_ROTARY = {"mixer": "softmax", "norm_placement": "pre", "n_expert": 1, "embed_scale": False}
+_LLAMA_SHAPE = _ROTARY | {"norm": "rmsnorm", "parallel_residual": False, "mlp": "swiglu"}
+_GPT_NEOX_SHAPE = _ROTARY | {"norm": "layernorm", "norm_bias": True, "qk_norm": False, "mlp_bias": True}
+
+
+def naming_of(config: ModelConfig) -> Naming:
+    """Return the names of the architecture whose shape a model has: GPT-2, GPT-NeoX, or Llama and Qwen.
+
+    Raises UnsupportedModel for any other, with the fields in which it differs from the nearest of them.
+    """
+    if config.positions != "rope":
+        try:
+            gpt2_config(dataclasses.replace(config, tie_embeddings=True), 0)  # or not tied: nothing of it is adapted
+        except UnsupportedModel as error:
+            raise _nameless("GPT-2", error.got) from None
+        return GPT2
+    if config.norm == "rmsnorm":
+        label, naming, shape = "Llama", LLAMA, _LLAMA_SHAPE
+    else:
+        label, naming, shape = "GPT-NeoX", GPT_NEOX, _gpt_neox_shape(config)
+    if other := [name for name, value in shape.items() if getattr(config, name) != value]:
+        raise _nameless(label, ", ".join(other))
+    return naming
+
+
+def _gpt_neox_shape(config: ModelConfig) -> dict[str, object]:
+    """Return the fields that a GPT-NeoX of the same width and heads would have."""
+    sizes = {"n_kv_head": config.n_head, "d_head": config.d_model // config.n_head}
+    biases = dict.fromkeys(("k_bias", "v_bias", "o_bias"), config.q_bias)
+    mlp = "gelu" if config.mlp == "swiglu" else config.mlp
+    return _GPT_NEOX_SHAPE | sizes | biases | {"mlp": mlp}
+
+
+def _nameless(label: str, fields: str) -> UnsupportedModel:
+    """Return the error for a model of another shape than the architecture of that name."""
+    what = say("Adapters of this model have no names in peft: it is not of {}'s shape.", label)
+    return UnsupportedModel(what, fields, "Use the model with its adapters worked in.")
 
 
 def is_gpt2(config: ModelConfig) -> bool:
-    """Whether a model is of GPT-2's shape; of Llama's or Qwen's if not. Raises UnsupportedModel for any other."""
-    try:
-        gpt2_config(dataclasses.replace(config, tie_embeddings=True), 0)  # or not tied: nothing of it is adapted
-    except UnsupportedModel:
-        if any(getattr(config, name) != value for name, value in _LLAMA_SHAPE.items()):
-            hint = "Use the model with its adapters worked in."
-            raise UnsupportedModel("Adapters of this model have no names in peft.", config.mlp, hint) from None
-        return False
-    return True
+    """Return whether a model is of GPT-2's shape. Raises UnsupportedModel where adapters have no names."""
+    return naming_of(config) is GPT2
 
 
 def peft_state(model: Transformer) -> dict[str, Tensor]:
-    """The adapters under peft's names: A [r, in] and B [out, r] of each layer. Raises UnsupportedModel."""
-    gpt2 = is_gpt2(model.config)
-    start = "base_model.model.transformer.h" if gpt2 else "base_model.model.model.layers"
+    """Return the adapters under peft's names: A [r, in] and B [out, r] of each layer. Raises UnsupportedModel."""
+    naming = naming_of(model.config)
     return {
-        f"{start}.{layer}.{name}.lora_{which}.weight": tensor.detach().cpu().contiguous()
+        f"{naming.start}.{layer}.{name}.lora_{which}.weight": tensor.detach().cpu().contiguous()
         for layer in range(len(model.blocks))
-        for name, a, b in _layers(model, layer, GPT2 if gpt2 else LLAMA)
+        for name, a, b in _layers(model, layer, naming)
         for which, tensor in (("A", a), ("B", b))
     }
 
 
-def _layers(model: Transformer, layer: int, names: dict[str, tuple[str, ...]]) -> Iterator[tuple[str, Tensor, Tensor]]:
-    """(name, A, B) of the adapted layers of a block."""
+def _layers(model: Transformer, layer: int, naming: Naming) -> Iterator[tuple[str, Tensor, Tensor]]:
+    """Yield (name, A, B) of the adapted layers of a block."""
     block = model.blocks[layer]
-    for theirs, ours in names.items():
-        place = block.attn if "attn" in theirs else block.mlp
-        parts = [getattr(place, name) for name in ours]
+    for theirs, ours in naming.layers.items():
+        parts = [getattr(block.attn if name in ATTENTION else block.mlp, name) for name in ours]
         if any(isinstance(part, Adapted) for part in parts):
-            yield theirs, *_together(parts)
+            a, b = _together(parts)
+            if naming.by_head and theirs == naming.joint:  # rows [3, H, E] -> [H, 3, E]
+                b = b.unflatten(0, (3, model.config.n_head, -1)).transpose(0, 1).flatten(0, 2)
+            yield theirs, a, b
 
 
 def _together(parts: Sequence[Adapted | torch.nn.Module]) -> tuple[Tensor, Tensor]:
-    """A and B of layers of one input whose outputs lie below one another; one without adapters has rows of zeros."""
+    """Return A and B of layers of one input, their outputs below one another; rows of one without adapters are 0."""
     adapted = [part for part in parts if isinstance(part, Adapted)]
     if len(parts) == 1:
         return adapted[0].a, adapted[0].b
@@ -87,20 +139,20 @@ def _together(parts: Sequence[Adapted | torch.nn.Module]) -> tuple[Tensor, Tenso
 
 
 def peft_config(config: ModelConfig, lora: Lora, base: str) -> dict:
-    """adapter_config.json. `base`: the name of the model that the adapters are for. Raises UnsupportedModel."""
-    gpt2, chosen = is_gpt2(config), MATRICES[lora.matrices]
-    names = {theirs: [name for name in ours if name in chosen] for theirs, ours in (GPT2 if gpt2 else LLAMA).items()}
-    joint = len(names.get(JOINT, ()))  # adapters that become one: alpha / r stays as it is
+    """Return adapter_config.json. `base`: the name of the model that the adapters are for. Raises UnsupportedModel."""
+    naming, chosen = naming_of(config), MATRICES[lora.matrices]
+    names = {theirs: [name for name in ours if name in chosen] for theirs, ours in naming.layers.items()}
+    together = len(names.get(naming.joint, ()))  # adapters that become one: alpha / r stays as it is
     return {
         "peft_type": "LORA",
         "task_type": "CAUSAL_LM",
         "base_model_name_or_path": base,
         "r": lora.rank,
         "lora_alpha": lora.alpha,
-        "rank_pattern": {JOINT: joint * lora.rank} if joint else {},
-        "alpha_pattern": {JOINT: joint * lora.alpha} if joint else {},
+        "rank_pattern": {naming.joint: together * lora.rank} if together else {},
+        "alpha_pattern": {naming.joint: together * lora.alpha} if together else {},
         "target_modules": [theirs for theirs, ours in names.items() if ours],
-        "fan_in_fan_out": gpt2,  # its layers keep [in, out]
+        "fan_in_fan_out": is_gpt2(config),  # its layers keep [in, out]
         "lora_dropout": 0.0,
         "bias": "none",
         "inference_mode": True,
@@ -110,7 +162,7 @@ def peft_config(config: ModelConfig, lora: Lora, base: str) -> dict:
 def save_peft(folder: Path, model: Transformer, lora: Lora, base: str) -> None:
     """Write both files, each complete or absent, the config last.
 
-    Raises UnsupportedModel for a model that is neither of GPT-2's shape nor of Llama's.
+    Raises UnsupportedModel for a model that has the shape of none of these architectures.
     """
     values, state = peft_config(model.config, lora, base), peft_state(model)
     folder.mkdir(parents=True, exist_ok=True)
@@ -122,11 +174,11 @@ def save_peft(folder: Path, model: Transformer, lora: Lora, base: str) -> None:
 
 
 def peft_files(model: Transformer, lora: Lora | None, base: str) -> Callable[[Path], None] | None:
-    """What writes them into the folder FOLDER of a run's; None where there are no adapters, or no names for them."""
+    """Return what writes them into the folder FOLDER of a run; None without adapters, or without names for them."""
     if lora is None:
         return None
     try:
-        is_gpt2(model.config)
+        naming_of(model.config)
     except UnsupportedModel:
         return None
     return lambda folder: save_peft(folder / FOLDER, model, lora, base)

@@ -115,8 +115,7 @@ def answer_text(example: Example, template: str = TEMPLATE) -> str:
 
 def prompt_ids(example: Example, tokenizer: Tokenizer, template: str = TEMPLATE) -> list[int]:
     """The ids of the prompt, after a beginning-of-text token where the vocabulary asks for one."""
-    begin = [tokenizer.bos_id] if tokenizer.add_bos and tokenizer.bos_id is not None else []
-    return [*begin, *tokenizer.encode_ids(prompt_text(example, template))]
+    return tokenizer.prompt_ids(prompt_text(example, template))
 
 
 def to_ids(example: Example, tokenizer: Tokenizer, end: int | None, template: str = TEMPLATE) -> tuple[list[int], int]:
@@ -127,12 +126,12 @@ def to_ids(example: Example, tokenizer: Tokenizer, end: int | None, template: st
 
 def end_of(tokenizer: Tokenizer) -> int:
     """The token that ends an answer: the vocabulary's own end. Raises InputError for a vocabulary without one."""
-    return end_of_text(tokenizer) if tokenizer.eos_id is None else tokenizer.eos_id
+    return end_of_text(tokenizer) if tokenizer.end_id is None else tokenizer.end_id
 
 
 def has_end(tokenizer: Tokenizer) -> bool:
     """Whether a vocabulary has a token that ends an answer; without one, a model cannot be fine-tuned."""
-    return tokenizer.eos_id is not None or END_OF_TEXT in tokenizer.special
+    return tokenizer.end_id is not None or END_OF_TEXT in tokenizer.special
 
 
 # --- rows ------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from model.errors import InputError
 from model.gpt.linear import Linear
 from model.gpt.transformer import Transformer
 from model.loading.checkpoint import build
+from model.public import MOST_SEED, above, one_of, public, whole
 from model.training.loop import Recipe, Run, go_on, read_state, reading, write_state
 
 # Which matrices of a block are adapted, by the names of its layers. Hu et al. 2021 adapt q and v (section 4.2).
@@ -25,21 +26,14 @@ MATRICES: dict[str, tuple[str, ...]] = {
 MOST_RANK = 64
 
 
+@public(rank=whole(1, MOST_RANK), alpha=above(0), matrices=one_of(MATRICES))
 @dataclass(frozen=True)
 class Lora:
-    """How a model is adapted. Raises ValueError for numbers out of range and unknown matrices."""
+    """How a model is adapted. Raises InputError for numbers out of range and unknown matrices."""
 
     rank: int = 8
     alpha: float = 16.0
     matrices: str = "qv"
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.rank <= MOST_RANK:
-            raise ValueError(f"rank must be a whole number from 1 to {MOST_RANK}, got {self.rank!r}")
-        if not (0 < self.alpha < math.inf):
-            raise ValueError(f"alpha must be a number above 0, got {self.alpha!r}")
-        if self.matrices not in MATRICES:
-            raise ValueError(f"matrices must be one of {', '.join(MATRICES)}, got {self.matrices!r}")
 
 
 class Adapted(nn.Module):
@@ -65,6 +59,7 @@ class Adapted(nn.Module):
         return (self.base.weight.double() + update).to(self.base.weight.dtype)
 
 
+@public(seed=whole(0, MOST_SEED))
 def adapt(model: Transformer, lora: Lora, seed: int = 0) -> int:
     """Freeze a model and put adapters on the chosen matrices of every block; returns the parameters that are learned.
 

@@ -8,12 +8,13 @@ from typing import Literal
 
 from model.alignment.rewards import Rule, score
 from model.api import LanguageModel
-from model.arguments import check_number, check_whole, is_number, shown
+from model.arguments import shown
 from model.errors import InputError, say
 from model.generation.generate import MOST_SEED, MOST_TOKENS
 from model.generation.strategies import Strategy
 from model.predictions.samples import MOST_SEEDS, Many, take_samples
 from model.progress import Progress, silent
+from model.public import above, between, nonempty, public, whole
 from model.sampling.pipeline import Step
 from model.strict_json import parse
 
@@ -61,6 +62,12 @@ class Pair:
             raise InputError("Nobody of this name chooses.", shown(self.by), say("Choose one of: {}.", ", ".join(BY)))
 
 
+@public(
+    pairs=whole(1, MOST_PAIRS),
+    new_tokens=whole(1, MOST_TOKENS),
+    temperature=between(0.05, 5),
+    seed=whole(0, MOST_SEED // MOST_SEEDS - 1),
+)
 @dataclass(frozen=True)
 class Ask:
     """How the two texts of each pair are written. Raises InputError for a number out of range."""
@@ -69,12 +76,6 @@ class Ask:
     new_tokens: int = 40
     temperature: float = 1.0
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        check_whole("pairs", self.pairs, 1, MOST_PAIRS)
-        check_whole("new_tokens", self.new_tokens, 1, MOST_TOKENS)
-        check_number("temperature", self.temperature, 0.05, 5)
-        check_whole("seed", self.seed, 0, MOST_SEED // MOST_SEEDS - 1)
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,7 @@ class Split:
 # --- lines of JSON -----------------------------------------------------------------------------------
 
 
+@public()
 def read_pairs(text: str) -> tuple[Pair, ...]:
     """The pairs of JSON lines: {"prompt", "chosen", "rejected"} and, if known, "by": "person" or "rule".
 
@@ -142,6 +144,7 @@ def write_texts(lm: LanguageModel, prompt: str, count: int, ask: Ask, progress: 
     return tuple(sample.text for sample in take_samples(lm, prompt, [Strategy(warp)], many, progress)[0])
 
 
+@public(prompts=nonempty, rules=nonempty)
 def pairs_by_rule(
     lm: LanguageModel, prompts: Sequence[str], rules: Sequence[Rule], ask: Ask, progress: Progress = silent
 ) -> Made:
@@ -199,6 +202,7 @@ def agreement(pairs: Sequence[Pair], rules: Sequence[Rule]) -> Agreement:
     return Agreement(int((better > 0).sum()), int((better < 0).sum()), int((better == 0).sum()))
 
 
+@public(share=above(0, 0.999), seed=whole(0, MOST_SEED))
 def split(pairs: Sequence[Pair], share: float = 0.25, seed: int = 0) -> Split:
     """Hold out whole prompts, about `share` of the pairs; of a single prompt, pairs.
 
@@ -207,10 +211,6 @@ def split(pairs: Sequence[Pair], share: float = 0.25, seed: int = 0) -> Split:
     """
     if len(pairs) < 2:
         raise InputError("There are too few pairs to learn from.", str(len(pairs)), "Choose a few more.")
-    if not (is_number(share) and 0 < share < 1):
-        raise InputError(
-            "A setting is out of its range.", f"share: {shown(share)}", say("Choose a value from {} to {}.", "0", "1")
-        )
     prompts = {pair.prompt for pair in pairs}
     by: Literal["prompt", "pair"] = "prompt" if len(prompts) > 1 else "pair"
 

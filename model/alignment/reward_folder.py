@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from model.alignment.reward_model import RewardModel
 from model.errors import CheckpointError, plain, say
 from model.gpt.transformer import Transformer
-from model.loading.checkpoint import build, load_folder, save_folder
+from model.loading.checkpoint import MAX_CONFIG_BYTES, build, load_folder, save_folder
 from model.loading.safetensors_files import read_json
 
 CONFIG, HEAD, BODY = "reward.json", "reward.safetensors", "body"
@@ -44,7 +44,7 @@ def save_reward(path: Path, reward: RewardModel, *, name: str, base: str, body: 
 
 def about_reward(path: Path) -> About:
     """What the folder says; raises CheckpointError where it is no reward model."""
-    values = read_json(Path(path) / CONFIG)
+    values = read_json(Path(path) / CONFIG, MAX_CONFIG_BYTES)
     kinds = {"name": str, "base": str, "body": bool, "d_model": int, "weights": str}
     fits = values.get("kind") == KIND and values.keys() == kinds.keys() | {"kind"}
     if not fits or not all(type(values[key]) is kind for key, kind in kinds.items()):

@@ -115,7 +115,7 @@ def learn(lesson: RewardLesson, tell: Callable[[int], None]) -> RewardLearned:
         looks=found.looks,
         margins=found.margins,
         calibrated=calibration(found.margins),
-        deviation=float(rewards.std()),
+        deviation=float(rewards.std(dtype="float64")),
         best=best,
         worst=worst,
         pairs=len(pairs),

@@ -15,11 +15,12 @@ from torch import Tensor
 
 from model.alignment.preferences import Pair, Split
 from model.api import LanguageModel
-from model.arguments import check_number, check_token, check_whole
+from model.arguments import check_token
 from model.errors import CheckpointError, InputError, say
 from model.gpt.transformer import Transformer
 from model.loading.checkpoint import build
 from model.progress import Progress, silent
+from model.public import MOST_SEED, array, between, check_alike, public, whole
 from model.tracing.trace import check_length
 from model.training.forward import attend_rows
 
@@ -54,6 +55,14 @@ class RewardModel:
         return self.weight.nbytes + self.bias.nbytes + sum(each.nbytes for each in self.model.parameters())
 
 
+@public(
+    steps=whole(1, 100_000),
+    batch=whole(1, 1024),
+    learning_rate=between(0, 1),
+    weight_decay=between(0, 100),
+    held_out=between(0.01, 0.9),
+    seed=whole(0, MOST_SEED),
+)
 @dataclass(frozen=True)
 class RewardRecipe:
     """How a reward model is trained. Raises InputError for a number out of range."""
@@ -65,14 +74,6 @@ class RewardRecipe:
     weight_decay: float = 0.1
     held_out: float = 0.25  # share of the pairs
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        check_whole("steps", self.steps, 1, 100_000)
-        check_whole("batch", self.batch, 1, 1024)
-        check_number("learning_rate", self.learning_rate, 0, 1)
-        check_number("weight_decay", self.weight_decay, 0, 100)
-        check_number("held_out", self.held_out, 0.01, 0.9)
-        check_whole("seed", self.seed, 0, 2**53)
 
     @property
     def rate(self) -> float:
@@ -122,16 +123,20 @@ def last_states(model: Transformer, texts: Sequence[Sequence[int]], progress: Pr
     return states
 
 
+@public(chosen=array(), rejected=array())
 def pair_loss(chosen: Tensor, rejected: Tensor) -> Tensor:
     """-log sigma(r_chosen - r_rejected), the mean over pairs, in nats; ln 2 where both are equal. [n], [n] -> []"""
+    check_alike(chosen=chosen, rejected=rejected)
     return -F.logsigmoid(chosen - rejected).mean()
 
 
+@public(margins=array("n"))
 def accuracy(margins: np.ndarray) -> float:
     """Share of the pairs with r_chosen - r_rejected above 0; equal rewards count one half. NaN for no pairs. [n]"""
     return float((margins > 0).mean() + 0.5 * (margins == 0).mean()) if len(margins) else float("nan")
 
 
+@public(margins=array("n"), bins=whole(1))
 def calibration(margins: np.ndarray, bins: int = BINS) -> Calibration:
     """Predicted probability sigma(|margin|) against the share of pairs that agree. [n]
 
@@ -198,6 +203,7 @@ def pair_ids(lm: LanguageModel, pairs: Sequence[Pair]) -> list[tuple[list[int], 
     return [(chosen, rejected) for chosen, rejected in both if max(len(chosen), len(rejected)) <= lm.config.n_ctx]
 
 
+@public()
 def train(lm: LanguageModel, parts: Split, recipe: RewardRecipe, progress: Progress = silent) -> Trained:
     """Train a reward model on pairs; the language model itself is left as it is.
 
@@ -225,8 +231,7 @@ def _fit_head(model: Transformer, rows: Rows, held: Rows, recipe: RewardRecipe, 
         progress(recipe.steps * done // (2 * (total or 1)), recipe.steps, what)  # about half of the time
 
     states = last_states(model, texts, told).view(-1, 2, model.config.d_model)  # [pairs, 2, D]
-    # Directions in which states hardly vary would learn slowly: each is scaled to a deviation of 1, at the end back.
-    scale = states[: len(rows)].flatten(0, 1).std(0, correction=0).clamp(min=1e-6)
+    scale = _deviations(states[: len(rows)].flatten(0, 1))
     scaled = (states[:, 0] - states[:, 1]) / scale  # [pairs, D]
     fit, test = scaled[: len(rows)], scaled[len(rows) :]
     weight = torch.zeros(model.config.d_model, requires_grad=True)
@@ -242,6 +247,18 @@ def _fit_head(model: Transformer, rows: Rows, held: Rows, recipe: RewardRecipe, 
     bias = -(states[: len(rows)].flatten(0, 1) @ head).mean()
     margins = (states[len(rows) :, 0] - states[len(rows) :, 1]) @ head
     return RewardModel(model, head, bias), looks, margins.numpy()
+
+
+def _deviations(states: Tensor) -> Tensor:
+    """Return the deviation of each direction, by which it is scaled while it learns. [N, D] -> [D]
+
+    Directions in which states hardly vary would learn slowly otherwise. Where they vary by rounding alone, relative to
+    their size, it is infinite: such a direction learns nothing.
+    """
+    exact = states.double()
+    deviation = exact.std(0, correction=0)
+    rounding = 4 * torch.finfo(states.dtype).eps * exact.abs().amax(0)
+    return torch.where(deviation <= rounding, torch.inf, deviation).to(states.dtype)
 
 
 def _fit_body(model: Transformer, rows: Rows, held: Rows, recipe: RewardRecipe, progress: Progress) -> tuple:

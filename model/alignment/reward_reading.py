@@ -9,6 +9,7 @@ import numpy as np
 from model.alignment.reward_model import RewardModel
 from model.errors import InputError, say
 from model.progress import Progress, silent
+from model.public import public, whole
 
 MOST_WORDS = 60  # of a text that are changed one by one
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
@@ -30,6 +31,7 @@ class Changed:
         return self.reward - self.without
 
 
+@public(most=whole(1))
 def change_words(
     reward: RewardModel,
     encode: Callable[[str], Sequence[int]],

@@ -15,6 +15,7 @@ import numpy as np
 
 from model.arguments import check_number, is_number, shown
 from model.errors import InputError, say
+from model.public import public
 
 MOST_RULES = 12
 MOST_PHRASES = 64  # of one rule
@@ -80,6 +81,7 @@ def span(rules: Sequence[Rule]) -> tuple[float, float]:
 # --- reading rules -----------------------------------------------------------------------------------
 
 
+@public()
 def parse_rules(value: object) -> tuple[Rule, ...]:
     """Rules from what a person, a page or a command line sends.
 

@@ -179,7 +179,7 @@ def begin(model: Transformer, tokenizer: Tokenizer, job: TuneJob) -> Tuning:
     train, held_out = (instructions.fitting(part, tokenizer, end, longest, job.template) for part in parts)
     recipe = replace(job.recipe, length=max(len(ids) for ids, _ in (*train, *held_out)) - 1)
     run = loop.from_model(model, recipe) if job.lora is None else lora.start(model, job.lora, recipe)
-    story = np.array(tokenizer.encode_ids(story_text())[:STORY_TOKENS], dtype=np.int64)
+    story = np.array(tokenizer.prompt_ids(story_text())[:STORY_TOKENS], dtype=np.int64)
     questions = tuple(_different(parts[1])[:PROMPTS])
     sizes = data.token_bytes(tokenizer)
     return Tuning(run, recipe, tokenizer, train, held_out, questions, job.template, job.lora is not None, story, sizes)

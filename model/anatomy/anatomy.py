@@ -5,66 +5,17 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from model.errors import CheckpointError, InputError, UnsupportedModel, say
+from model.errors import CheckpointError, InputError
 from model.gpt.config import LLAMA_STYLE, PRESETS, ModelConfig, RopeScaling
-from model.loading.families import FAMILIES
+from model.loading.families import family_of
+from model.public import public
 from model.strict_json import parse
 
 MOST_TEXT = 50_000  # characters of a pasted config.json
 MOST_LAYERS = 1000  # of such a config: every layer is drawn
-# Keys of a config.json that change neither a shape nor a step: storage of weights, generation settings, dropout.
-# Loading a checkpoint is stricter; here nothing is loaded.
-BESIDE = frozenset(
-    {
-        "quantization_config",
-        "auto_map",
-        "attn_implementation",
-        "_attn_implementation",
-        "torch_compile",
-        "attention_probs_dropout_prob",
-        "hidden_dropout_prob",
-        "dropout",
-        "chunk_size_feed_forward",
-        "max_length",
-        "min_length",
-        "do_sample",
-        "early_stopping",
-        "num_beams",
-        "num_beam_groups",
-        "diversity_penalty",
-        "temperature",
-        "top_k",
-        "top_p",
-        "typical_p",
-        "repetition_penalty",
-        "length_penalty",
-        "no_repeat_ngram_size",
-        "encoder_no_repeat_ngram_size",
-        "bad_words_ids",
-        "num_return_sequences",
-        "output_scores",
-        "forced_bos_token_id",
-        "forced_eos_token_id",
-        "remove_invalid_values",
-        "exponential_decay_length_penalty",
-        "suppress_tokens",
-        "begin_suppress_tokens",
-        "prefix",
-        "decoder_start_token_id",
-        "tokenizer_model_max_length",
-        "pruned_heads",
-    }
-)
-# Keys without effect at these values, as in published configs.
-WITHOUT = {
-    "use_mrope": False,
-    "is_encoder_decoder": False,
-    "is_decoder": False,
-    "cross_attention_hidden_size": None,
-    "tie_encoder_decoder": False,
-    "tf_legacy_loss": False,
-    "use_bfloat16": False,
-}
+# Keys that change no shape and no step. Loading refuses them, as the stored weights and the code are others; here
+# nothing is loaded.
+BESIDE = frozenset({"quantization_config", "auto_map"})
 _FENCE = re.compile(r"\s*```[a-z]*\n(.*?)\n\s*```\s*", re.DOTALL)
 
 
@@ -182,6 +133,7 @@ def _block(config: ModelConfig, layer: int) -> list[Weight]:
     return tensors
 
 
+@public()
 def weights(config: ModelConfig) -> list[Weight]:
     """Every parameter tensor of a model, from its config alone; a tied head is the embedding and counts once.
 
@@ -211,6 +163,7 @@ def kinds_of_weights(config: ModelConfig) -> list[tuple[Weight, int]]:
     return [*((weight, 1) for weight in outside if weight.layer is None), *inside]
 
 
+@public()
 def n_params(config: ModelConfig) -> int:
     """Parameters of a model, a tied head counted once, without building it."""
     return sum(weight.size * n for weight, n in kinds_of_weights(config))
@@ -337,21 +290,16 @@ ARCHITECTURES: dict[str, Architecture] = {
 }
 
 
+@public()
 def config_of(text: str) -> ModelConfig:
-    """The config that a pasted config.json describes; no weights are needed.
+    """Return the config that a pasted config.json describes; no weights are needed.
 
     A Markdown fence or a byte order mark is allowed, and keys of BESIDE are ignored. Raises InputError for a text that
     is not a JSON object or absurdly large, UnsupportedModel for an architecture that is not computed here,
     CheckpointError for a key or a size that does not fit.
     """
     values = _object_of(text)
-    model_type = values.get("model_type")
-    if not isinstance(model_type, str) or model_type not in FAMILIES:
-        supported = say("Supported: {}.", ", ".join(FAMILIES))
-        raise UnsupportedModel(
-            "This architecture is not computed here.", f"model_type = {model_type!r}"[:60], supported
-        )
-    config = FAMILIES[model_type].to_config(values)
+    config = family_of(values).to_config({key: value for key, value in values.items() if key not in BESIDE})
     if config.n_layer > MOST_LAYERS:
         got = f"n_layer {config.n_layer}, at most {MOST_LAYERS}"
         raise CheckpointError("The config's sizes are absurd.", got, "Correct the config.")
@@ -359,16 +307,15 @@ def config_of(text: str) -> ModelConfig:
 
 
 def _object_of(text: str) -> dict:
-    """The relevant keys of a JSON object; raises InputError for anything else."""
+    """Return the JSON object of a text; raises InputError for anything else."""
     hint = "Paste the whole config.json of a model, with its outer braces."
     if len(text) > MOST_TEXT:
         raise InputError("The config is too long.", f"{len(text)} characters", hint)
     fenced = _FENCE.fullmatch(text)
     try:
-        values = parse((fenced[1] if fenced else text).lstrip("\ufeff"))
+        values = parse((fenced[1] if fenced else text).lstrip("\ufeff"), constants=True)
     except ValueError as error:
         raise InputError("This is not a config.json.", str(error)[:80], hint) from error
     if not isinstance(values, dict):
         raise InputError("This is not a config.json.", type(values).__name__, hint)
-    harmless = {key for key, value in WITHOUT.items() if key in values and values[key] is value}
-    return {key: value for key, value in values.items() if key not in BESIDE and key not in harmless}
+    return values

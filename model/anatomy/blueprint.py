@@ -10,6 +10,7 @@ from model.anatomy.anatomy import Weight, weights
 from model.gpt.config import ModelConfig
 from model.gpt.experts import require_dense
 from model.gpt.mixers.needs import need_attention
+from model.public import public, whole
 
 ACTS = {
     "relu": "max(0, h)",
@@ -55,6 +56,7 @@ class Share:
     share: float
 
 
+@public(T=whole(1))
 def blueprint(config: ModelConfig, T: int) -> dict[str, Part]:
     """Every part of a model for a prompt of T tokens, by key, in the order of the computation.
 
@@ -65,8 +67,6 @@ def blueprint(config: ModelConfig, T: int) -> dict[str, Part]:
     """
     require_dense(config)
     need_attention(config)
-    if T < 1:
-        raise ValueError(f"a prompt has at least one token, got T = {T}")
     axes = site_axes(config, T)
     parts = [*_before(config), *_attention(config), *_mlp(config), *_after(config)]
     return {
@@ -212,6 +212,7 @@ def _ordered(config: ModelConfig, rows: list[_Row]) -> list[_Row]:
 # --- parameters ----------------------------------------------------------------------------------------
 
 
+@public()
 def shares(config: ModelConfig) -> dict[str, Share]:
     """The parameters of every part that has some, by key; a tied head has none of its own.
 

@@ -16,6 +16,7 @@ from model.gpt.mixers.needs import need_attention
 from model.gpt.passes import Attend, attend_fused
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
+from model.public import above, nonempty, public
 
 # The components, in the order of the computation, and the operations of model/anatomy/flops.py in them.
 COMPONENTS: dict[str, tuple[str, ...]] = {
@@ -157,6 +158,7 @@ class _Bench:
         return end - start, durations(stamps, start, end)
 
 
+@public(ids=nonempty, budget=above(0))
 @torch.inference_mode()
 def measure(
     model: Transformer, ids: Sequence[int], every: bool = True, progress: Progress = silent, budget: float = BUDGET

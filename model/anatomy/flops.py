@@ -16,13 +16,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from model.anatomy.anatomy import Weight, kinds_of_weights, n_params
-from model.arguments import is_whole
 from model.gpt.cache import KVCache
 from model.gpt.config import ModelConfig
 from model.gpt.experts import require_dense
 from model.gpt.mixers.needs import need_attention
 from model.gpt.passes import attend_explicit
 from model.gpt.transformer import Transformer
+from model.public import one_of, public, whole
 
 # Groups of operations: in the figure against the context, and where seconds are measured.
 GROUPS: dict[str, tuple[str, ...]] = {
@@ -38,6 +38,7 @@ AGAINST = ("projections", "layer")  # reference of attention's part: see `crossi
 _ACT = {"relu": 1, "gelu": 5, "gelu_tanh": 9, "swiglu": 5}
 
 
+@public(T=whole(1, 1 << 40), S=whole(1, 1 << 40), logits=whole(0, 1 << 40))
 @dataclass(frozen=True)
 class Reading:
     """T tokens pass through the model and attend to S tokens, themselves included.
@@ -51,8 +52,7 @@ class Reading:
     logits: int = 1
 
     def __post_init__(self) -> None:
-        sizes = (self.T, self.S, self.logits)
-        if not (all(map(is_whole, sizes)) and 1 <= self.T <= self.S and 0 <= self.logits <= self.T):
+        if not (self.T <= self.S and self.logits <= self.T):
             got = f"got T {self.T}, S {self.S}, logits {self.logits}"
             raise ValueError(f"whole numbers with 1 <= T <= S and 0 <= logits <= T, {got}")
 
@@ -88,11 +88,13 @@ class Operation:
         return self.layers * self.elementwise
 
 
+@public(T=whole(1, 1 << 40), logits=whole(0, 1 << 40))
 def prompt(T: int, logits: int | None = None) -> Reading:
     """A prompt of T tokens, by default with the head for all of them."""
     return Reading(T, T, T if logits is None else logits)
 
 
+@public(cached=whole(0, 1 << 40))
 def next_token(cached: int) -> Reading:
     """One more token after `cached` tokens whose keys and values are in the cache."""
     return Reading(1, cached + 1)
@@ -105,6 +107,7 @@ def _norm(config: ModelConfig, width: int, kind: str) -> int:
     return (7 if config.norm_bias else 6) * width + 2
 
 
+@public()
 def operations(config: ModelConfig, reading: Reading) -> tuple[Operation, ...]:
     """Every operation in the order of the computation, without those that the config does not have.
 
@@ -160,16 +163,19 @@ def operations(config: ModelConfig, reading: Reading) -> tuple[Operation, ...]:
     return (*ops, Operation("head", 1, head, 0, head))
 
 
+@public()
 def total(ops: Sequence[Operation], useful: bool = False) -> int:
     """All matrix products of a forward."""
     return sum(each.all_useful if useful else each.all_products for each in ops)
 
 
+@public()
 def by_group(ops: Sequence[Operation], useful: bool = False) -> dict[str, int]:
     """Matrix products of each of GROUPS; they add up to `total`."""
     return {name: total([each for each in ops if each.key in keys], useful) for name, keys in GROUPS.items()}
 
 
+@public(against=one_of(AGAINST))
 def crossing(config: ModelConfig, against: str = "projections", useful: bool = False) -> float:
     """The context, in tokens, at which scores and mix take as many FLOPs as the reference `against`.
 
@@ -177,8 +183,6 @@ def crossing(config: ModelConfig, against: str = "projections", useful: bool = F
     those and the MLP. With `useful` only half of the square counts: T (T + 1) / 2, so it is 2 T - 1. One token with a
     cache has the same crossing, in visible tokens S. Raises ValueError for another name.
     """
-    if against not in AGAINST:
-        raise ValueError(f"against must be one of {', '.join(AGAINST)}, got {against!r}")
     c = config
     keys = ("q", "k", "v", "o") + (() if against == "projections" else ("router", "gate", "up", "down"))
     each = sum(op.products for op in operations(c, Reading(1, 1)) if op.key in keys)
@@ -278,6 +282,7 @@ class Counter(TorchDispatchMode):
         return outputs
 
 
+@public()
 @torch.no_grad()
 def counted(config: ModelConfig, reading: Reading) -> Mapping[str, int]:
     """PyTorch's count of a forward of this architecture, by the kind of product; nothing is computed.

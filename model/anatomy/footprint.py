@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from model.anatomy.anatomy import Weight, kinds_of_weights
-from model.arguments import is_whole
 from model.generation.cache_costs import ITEM, cache_bytes
 from model.gpt.config import ModelConfig
 from model.gpt.experts import require_dense
 from model.gpt.mixers.needs import need_attention
+from model.public import one_of, public, whole
 
 GROUP = 32  # int4: numbers that share a scale
 MODES = ("inference", "adamw", "mixed")
@@ -41,11 +41,18 @@ FORMATS: dict[str, Format] = {
 }
 
 
+@public(
+    mode=one_of(MODES),
+    form=one_of(FORMATS),
+    batch=whole(1, 1 << 40),
+    tokens=whole(1, 1 << 40),
+    item=whole(1, 16),
+)
 @dataclass(frozen=True)
 class Setting:
     """The workload: `mode` of MODES, B texts of T tokens, weights in `form`, other numbers of `item` bytes.
 
-    Raises ValueError for an unknown mode or format, and for a size that is no whole number from 1 up.
+    Raises InputError for an unknown mode or format, and unless every size is a whole number from 1 up.
     """
 
     mode: str = "inference"
@@ -54,14 +61,6 @@ class Setting:
     tokens: int = 1024
     item: int = ITEM  # bytes of a number of cache and activations
     explicit: bool = False  # attention matrices are computed and, in training, saved
-
-    def __post_init__(self) -> None:
-        for name, known in (("mode", MODES), ("form", tuple(FORMATS))):
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}")
-        for name in ("batch", "tokens", "item"):
-            if not is_whole(getattr(self, name)) or getattr(self, name) < 1:
-                raise ValueError(f"{name} must be a whole number from 1 up, got {getattr(self, name)!r}")
 
 
 def weight_bytes(weight: Weight, form: str = "float32") -> int:
@@ -83,6 +82,7 @@ def _summed(config: ModelConfig, of: Callable[[Weight], int]) -> int:
     return sum(of(weight) * n for weight, n in kinds_of_weights(config))
 
 
+@public(form=one_of(FORMATS))
 def weights_bytes(config: ModelConfig, form: str = "float32") -> int:
     """All weights, a tied head counted once. In float32 that is `LanguageModel.nbytes`."""
     return _summed(config, lambda weight: weight_bytes(weight, form))
@@ -197,6 +197,7 @@ def working_bytes(config: ModelConfig, setting: Setting) -> int:
     return setting.item * max(attention + tables, mlp + tables, D + B * (c.d_model * c.final_norm + c.vocab_size))
 
 
+@public()
 def parts(config: ModelConfig, setting: Setting) -> dict[str, int]:
     """Bytes of weights, gradients, optimizer, cache and activations of a setting; unused parts are 0.
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from model.arguments import check_whole
 from model.errors import InputError, say
+from model.public import public, whole
 
 FILE = Path(__file__).with_name("prices.csv")
 REQUIRED = ("model", "context", "input", "output", "currency", "as_of", "source")
@@ -66,6 +66,7 @@ class Cost:
         return self.fresh + self.again + self.written
 
 
+@public(question=whole(0, MOST_COUNT), answer=whole(0, MOST_COUNT), turns=whole(1, MOST_COUNT))
 def talk(question: int, answer: int, turns: int) -> Talk:
     """Tokens read and written in `turns` rounds of one question and one answer.
 
@@ -73,12 +74,11 @@ def talk(question: int, answer: int, turns: int) -> Talk:
     square of the turns, turns (turns - 1) / 2 (question + answer). Raises InputError for what is no whole number from 0
     up.
     """
-    for name, value in (("question", question), ("answer", answer), ("turns", turns)):
-        check_whole(name, value, 0, MOST_COUNT)
     again = turns * (turns - 1) // 2 * (question + answer)
     return Talk(turns * question, again, turns * answer, turns * (question + answer))
 
 
+@public()
 def cost(price: Price, tokens: Talk) -> Cost:
     """Cost of these tokens by one line of the table; tokens read again at the cached price where there is one."""
     again = price.input if price.cached_input is None else price.cached_input
@@ -95,6 +95,7 @@ def most_turns(price: Price, question: int, answer: int) -> int:
     return price.context // max(1, question + answer)
 
 
+@public()
 def read_prices(text: str) -> tuple[Price, ...]:
     """The prices of a CSV text with the columns of REQUIRED and, optionally, `cached_input`.
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from model.arguments import is_number, shown
 from model.errors import InputError, say
+from model.public import above, one_of, public, unchecked
 
 PF_DAY = 8.64e19  # floating-point operations
 LEAST, MOST = 1e3, 1e40  # of a budget
@@ -95,6 +96,7 @@ def _positive(name: str, value: float) -> float:
     return value
 
 
+@public(params=unchecked)
 def kaplan_params(params: float) -> float:
     """L(N) = (N_c / N)^alpha_N, trained to the end on enough data (Kaplan et al. 2020, equation 1.1).
 
@@ -104,18 +106,21 @@ def kaplan_params(params: float) -> float:
     return float((scale / _positive("params", params)) ** exponent)
 
 
+@public(tokens=unchecked)
 def kaplan_tokens(tokens: float) -> float:
     """L(D) = (D_c / D)^alpha_D, a large model stopped early (equation 1.2)."""
     scale, exponent = KAPLAN.d
     return float((scale / _positive("tokens", tokens)) ** exponent)
 
 
+@public(pf_days=unchecked)
 def kaplan_compute(pf_days: float) -> float:
     """L(C_min) = (C_c / C_min)^alpha_C, the best use of a compute budget in PF-days at small batches (equation 1.3)."""
     scale, exponent = KAPLAN.c_min
     return float((scale / _positive("pf_days", pf_days)) ** exponent)
 
 
+@public(law=one_of(LAWS), params=above(0, 1e300), tokens=above(0, 1e300))
 def loss_of(law: str, params: np.ndarray | float, tokens: np.ndarray | float) -> np.ndarray:
     """L(N, D) in nats per token; Kaplan's is equation 1.5 with the constants of table 2.
 
@@ -129,6 +134,7 @@ def loss_of(law: str, params: np.ndarray | float, tokens: np.ndarray | float) ->
     return fit.E + fit.A / params**fit.alpha + fit.B / tokens**fit.beta
 
 
+@public(law=one_of(LAWS), params=above(0, 1e300), loss=above(0, 1e300))
 def tokens_for(law: str, params: np.ndarray | float, loss: float) -> np.ndarray:
     """The tokens at which N parameters reach a loss: `loss_of` solved for D; inf where no number of tokens does."""
     params = np.asarray(params, float)
@@ -152,11 +158,13 @@ def _parametric(law: str) -> Parametric:
 # --- the best use of a budget ------------------------------------------------------------------------------
 
 
+@public(hours=above(0, 1e300), flops_per_second=above(0, 1e300), utilisation=above(0, 1))
 def compute_of(hours: float, flops_per_second: float, utilisation: float) -> float:
     """FLOPs of accelerator-hours at a peak rate of which a share (0 to 1) is reached."""
     return _within(3600 * hours * flops_per_second * utilisation)
 
 
+@public(law=one_of(LAWS), compute=unchecked)
 def optimum(law: str, compute: float) -> Plan:
     """The N and D with the least loss among those with 6 N D = compute.
 
@@ -173,10 +181,8 @@ def optimum(law: str, compute: float) -> Plan:
     elif law == "kaplan":
         scale, power = KAPLAN.n_opt
         params = scale * (compute / 2 / PF_DAY) ** power
-    elif law in TABLES:
-        params = _between(TABLES[law], EXPONENTS[law], compute)
     else:
-        raise InputError("There is no scaling law of this name.", law[:40], say("Choose one of: {}.", ", ".join(LAWS)))
+        params = _between(TABLES[law], EXPONENTS[law], compute)
     tokens = compute / 6 / params
     return Plan(law, float(params), float(tokens), compute, _best_loss(law, params, tokens, compute))
 
@@ -195,6 +201,7 @@ def _between(rows: tuple[tuple[float, float], ...], exponent: float, compute: fl
     return float(np.exp(np.interp(at, budgets, sizes) + exponent * beyond))
 
 
+@public(law=one_of(LAWS), quantity=unchecked, value=unchecked)
 def planned(law: str, quantity: Given, value: float) -> Plan:
     """The optimum with this compute, or with this number of parameters or tokens: both grow with compute.
 
@@ -224,6 +231,7 @@ def _within(value: float) -> float:
     return float(value)
 
 
+@public(law=one_of(LAWS), share=above(0, 1e300))
 def extra_compute(law: str, share: np.ndarray | float) -> np.ndarray:
     """Compute relative to the least for the same loss when N is `share` of N*; inf where no amount of data is enough.
 

@@ -7,6 +7,7 @@ import numpy as np
 from model.anatomy.power_fit import LEAST_POINTS, Fit, floor_fit, line_fit, smoothed
 from model.anatomy.scaling import LAWS, PARAMETRIC, extra_compute, loss_of, optimum, tokens_for
 from model.errors import InputError
+from model.public import above, between, one_of, public
 
 PLANE = ((1e6, 1e13), (1e7, 1e15))  # parameters, tokens
 SHARES = (0.1, 6.0)  # of the optimal number of parameters
@@ -29,6 +30,7 @@ def _curve(of: str | float, x: np.ndarray, y: np.ndarray, low: float = 0.0, high
     return Curve(of, x[keep].tolist(), y[keep].tolist())
 
 
+@public(law=one_of((*PARAMETRIC, "kaplan")), compute=between(1e8, 1e36), most=above(0, 1e300))
 def size_curves(law: str, compute: float, most: float) -> list[Curve]:
     """Loss against compute of models of one size each, around the optimum of a budget; losses up to `most`."""
     middle = round(np.log10(optimum(law, compute).params))
@@ -37,6 +39,7 @@ def size_curves(law: str, compute: float, most: float) -> list[Curve]:
     return [_curve(n, budgets, loss_of(law, n, budgets / 6 / n), high=most) for n in sizes.tolist()]
 
 
+@public(compute=between(1e8, 1e36))
 def frontiers(compute: float) -> list[Curve]:
     """The least loss against compute, for every law that predicts a loss."""
     budgets = compute * np.geomspace(1e-4, 1e3, 57)
@@ -47,6 +50,7 @@ def frontiers(compute: float) -> list[Curve]:
     ]
 
 
+@public(law=one_of(PARAMETRIC))
 def contours(law: str) -> list[Curve]:
     """Tokens against parameters at the same loss, for a few losses of a parametric law."""
     (few, many), (low, high) = PLANE

@@ -11,6 +11,7 @@ from model.arguments import check_positions
 from model.errors import InputError
 from model.gpt.layers import rope_frequencies
 from model.gpt.linear import Linear
+from model.public import public, unchecked
 from model.tracing.trace import Trace
 
 
@@ -51,6 +52,7 @@ class Explanation:
     model_weight: float  # the run's own weight, after edits
 
 
+@public(query=unchecked, key=unchecked)
 @torch.inference_mode()
 def explain(trace: Trace, layer: int, head: int, query: int, key: int) -> Explanation:
     """Every step from two projected vectors to the cell's output to the residual stream.

@@ -25,6 +25,7 @@ from model.arguments import check_head
 from model.gpt.mixers.needs import need_scores
 from model.gpt.norm import Norm
 from model.gpt.transformer import Transformer
+from model.public import public
 
 KINDS = ("q", "k", "v")
 _DRAWS = 64  # random pairs of heads for the baseline
@@ -53,6 +54,7 @@ class _Heads:
     o: Tensor  # [H, D, E]
 
 
+@public()
 @torch.inference_mode()
 def copying(model: Transformer) -> np.ndarray:
     """Copying score: whether a head makes the token it attends to likelier (+1) or less likely (-1). float32 [L, H]
@@ -72,6 +74,7 @@ def copying(model: Transformer) -> np.ndarray:
     return scores
 
 
+@public()
 @torch.inference_mode()
 def composition(model: Transformer, layer: int, head: int) -> Composition:
     """Composition of the head with earlier heads (`reads`) and with later heads (`feeds`).

@@ -109,10 +109,11 @@ def near(pattern: np.ndarray, most: int = 4) -> float:
 
 
 def share_of_distance(scores: np.ndarray, *, first: bool = False) -> float:
-    """Share of the variance of a head's scores explained by distance alone, 0 to 1; NaN where undefined.
+    """Return the share of the variance of a head's scores explained by distance alone, 0 to 1.
 
-    Variance between the mean scores of the distances, corrected for their number: Kelley's epsilon squared (1935) = 1
-    - (N - 1) / (N - K) (1 - eta squared), clipped at 0. scores [T, T], NaN above the diagonal.
+    NaN where it is undefined: too few scores, or scores that differ by rounding alone, four units in the last place of
+    the largest of them. Variance between the mean scores of the distances, corrected for their number: Kelley's epsilon
+    squared (1935) = 1 - (N - 1) / (N - K) (1 - eta squared), clipped at 0. scores [T, T], NaN above the diagonal.
     """
     each = [pooled(scores, (d, d), first).astype(np.float64) for d in range(len(scores))]
     each = [values for values in each if len(values)]
@@ -122,7 +123,10 @@ def share_of_distance(scores: np.ndarray, *, first: bool = False) -> float:
     everything = np.concatenate(each)
     total = everything.var() * N
     within = sum(values.var() * len(values) for values in each)
-    return float(max(0.0, 1 - (within / (N - K)) / (total / (N - 1)))) if total > 0 else math.nan
+    rounding = 4 * np.finfo(scores.dtype).eps * np.abs(everything).max()
+    if not total > N * rounding**2:
+        return math.nan
+    return float(max(0.0, 1 - (within / (N - K)) / (total / (N - 1))))
 
 
 @torch.inference_mode()

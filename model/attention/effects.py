@@ -15,6 +15,7 @@ from model.errors import InputError, say
 from model.gpt.config import ModelConfig
 from model.gpt.tap import Tap
 from model.progress import Progress, silent
+from model.public import public, unchecked, whole
 from model.tracing.trace import Trace
 
 _TOKENS = 1024  # tokens of a batch: more are hardly faster per token, and steps should be short
@@ -110,6 +111,7 @@ TARGETS: dict[str, TargetKind] = {
 }
 
 
+@public()
 @torch.inference_mode()
 def metric(trace: Trace, target: Target, reference: Trace | None = None) -> float:
     """The target's number in this run. `reference` is the run that "kl" compares with, by default this one.
@@ -132,6 +134,7 @@ def _original(aim: _Aim) -> Tensor:
 # --- one replacement at a time ---
 
 
+@public(how=unchecked)
 @torch.inference_mode()
 def sweep(trace: Trace, how: Literal["zero", "mean"], target: Target, progress: Progress = silent) -> np.ndarray:
     """Each head ablated alone: the change of the target's number. float32 [L, H]
@@ -156,6 +159,7 @@ def sweep(trace: Trace, how: Literal["zero", "mean"], target: Target, progress: 
     return _replaced_alone(aim, "z", heads, values, lambda done: progress(done, L * H, "Sweeping heads"))
 
 
+@public(site=unchecked)
 @torch.inference_mode()
 def patch(
     clean: Trace,
@@ -179,6 +183,7 @@ def patch(
     return _replaced_alone(aim, site, places, new, lambda done: progress(done, len(places), "Patching"))
 
 
+@public()
 @torch.inference_mode()
 def patch_heads(
     clean: Trace, corrupted: Trace, target: Target, position: int | None = None, progress: Progress = silent
@@ -269,6 +274,7 @@ def recovered(effects: np.ndarray, clean_metric: float, corrupted_metric: float)
 # --- predictions ---
 
 
+@public(most=whole(1), vocab=whole(1))
 @torch.inference_mode()
 def next_tokens(before: Trace, after: Trace, position: int, most: int = 10, vocab: int | None = None) -> pd.DataFrame:
     """The likeliest next tokens of two runs, sorted by the larger of their probabilities; InputError for no position.

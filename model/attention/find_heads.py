@@ -9,7 +9,8 @@ from torch import Tensor
 
 from model.arguments import check_positions
 from model.attention.measures import attend_rows, output_weights, query_chunks, value_rows
-from model.errors import InputError, say
+from model.errors import InputError
+from model.public import listed, public
 from model.tracing.trace import Trace
 
 Reader = Callable[[Tensor], Tensor]  # weights of some queries on the keys [H, n, m] -> each query's amount, [H, n]
@@ -31,6 +32,7 @@ RANKINGS: dict[str, Callable[[Trace, int, Sequence[int]], Reader]] = {
 }
 
 
+@public(queries=listed, keys=listed)
 @torch.inference_mode()
 def rank_heads(
     trace: Trace,
@@ -46,8 +48,6 @@ def rank_heads(
     InputError for an unknown measure, an empty list, a position out of range, and where every key lies after every
     query.
     """
-    if measure not in RANKINGS:
-        raise InputError("There is no such measure.", measure, say("Measures: {}.", ", ".join(RANKINGS)))
     _check(queries, keys, len(trace.tokens))
     queries, keys = sorted(set(queries)), sorted(set(keys))
     chunks = query_chunks(trace, queries)

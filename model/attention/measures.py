@@ -17,6 +17,7 @@ from model.arguments import check_head, check_layer, check_positions, shown
 from model.errors import InputError, say
 from model.gpt.layers import attention_pattern, rotate, split_heads
 from model.gpt.mixers.traced import hidden_weights
+from model.public import public, unchecked
 from model.tracing.trace import Trace
 
 REST_FLOOR = 1e-3  # without_first is undefined in rows with less than this on all other tokens together
@@ -313,6 +314,7 @@ MEASURES: dict[str, Measure] = {
 }
 
 
+@public(name=unchecked)
 def measure(trace: Trace, name: str, layer: int, head: int) -> np.ndarray:
     """One of MEASURES: float32 [T, T], rows are queries, NaN above the diagonal and where undefined.
 

@@ -14,6 +14,7 @@ from model.arguments import check_layer, check_position
 from model.errors import InputError, say
 from model.gpt.config import ModelConfig
 from model.gpt.mixers.traced import selection
+from model.public import public, unchecked
 from model.tracing.trace import Trace
 
 
@@ -42,6 +43,7 @@ def need_state_space(config: ModelConfig, layer: int) -> None:
         raise InputError("This layer is no state space.", f"layer {layer}: {config.mixer_of(layer)}", hint)
 
 
+@public(source=unchecked)
 @torch.inference_mode()
 def state_space(trace: Trace, layer: int, source: int = 0) -> StateSpace:
     """What the tokens chose in a layer, with the run's edits, and what its state holds of the token `source`.
@@ -73,6 +75,7 @@ def state_space(trace: Trace, layer: int, source: int = 0) -> StateSpace:
     )
 
 
+@public()
 def decay_tokens(found: StateSpace) -> np.ndarray:
     """Tokens after which a number of the state is down to 1/e = 37 %, where every step is as long as the mean one.
 

@@ -14,6 +14,7 @@ from model.errors import InputError, say
 from model.gpt.passes import See
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
+from model.public import MOST_SEED, between, public, whole
 from model.records import Tokens
 from model.tracing.head_metrics import HEAD_METRICS
 from model.tracing.head_reducer import HeadReducer
@@ -65,6 +66,7 @@ def survey(
     return _mean_and_spread(model, _run_all(model, sequences, sequences, progress))
 
 
+@public(pool=whole(2), sequences=whole(2), length=whole(1), seed=whole(0, MOST_SEED))
 def random_survey(
     model: Transformer,
     *,
@@ -94,12 +96,14 @@ def random_survey(
     return Survey("random", sequences, mean, spread, baseline)
 
 
+@public()
 def sentence_survey(model: Transformer, encode: Callable[[str], Tokens], progress: Progress = silent) -> Survey:
     """The survey of SENTENCES, each truncated to the context. Raises the errors of `encode`."""
     ids = [torch.from_numpy(np.asarray(encode(text).ids[: model.config.n_ctx], np.int64)) for text in SENTENCES]
     return Survey("sentences", len(ids), *survey(model, ids, progress), None)
 
 
+@public(least=between(0, 1))
 def labels(random: Survey, least: float = 0.25) -> pd.DataFrame:
     """The heads with a label of LABELS, one row per head and label, in order.
 

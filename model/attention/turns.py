@@ -2,9 +2,11 @@
 
 import numpy as np
 
+from model.public import array, public, whole
 from model.text.chat_places import TEMPLATE
 
 
+@public(values=array(), turns=array("T"), count=whole(0))
 def by_turn(values: np.ndarray, turns: np.ndarray, count: int) -> np.ndarray:
     """The sum of `values` [..., S] over the tokens of each turn, the template's last. [..., count + 1]
 

@@ -7,7 +7,7 @@ that could differ from it.
 
 import decimal
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -70,9 +70,12 @@ class Number:
         return Number(_rational(self, other, "divide"), made, _PRODUCT)
 
     def __neg__(self) -> "Number":
-        return Number(-self.value, ("−", *_inside(self, _ATOM)), _SUM)
+        return Number(_negated(self.value), ("−", *_inside(self, _ATOM)), _SUM)
 
     def __lt__(self, other: "Number") -> bool:
+        """Return whether it is smaller; NaN is neither smaller nor larger than anything, as in NumPy."""
+        if is_nan(self) or is_nan(other):
+            return False
         return bool(decimal_of(self.value) < decimal_of(other.value))
 
     def __float__(self) -> float:
@@ -100,6 +103,16 @@ def at(ref: Ref, value: Value) -> Number:
 def decimal_of(value: Value) -> Decimal:
     """The value with 50 digits."""
     return value if isinstance(value, Decimal) else _CONTEXT.divide(Decimal(value.numerator), value.denominator)
+
+
+def is_nan(x: Number) -> bool:
+    """Return whether it has no value, as 0 / 0 and inf / inf."""
+    return isinstance(x.value, Decimal) and x.value.is_nan()
+
+
+def _negated(value: Value) -> Value:
+    """Return -value with all its digits; the sign of Python's Decimal rounds to 28."""
+    return _CONTEXT.minus(value) if isinstance(value, Decimal) else -value
 
 
 _FRACTIONS = {
@@ -159,18 +172,22 @@ def square(x: Number) -> Number:
 
 
 def largest(numbers: Sequence[Number]) -> Number:
-    """The maximum, the first of equals."""
-    return _call("max", functools.reduce(lambda a, b: b if a < b else a, numbers).value, *numbers)
+    """Return the maximum, the first of equals; NaN where one of them is NaN, as NumPy does."""
+    return _call("max", _extreme(numbers, lambda a, b: b if a < b else a), *numbers)
 
 
 def smallest(numbers: Sequence[Number]) -> Number:
-    """The minimum."""
-    return _call("min", functools.reduce(lambda a, b: b if b < a else a, numbers).value, *numbers)
+    """Return the minimum, the first of equals; NaN where one of them is NaN, as NumPy does."""
+    return _call("min", _extreme(numbers, lambda a, b: b if b < a else a), *numbers)
+
+
+def _extreme(numbers: Sequence[Number], better: Callable[[Number, Number], Number]) -> Value:
+    return next((each.value for each in numbers if is_nan(each)), functools.reduce(better, numbers).value)
 
 
 def size(x: Number) -> Number:
-    """|x|."""
-    return _call("abs", -x.value if x.value < 0 else x.value, x)
+    """Return |x|."""
+    return _call("abs", _negated(x.value) if x < number(0) else x.value, x)
 
 
 def whole(x: Number) -> Number:
@@ -180,8 +197,8 @@ def whole(x: Number) -> Number:
 
 
 def holds(a: Number, sign: str, b: Number) -> Number:
-    """1 where a > b or a ≤ b, else 0: [a > b], Iverson's bracket."""
-    true = (b < a) if sign == ">" else not (b < a)
+    """Return 1 where a > b or a ≤ b, else 0: [a > b], Iverson's bracket; 0 where one of them is NaN."""
+    true = (b < a) if sign == ">" else not (b < a or is_nan(a) or is_nan(b))
     return Number(Fraction(int(true)), ("[", *a.made, f" {sign} ", *b.made, "]"))
 
 
@@ -220,8 +237,14 @@ def ln(x: Number) -> Number:
 
 
 def power(base: Number, exponent: Number) -> Number:
-    """base^exponent for a positive base; a fraction for whole exponents."""
-    if isinstance(base.value, Fraction) and isinstance(exponent.value, Fraction) and exponent.value.denominator == 1:
+    """Return base^exponent for a base that is not negative; a fraction for small whole exponents."""
+    if (
+        isinstance(base.value, Fraction)
+        and isinstance(exponent.value, Fraction)
+        and exponent.value.denominator == 1
+        and abs(exponent.value) <= DIGITS  # larger powers have too many digits to be written out
+        and (base.value or exponent.value >= 0)
+    ):
         value: Value = base.value ** int(exponent.value)
     else:
         value = _CONTEXT.power(decimal_of(base.value), decimal_of(exponent.value))
@@ -252,51 +275,88 @@ def _turn(x: Decimal) -> tuple[Decimal, Decimal]:
 
 
 @functools.cache
-def pi() -> Decimal:
-    """π by Machin's formula: 16 arctan(1/5) − 4 arctan(1/239) (Machin 1706)."""
+def pi(digits: int = DIGITS + 20) -> Decimal:
+    """Return π to that many digits by Machin's formula: 16 arctan(1/5) − 4 arctan(1/239) (Machin 1706)."""
 
     def arctan_of_one_over(n: int) -> Decimal:
         term, k, result = Decimal(1) / n, 1, Decimal(0)
-        while abs(term) > Decimal(10) ** -(DIGITS + 25):
+        while abs(term) > Decimal(10) ** -(digits + 5):
             result += term / k * (1 if k % 4 == 1 else -1)
             term, k = term / (n * n), k + 2
         return result
 
-    with decimal.localcontext(decimal.Context(prec=DIGITS + 30)):
+    with decimal.localcontext(decimal.Context(prec=digits + 10)):
         return 16 * arctan_of_one_over(5) - 4 * arctan_of_one_over(239)
 
 
 def tanh(x: Number) -> Number:
-    """(e^2x − 1) / (e^2x + 1); exactly 0 for 0."""
+    """Return tanh x = 2 / (1 + e^(−2x)) − 1; exactly 0 for 0.
+
+    It carries as many digits as 1 + tanh x needs for 50 of its own, where x is far below 0.
+    """
     if x.value == 0:
         return _call("tanh", Fraction(0), x)
-    twice = _exp(_CONTEXT.multiply(2, decimal_of(x.value)))
-    value = Decimal(1) if twice.is_infinite() else _CONTEXT.divide(_CONTEXT.subtract(twice, 1), _CONTEXT.add(twice, 1))
-    return _call("tanh", value, x)
+    value = decimal_of(x.value)
+    with decimal.localcontext(_CONTEXT) as context:
+        context.prec = DIGITS + 20 + max(0, -value.adjusted())
+        share = 2 / (1 + (-2 * value).exp())
+        context.prec += max(0, -share.adjusted())
+        return _call("tanh", share - 1, x)
 
 
 def normal_below(x: Number) -> Number:
-    """Φ(x), the share of a standard normal distribution below x: (1 + erf(x / √2)) / 2; exactly 1/2 for 0."""
+    """Return Φ(x), the share of a standard normal distribution below x: (1 + erf(x / √2)) / 2; exactly 1/2 for 0.
+
+    All 50 digits hold for any size of x: Abramowitz & Stegun 1964, 26.2.11 and, below −20, 26.2.12.
+    """
     if x.value == 0:
         return _call("Φ", Fraction(1, 2), x)
-    with decimal.localcontext(decimal.Context(prec=DIGITS + 20, traps=[])):
-        z = decimal_of(x.value)
-        if abs(z) > 20:  # below 10⁻⁸⁸
-            value = Decimal(1 if z > 0 else 0)
-        else:  # ½ + φ(x) Σ x^(2n+1) / (2n+1)!!: every term has the same sign (Abramowitz & Stegun 1964, 26.2.11)
-            term, n, series = z, 1, Decimal(0)
-            while abs(term) > Decimal(10) ** -(DIGITS + 20) or n < 3:
-                series += term
-                n += 2
-                term *= z * z / n
-            value = Decimal("0.5") + (-z * z / 2).exp() / (2 * pi()).sqrt() * series
+    z = decimal_of(x.value)
+    with decimal.localcontext(_CONTEXT) as context:
+        context.prec = DIGITS + 20
+        density = (-z * z / 2).exp() / (2 * pi()).sqrt()
+        if z > 20:  # 1 − Φ is below 10⁻⁸⁸
+            value = Decimal(1)
+        elif z < -20:
+            value = density / -z * _tail(z * z)
+        else:  # ½ + φ(x) Σ x^(2n+1) / (2n+1)!!: terms of one sign, which below 0 leave as many digits as Φ has zeros
+            context.prec += int(z * z / 4) if z < 0 else 0
+            density = (-z * z / 2).exp() / (2 * pi(context.prec)).sqrt()
+            value = Decimal("0.5") + density * _odd_terms(z, context.prec)
     return _call("Φ", _CONTEXT.plus(value), x)
 
 
+def _odd_terms(z: Decimal, digits: int) -> Decimal:
+    """Return Σ z^(2n+1) / (2n+1)!! in the context at hand, to that many digits after the point."""
+    term, n, series = z, 1, Decimal(0)
+    while abs(term) > Decimal(10) ** -digits or n < 3:
+        series += term
+        n += 2
+        term *= z * z / n
+    return series
+
+
+def _tail(square: Decimal) -> Decimal:
+    """Return 1 − 1/z² + 3/z⁴ − 15/z⁶ …, up to its smallest term: below e^(−z²/2), here 10⁻⁸⁷."""
+    term, n, series = Decimal(1), 1, Decimal(0)
+    while abs(term) > Decimal(10) ** -(DIGITS + 20) and n < square:
+        series += term
+        term *= -n / square
+        n += 2
+    return series
+
+
 def stored(x: Number, kind: str) -> Number:
-    """x as a float type holds it: rounded, and infinite beyond its largest number. `kind`: one of FLOATS."""
+    """Return x as a float type holds it: rounded, and infinite beyond its largest number. `kind`: one of FLOATS.
+
+    A value goes through float64, as a number that NumPy casts to a smaller type does.
+    """
+    try:
+        nearest = float(x.value)
+    except OverflowError:  # a fraction beyond float64
+        nearest = float("inf") if x.value > 0 else float("-inf")
     with np.errstate(over="ignore", under="ignore"):
-        held = float(_FLOATS[kind](float(decimal_of(x.value))))
+        held = float(_FLOATS[kind](nearest))
     return _call(kind, Fraction(held) if np.isfinite(held) else Decimal(repr(held)), x)
 
 

@@ -4,17 +4,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from model.arguments import check_whole, shown
 from model.by_hand.calculations.attention import Options, attention
 from model.by_hand.calculations.cache import cache
 from model.by_hand.calculations.logits import logits
-from model.by_hand.calculations.mlp import mlp
+from model.by_hand.calculations.mlp import ACTIVATIONS, mlp
 from model.by_hand.calculations.norms import KINDS, norm
 from model.by_hand.calculations.positions import positions
-from model.by_hand.calculations.rounding import rounding
+from model.by_hand.calculations.rounding import SCHEMES, rounding
+from model.by_hand.calculations.softmax import KINDS as SOFTMAX_KINDS
 from model.by_hand.calculations.softmax import Softmax
 from model.by_hand.steps import Step
 from model.by_hand.tables import MOST, Table, Typed, steps_of
 from model.errors import InputError, say
+from model.public import check_kind, one_of, public, unchecked
 
 ANIMALS = "cat, sat, on"
 
@@ -221,6 +224,13 @@ CACHE = Sheet(
     {},
     "T",
 )
+# What an option may be, by its name.
+CHOICES: dict[str, tuple[str, ...]] = {
+    "kind": SOFTMAX_KINDS,
+    "norm": (*KINDS, "all"),
+    "activation": ACTIVATIONS,
+    "scheme": SCHEMES,
+}
 SHEETS: dict[str, Sheet] = {
     "attention": ATTENTION,
     "norms": NORMS,
@@ -232,8 +242,12 @@ SHEETS: dict[str, Sheet] = {
 }
 
 
+@public(name=unchecked)
 def example(sheet: Sheet, name: str) -> Typed:
     """An example as if somebody had typed it."""
+    if not isinstance(name, str) or name not in sheet.examples:
+        hint = say("Choose one of: {}.", ", ".join(sheet.examples))
+        raise InputError("There is no such example.", shown(name), hint)
     chosen = sheet.examples[name]
     tables = tuple((key, rows_of(text)) for key, text in chosen.tables.items())
     return Typed(name, tables, tuple(chosen.names.split(", ")) if chosen.names else ())
@@ -244,6 +258,7 @@ def rows_of(text: str) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(row.split()) for row in text.split(";"))
 
 
+@public()
 def worked(
     sheet: Sheet, typed: Typed, options: Mapping[str, Any] | None = None
 ) -> tuple[dict[str, Step], tuple[Step, ...]]:
@@ -251,12 +266,40 @@ def worked(
 
     Raises InputError for cells that are no numbers, and for numbers that cannot be computed with.
     """
+    _check_tables(sheet, typed)
+    _check_options(sheet, options or {})
     given = steps_of(typed, sheet.tables, sheet.named)
     return given, sheet.compute(given, {**sheet.defaults, **(options or {})})
 
 
+@public()
 def sheet_of(name: str) -> Sheet:
     """The sheet of that name; raises InputError for an unknown one."""
     if name not in SHEETS:
-        raise InputError("There is no such sheet.", name, say("Choose one of: {}.", ", ".join(SHEETS)))
+        raise InputError("There is no such sheet.", shown(name), say("Choose one of: {}.", ", ".join(SHEETS)))
     return SHEETS[name]
+
+
+def _check_tables(sheet: Sheet, typed: Typed) -> None:
+    """Raise InputError unless the tables are those of a sheet, and as many as one of its examples has."""
+    names = {name for name, _ in typed.tables}
+    if unknown := names - set(sheet.tables):
+        hint = say("Choose one of: {}.", ", ".join(sheet.tables))
+        raise InputError("This sheet has no such table.", f"typed: {shown(min(unknown))}", hint)
+    if not any(names >= set(each.tables) for each in sheet.examples.values()):
+        hint = say("Its tables are: {}.", ", ".join(sheet.tables))
+        raise InputError("A table of this sheet is missing.", f"typed: {', '.join(sorted(names))}", hint)
+
+
+def _check_options(sheet: Sheet, options: Mapping[str, Any]) -> None:
+    """Raise InputError for an option that a sheet does not have, and for a value that the option cannot have."""
+    for name, value in options.items():
+        if name not in sheet.defaults:
+            hint = say("Choose one of: {}.", ", ".join(sheet.defaults)) if sheet.defaults else "Remove it."
+            raise InputError("There is no such option.", f"options, {shown(name)}: {shown(value)}", hint)
+        if isinstance(sheet.defaults[name], bool):
+            check_kind(f"options, {name}", value, bool)
+        elif name == "heads":
+            check_whole(f"options, {name}", int(value) if str(value).isdecimal() else value, 1, MOST)
+        else:
+            one_of(CHOICES[name])(f"options, {name}", value)

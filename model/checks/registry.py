@@ -19,6 +19,7 @@ from model.checks import path_checks as paths
 from model.checks import run_checks as check_runs
 from model.checks.result import AtBlock, Finding, Look, Subject, Worst, walk
 from model.progress import Progress, silent
+from model.public import public
 
 log = logging.getLogger("playground")
 
@@ -152,6 +153,7 @@ def seconds_of(subject: Subject) -> float:
     return sum(SHARED.values()) * whole + each + _LIBRARY
 
 
+@public()
 def run_checks(
     subject: Subject, keys: Collection[str] | None = None, progress: Progress = silent
 ) -> dict[str, Finding]:

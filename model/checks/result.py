@@ -12,12 +12,13 @@ import torch
 from torch import Tensor
 
 from model.api import LanguageModel
-from model.checks.roundoff import UNIT, bounds, multiplied, summed, watched
+from model.checks.roundoff import UNIT, bounds, enough, multiplied, summed, watched
 from model.gpt.edits import EDITS
 from model.gpt.tap import Tap, block_sites
 from model.gpt.transformer import Transformer
 from model.loading.halves import in_float32, unit
 from model.progress import Progress
+from model.public import public
 from model.tracing.trace import Trace
 
 EPS = 2.0**-23  # the spacing of float32 numbers at 1
@@ -149,7 +150,7 @@ class Subject:
 
         def measure() -> dict:
             sites = {"pattern", "z", "attn_out", "mlp_out", "resid_post"}
-            return watched(forward, run.config, sites, product_unit=self.product_unit)
+            return watched(forward, run.config, sites, enough(T), product_unit=self.product_unit)
 
         return self.once(f"moved {layer}", measure)[site, layer][0]
 
@@ -162,6 +163,7 @@ class Subject:
 Sites = dict[str, Tensor]  # without the batch axis
 
 
+@public()
 def subject_of(lm: LanguageModel, run: Trace, prompt: str | None = None) -> Subject:
     """The subject for a run; raises ValueError for one with a tap that is not made of edits."""
     run.require_key()

@@ -11,7 +11,7 @@ the effect is then measured on the same weights with products in float32, which 
 """
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 import torch
 from torch import Tensor
@@ -23,6 +23,7 @@ from model.loading.halves import UNIT, in_float32, unit
 
 STEP = 2.0**-14  # relative size of the perturbations: 1,024 roundings, yet small enough for a linear response
 RESULTS = 2  # compared results: each may be as far from the exact one as was measured
+SAMPLES = 64  # perturbed rows of a head at least: the effect on one row, drawn once, may be near 0 by chance
 Site = tuple[str, int]  # (name, layer)
 
 # Roundings behind one number of a site: the terms of its sum, by their name, or a count of single operations.
@@ -99,9 +100,24 @@ def _rounded(config: ModelConfig) -> tuple[str, ...]:
 
 
 def row_sizes(site: str, x: Tensor) -> Tensor:
-    """The largest number of each row; for scores, of the whole head. [..., T, n] -> [..., T]"""
+    """Return the size that the rounding of each row is relative to. [..., T, n] -> [..., T]
+
+    It is the row's largest number; for scores, that of the whole head. A pattern's weights move with the scores by
+    dp_i = p_i (ds_i - sum_j p_j ds_j), so its size is the largest p_i (1 - p_i): 0 where one key has all the weight.
+    """
+    if site == "pattern":
+        return (x * (1 - x)).abs().amax(-1)
     size = x.masked_fill(x.isneginf(), 0).abs().amax(-1)
     return size.amax(-1, keepdim=True).expand_as(size) if site == "scores" else size
+
+
+def enough(rows: int) -> int:
+    """Return how many times a run with this many tokens is perturbed, so that a head has SAMPLES perturbed rows.
+
+    A perturbed row is one draw: a pattern of two keys moves by a single random number, and a normal one lies within a
+    tenth of its standard deviation with probability 0.08. All of eight independent ones do with probability 2e-9.
+    """
+    return max(1, math.ceil(SAMPLES / rows))
 
 
 @torch.inference_mode()
@@ -116,8 +132,9 @@ def watched(
     """Bound on the difference of two computations of a row, by (site, layer). float64 [B, (H,) T] each
 
     `forward(n, tap)` computes n copies of a batch of B, one after the other in one batch; the first copy is not
-    perturbed. A row's bound is RESULTS times the change of its largest number; where chance changed it by less, the
-    root mean square of the changes of its site's rows, relative to their size.
+    perturbed. A row's bound is RESULTS times the change of its most changed number. Chance may change a row by less
+    than is usual: then it is the root mean square of the changes of its head's rows (its site's, where there are no
+    heads), relative to their `row_sizes`, and no less than the perturbation of the row's own largest number.
     """
     limits = _effect(forward, config, sites, draws, seed, UNIT)
     if product_unit > UNIT:
@@ -143,27 +160,38 @@ def _effect(
         plain, *others = x.chunk(draws + 1)
         others = [moved(site, other, config, generator, product_unit) for other in others]
         if site in sites:
-            blocked, size = plain.isneginf(), row_sizes(site, plain).double()
-            change = [(other - plain).masked_fill(blocked, 0).abs().amax(-1) for other in others]
-            change = torch.stack(change).amax(0).double() * (product_unit / STEP)
-            typical = torch.where(size > 0, change / size, 0.0).square().mean().sqrt()
-            limits[site, layer] = RESULTS * torch.maximum(change, typical * size)
+            limits[site, layer] = RESULTS * _moves(site, plain, others, config) * (product_unit / STEP)
         return torch.cat((plain, *others))
 
     forward(draws + 1, tap)
     return limits
 
 
+def _moves(site: str, plain: Tensor, others: Sequence[Tensor], config: ModelConfig) -> Tensor:
+    """Return how far perturbations of size STEP move each row. plain [B, (H,) T, n], others alike -> [B, (H,) T]"""
+    blocked, size = plain.isneginf(), row_sizes(site, plain).double()
+    changes = torch.stack([(other - plain).masked_fill(blocked, 0).abs().amax(-1) for other in others]).double()
+    change, alike = changes.amax(0), (0, -1) if plain.ndim == 4 else tuple(range(size.ndim))
+    squares = torch.where(size > 0, change / size, 0.0).square().sum(alike, keepdim=True)
+    typical = (squares / (size > 0).sum(alike, keepdim=True).clamp(min=1)).sqrt()
+    own = STEP * math.sqrt(terms(site, plain, config)) * plain.masked_fill(blocked, 0).abs().amax(-1).double()
+    return torch.maximum(torch.maximum(change, typical * size), own)
+
+
 def bounds(
-    model: Transformer, ids: Tensor, tap: Tap | None = None, sites: Collection[str] = ("logits",), draws: int = 1
+    model: Transformer,
+    ids: Tensor,
+    tap: Tap | None = None,
+    sites: Collection[str] = ("logits",),
+    draws: int | None = None,
 ) -> dict[Site, Tensor]:
-    """`watched` for a whole forward, with a tap of its own before the perturbation. ids [B, T]"""
+    """`watched` for a whole forward, with a tap of its own before the perturbation. ids [B, T]; draws: `enough`."""
     exact = in_float32(model)
 
     def forward(n: int, moving: Tap) -> object:
         return exact(ids.repeat(n, 1), tap=moving if tap is None else compose(tap, moving))
 
-    return watched(forward, model.config, sites, draws, product_unit=unit(model))
+    return watched(forward, model.config, sites, draws or enough(ids.numel()), product_unit=unit(model))
 
 
 def summed(n: int) -> float:

@@ -14,6 +14,7 @@ from model.gpt.config import ModelConfig
 from model.gpt.passes import Pass
 from model.gpt.transformer import Block, Transformer
 from model.progress import Progress, silent
+from model.public import one_of, public, whole
 from model.text.held_out import bundled_text
 from model.training.data import BYTES, Batch, Source, text_dataset
 from model.training.loop import Recipe, Report, Run, from_model, steps, summed_loss, to_tensors
@@ -230,6 +231,7 @@ def chapter() -> str:
     return "\n<|endoftext|>\n".join(part.strip() for part in bundled_text().split("\n\n") if part.strip())
 
 
+@public()
 def lesson_of(text: str) -> Lesson:
     """A text as bytes, one document in ten held out. Raises InputError for a text that is too short."""
     dataset = text_dataset(text, BYTES)
@@ -273,6 +275,7 @@ def fixed_batch(lesson: Lesson) -> Batch:
     return lesson.train(np.random.default_rng(0), ROWS, LENGTH, 0.0)
 
 
+@public(depth=whole(1, 256), start=one_of(STARTS), seeds=whole(1, 1024))
 def starts(
     lesson: Lesson, depth: int, start: str = "gpt2", *, seeds: int = SEEDS, progress: Progress = silent
 ) -> Starts:
@@ -293,6 +296,7 @@ def starts(
     )
 
 
+@public(start=one_of(STARTS))
 def starts_by_depth(lesson: Lesson, start: str = "gpt2", progress: Progress = silent) -> tuple[Starts, ...]:
     """`starts` for every depth of DEPTHS."""
     each, results = len(WIRINGS) * SEEDS, []

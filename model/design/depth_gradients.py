@@ -15,6 +15,7 @@ from torch import Tensor
 
 from model.design.block_trials import one_thread
 from model.gpt.layers import gelu, layernorm_parts
+from model.public import between, one_of, public, whole
 
 WIDTH, ROWS, SEEDS = 32, 32, 3  # of a vector; vectors of one stack; stacks
 NORMS = ("none", "pre", "post")
@@ -27,6 +28,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+@public(depth=whole(1, 4096), norm=one_of(NORMS), activation=one_of(ACTIVATIONS), gain=between(-1e6, 1e6))
 @dataclass(frozen=True)
 class Stack:
     """What a stack is made of."""
@@ -87,6 +89,7 @@ def drawn(depth: int, seed: int) -> tuple[list[Tensor], Tensor, Tensor]:
     return weights, x, end / end.norm(dim=-1, keepdim=True)
 
 
+@public(seeds=whole(1, 1024))
 def by_layer(stack: Stack, seeds: int = SEEDS) -> np.ndarray:
     """The lengths for several draws of the weights. [seeds, L + 1]"""
 

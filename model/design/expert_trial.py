@@ -15,6 +15,7 @@ from model.gpt.experts import entropy, load, route
 from model.gpt.tap import record
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
+from model.public import MOST_SEED, above, between, public, whole
 from model.training.data import Dataset, text_dataset
 from model.training.loop import Recipe, start, steps
 from model.training.tasks import IGNORE
@@ -27,6 +28,15 @@ LOOKS = 30  # times that the routers are looked at, about
 BATCH = 16  # rows of held-out text that are looked at
 
 
+@public(
+    n_expert=whole(1, 256),
+    experts_per_token=whole(1, 256),
+    balances=between(0, 1e6),
+    capacity_factor=above(0),
+    steps=whole(1, 1_000_000),
+    rate=above(0, 10),
+    seed=whole(0, MOST_SEED),
+)
 @dataclass(frozen=True)
 class ExpertTrial:
     """Settings of the training. `balances` are the coefficients of the load-balancing loss, a training each."""
@@ -115,6 +125,7 @@ def train_one(trial: ExpertTrial, balance: float, tell: Callable[[int], None] = 
     return Mixture(balance, np.array(at), shares, entropies, dropped, held_out, np.array(losses), *last.sample)
 
 
+@public()
 def train_mixtures(trial: ExpertTrial, progress: Progress = silent) -> Mixtures:
     """All trainings one after the other, in this process and on one thread."""
     runs = []

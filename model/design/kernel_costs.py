@@ -15,6 +15,7 @@ from torch.autograd.profiler import profile
 from model.design.kernels import KEYS, QUERIES, WAYS, Exact, Way, exactness
 from model.generation.cache_costs import Times
 from model.progress import Progress, silent
+from model.public import above, public, whole
 
 LENGTHS = (128, 256, 512, 1024, 2048, 4096)
 MOST_MATRIX = 320 << 20  # bytes of one score matrix beyond which the naive way is left out
@@ -101,6 +102,7 @@ def ways_at(heads: int, length: int, d_head: int) -> tuple[str, ...]:
     return tuple(way for way in WAYS if matrix_bytes(way, heads, length, d_head) <= MOST_MATRIX)
 
 
+@public(shape=whole(1), limit=whole(1), budget=above(0))
 @torch.inference_mode()
 def measure(shape: tuple[int, int, int], limit: int, progress: Progress = silent, budget: float = BUDGET) -> Costs:
     """Time, memory and exactness of every way on random q, k, v of shape (H, G, E) at growing contexts.

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from model.gpt.layers import attention_pattern, attention_scores, fused_attention, future, mix
 from model.gpt.mixers.needs import need_qkv
+from model.public import array, one_of, public, whole
 from model.tracing.trace import Trace
 
 QUERIES, KEYS = 128, 128  # rows and columns of a block
@@ -132,6 +133,7 @@ class Exact:
     share: float  # largest |difference| / bound: at most 1
 
 
+@public(q=array("B H T E"), k=array("B G S E"), v=array("B G S E"), ways=one_of(WAYS))
 @torch.inference_mode()
 def exactness(q: Tensor, k: Tensor, v: Tensor, ways: tuple[str, ...] = tuple(WAYS)) -> tuple[Exact, ...]:
     """Every way against float64, at all positions or 256 of them; T = S."""
@@ -161,6 +163,7 @@ class Step:
     weights: np.ndarray  # exp(score - m) / l of the keys so far, NaN for the others. float64 [S]
 
 
+@public(scores=array("S", finite=False), values=array("S E"), block=whole(1))
 def online_steps(scores: np.ndarray, values: np.ndarray, block: int) -> list[Step]:
     """One row of attention by blocks of keys, float64. scores [S], -inf or NaN where not seen; values [S, E].
 
@@ -168,8 +171,8 @@ def online_steps(scores: np.ndarray, values: np.ndarray, block: int) -> list[Ste
     Milakov & Gimelshein 2018, algorithm 3; Dao et al. 2022, algorithm 1. ValueError for a block below 1, or shapes
     that do not fit.
     """
-    if block < 1 or values.shape[:1] != scores.shape:
-        raise ValueError(f"one value a score and blocks of 1 or more, got {scores.shape}, {values.shape}, {block}")
+    if values.shape[:1] != scores.shape:
+        raise ValueError(f"values must have a row for each of the scores, got {scores.shape}, {values.shape}")
     scores = np.where(np.isnan(scores), -np.inf, scores).astype(np.float64)
     m, total, o, steps = -np.inf, 0.0, np.zeros(values.shape[1]), []
     for start in range(0, len(scores), block):
@@ -191,6 +194,7 @@ def blocks_for(n: int, block: int, most: int = 16) -> int:
     return max(block, -(-n // most))
 
 
+@public()
 @torch.inference_mode()
 def layer_qkv(trace: Trace, layer: int) -> tuple[Tensor, Tensor, Tensor]:
     """Inputs of a layer's attention, positions applied, edits included. q [1, H, T, E], k and v [1, G, T, E]

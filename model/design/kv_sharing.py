@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from model.activations.norm_swap import divergence
 from model.anatomy.anatomy import n_params
+from model.arguments import check_head, check_layer
 from model.errors import InputError, say
 from model.generation.cache_costs import cache_bytes
 from model.gpt.config import ModelConfig
@@ -25,6 +26,7 @@ from model.gpt.mixers.needs import need_attention
 from model.gpt.passes import attend_fused
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
+from model.public import MOST_SEED, nonempty, one_of, public, whole
 
 STOPS_BYTES = 4 << 20  # of stored streams, so that a later layer need not be computed from the first
 _ROWS = 1 << 21  # logits in memory at once
@@ -99,12 +101,15 @@ def group_counts(config: ModelConfig) -> tuple[int, ...]:
     return tuple(n for n in range(G, 0, -1) if G % n == 0)
 
 
+@public(groups=whole(1))
 def readers(config: ModelConfig, groups: int) -> tuple[tuple[int, int], ...]:
     """For every query head: its KV head in the model, and its KV head after merging to `groups`."""
+    _check_groups(config, groups)
     size = config.n_head // groups
     return tuple((head // config.group_size, head // size) for head in range(config.n_head))
 
 
+@public(groups=whole(1), merge=one_of(MERGES), seed=whole(0, MOST_SEED))
 @torch.inference_mode()
 def pooled(model: Transformer, groups: int, merge: str = "mean", seed: int = 0) -> Transformer:
     """The model with the keys and values of neighbouring heads merged into `groups` KV heads; nothing is retrained.
@@ -115,13 +120,7 @@ def pooled(model: Transformer, groups: int, merge: str = "mean", seed: int = 0) 
     act on the merged keys. Raises InputError for a number that does not divide G.
     """
     need_attention(model.config)
-    if groups not in group_counts(model.config):
-        known = ", ".join(map(str, group_counts(model.config)))
-        raise InputError("The KV heads cannot be merged to this number.", str(groups), say("Choose one of: {}.", known))
-    if merge not in MERGES:
-        raise InputError(
-            "There is no such way to merge heads.", merge[:40], say("Choose one of: {}.", ", ".join(MERGES))
-        )
+    _check_groups(model.config, groups)
     with torch.device("meta"):
         merged = Transformer(dataclasses.replace(model.config, n_kv_head=groups))
     merged.eval().requires_grad_(False)
@@ -157,6 +156,7 @@ def _merge_projection(
 # --- effect on a prompt -----------------------------------------------------------------------------
 
 
+@public(ids=nonempty, seed=whole(0, MOST_SEED))
 @torch.inference_mode()
 def survey(model: Transformer, ids: Sequence[int], progress: Progress = silent, seed: int = 0) -> Survey:
     """Every number of KV heads and every way to merge, on a prompt: ids [T] -> one Variant each.
@@ -236,6 +236,7 @@ def _compare(
 # --- the pattern of one head ------------------------------------------------------------------------
 
 
+@public(ids=nonempty, groups=whole(1), merge=one_of(MERGES), seed=whole(0, MOST_SEED))
 @torch.inference_mode()
 def stops(
     model: Transformer, ids: Sequence[int], groups: int, merge: str, progress: Progress = silent, seed: int = 0
@@ -253,12 +254,15 @@ def stops(
     return Stops(groups, merge, {layer: x[0].numpy() for layer, x in layers if layer % step == 0 and layer < L})
 
 
+@public(seed=whole(0, MOST_SEED))
 @torch.inference_mode()
 def pattern_at(model: Transformer, stored: Stops, layer: int, head: int, seed: int = 0) -> np.ndarray:
     """The pattern of one head of the merged model, NaN above the diagonal. float32 [T, T]
 
     Only the layers after the last stored one are run. Equals `run(pooled(...)).pattern(layer, head)`.
     """
+    check_layer(layer, model.config.n_layer)
+    check_head(head, model.config.n_head)
     merged = pooled(model, stored.groups, stored.merge, seed)
     start = max(each for each in stored.streams if each <= layer)
     x = torch.from_numpy(stored.streams[start])[None]
@@ -277,3 +281,10 @@ def pattern_at(model: Transformer, stored: Stops, layer: int, head: int, seed: i
     block.attn(inner, layer, dataclasses.replace(run, attend=attend))
     pattern = patterns[0].numpy()
     return np.where(np.tri(len(pattern), dtype=bool), pattern, np.float32(np.nan))
+
+
+def _check_groups(config: ModelConfig, groups: int) -> None:
+    """Raise InputError unless the KV heads can be merged to this number."""
+    if groups not in group_counts(config):
+        known = ", ".join(map(str, group_counts(config)))
+        raise InputError("The KV heads cannot be merged to this number.", str(groups), say("Choose one of: {}.", known))

@@ -18,6 +18,7 @@ from model.gpt.config import ModelConfig
 from model.gpt.transformer import Transformer
 from model.loading.convert import skeleton
 from model.progress import Progress, silent
+from model.public import above, one_of, public, whole
 from model.training import recall_tasks
 from model.training.data import task_dataset
 from model.training.loop import Recipe, start, steps
@@ -35,6 +36,7 @@ DECODED = (64, 256, 1024)  # tokens before the one whose time is taken
 TIMED = 24  # tokens of which the time is the median
 
 
+@public(task=one_of(TASKS), steps=whole(1, 1_000_000), rate=above(0, 10), seeds=whole(1, 1024))
 @dataclass(frozen=True)
 class MixerTrial:
     """Settings of a comparison. Raises InputError for fewer than two mixers and for names that are not known."""
@@ -50,8 +52,6 @@ class MixerTrial:
         if unknown or len(set(self.mixers)) < 2:
             got = ", ".join(unknown or self.mixers)
             raise InputError("Two mixers or more are compared.", got, say("Choose among: {}.", ", ".join(MIXERS)))
-        if self.task not in TASKS:
-            raise InputError("There is no task of that name.", self.task, say("Choose one of: {}.", ", ".join(TASKS)))
 
     @property
     def length(self) -> int:
@@ -112,6 +112,7 @@ class Verdict:
         return abs(self.first_score - self.second_score)
 
 
+@public()
 def verdict(found: Comparison) -> Verdict:
     """The two best mixers by their mean over all sizes and seeds."""
     by_seed = found.scores.mean(-1)  # [M, R]
@@ -291,6 +292,7 @@ def answers(task_name: str, n_symbols: int) -> int:
     return letters.get(task_name, 26)
 
 
+@public()
 def compare(trial: MixerTrial, progress: Progress = silent) -> Comparison:
     """All parts one after the other, in this process and on one thread. The page spreads them over processes."""
     values, parts = [], parts_of(trial)

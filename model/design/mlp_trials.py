@@ -9,10 +9,12 @@ import numpy as np
 import torch
 
 from model.anatomy.anatomy import n_params, weights
-from model.design.block_trials import HEADS, LENGTH, ROWS, WARMUP, Lesson, initialised, one_thread
+from model.design.block_trials import HEADS, LENGTH, ROWS, STARTS, WARMUP, Lesson, initialised, one_thread
+from model.errors import InputError, say
 from model.gpt.config import ModelConfig
 from model.gpt.layers import MLPS
 from model.progress import Progress, silent
+from model.public import above, between, one_of, public, whole
 from model.training.data import Batch
 from model.training.loop import Recipe, Report, Run, evaluate, from_model, steps
 
@@ -24,6 +26,7 @@ _HELD_OUT, _HELD_ROWS = 16, 16  # held-out batches, and rows of each
 FUNCTIONS = ("relu", "gelu", "gelu_tanh", "silu")
 
 
+@public(start=one_of(STARTS), rate=above(0, 10), steps=whole(1, 100_000))
 @dataclass(frozen=True)
 class MlpTrial:
     """Settings of a comparison of MLPs."""
@@ -74,12 +77,14 @@ class Verdict:
 # --- functions -------------------------------------------------------------------------------------
 
 
+@public(low=between(-1e6, 1e6), high=between(-1e6, 1e6), points=whole(2))
 def curves(low: float = -4.0, high: float = 4.0, points: int = 161) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """x [P], and for each of FUNCTIONS its values and its derivative, [2, P], the derivative by backpropagation.
 
     relu: max(x, 0), its derivative at 0 being 0. gelu: x Phi(x), by erf, and its tanh approximation (Hendrycks &
     Gimpel 2016, section 2). silu: x sigmoid(x) (Elfwing et al. 2017), the gate of SwiGLU.
     """
+    _check_interval(low, high)
     x = low + (high - low) * torch.arange(points, dtype=torch.float64) / (points - 1)
     values = {}
     for name in FUNCTIONS:
@@ -91,8 +96,10 @@ def curves(low: float = -4.0, high: float = 4.0, points: int = 161) -> tuple[np.
     return x.numpy(), values
 
 
+@public(low=between(-1e6, 1e6), high=between(-1e6, 1e6), points=whole(2, 4096))
 def gated(low: float = -4.0, high: float = 4.0, points: int = 81) -> tuple[np.ndarray, np.ndarray]:
     """Output of a neuron of SwiGLU, silu(gate) * up. -> x [P] of both branches, values [up, gate]"""
+    _check_interval(low, high)
     x = low + (high - low) * torch.arange(points, dtype=torch.float64) / (points - 1)
     return x.numpy(), (MLPS["swiglu"](x)[None, :] * x[:, None]).numpy()
 
@@ -153,6 +160,7 @@ def recipe_of(trial: MlpTrial, seed: int) -> Recipe:
     )
 
 
+@public()
 def train_mlps(lesson: Lesson, trial: MlpTrial, progress: Progress = silent) -> Compared:
     """Every kind with every seed, step by step in turns, so that a slow moment of the machine affects all alike."""
     shape = (len(KINDS), SEEDS)
@@ -199,3 +207,10 @@ def verdict(first: np.ndarray, second: np.ndarray) -> Verdict:
     ranges = [float(losses.max() - losses.min()) for losses in (first, second)]
     apart = bool(first.max() < second.min() or second.max() < first.min())
     return Verdict(float(first.mean() - second.mean()), max(ranges), apart)
+
+
+def _check_interval(low: float, high: float) -> None:
+    """Raise InputError unless low lies below high."""
+    if not low < high:
+        hint = say("Choose a value above {}.", low)
+        raise InputError("A setting is out of its range.", f"low: {low}, high: {high}", hint)

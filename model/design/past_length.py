@@ -18,6 +18,7 @@ from model.gpt.layers import rope_frequencies, sinusoidal_positions
 from model.gpt.passes import Pass, attend_fused
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
+from model.public import nonempty, public, whole
 
 SCHEMES = ("pieces", "as_is", "repeat", "clamp", "interpolate", "ntk", "llama3", "yarn", "theta", "zero")
 FAMILIES = ("stretch", "theta")  # of schemes for RoPE: scalings by a factor, or other bases
@@ -205,6 +206,7 @@ def _yarn(own: Tensor, config: ModelConfig, s: float) -> tuple[Tensor, float]:
 # --- the text ---------------------------------------------------------------------------------------
 
 
+@public(ids=nonempty, length=whole(1), most=whole(1), first=whole(0))
 def windows_of(ids: Sequence[int], length: int, most: int, first: int | None = None) -> Tensor:
     """Consecutive windows of a text, evenly spread where there are more than `most`. [W, T + 1] int64
 

@@ -13,12 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.arguments import check_head
+from model.arguments import check_head, check_positions
 from model.errors import InputError, say
 from model.gpt.config import ModelConfig
 from model.gpt.layers import rope_frequencies, rotate
 from model.gpt.mixers.needs import need_qkv
 from model.gpt.transformer import Transformer
+from model.public import nonempty, public, unchecked
 from model.tracing.trace import Trace
 
 SCHEMES = ("learned", "sinusoidal", "rope", "none")
@@ -30,6 +31,7 @@ UNIT = {"float32": 2.0**-24, "float64": 2.0**-53}  # half the distance from 1 to
 # --- frequencies -----------------------------------------------------------------------------------
 
 
+@public()
 def as_rope(config: ModelConfig) -> ModelConfig:
     """The config itself where it has RoPE, else a config with RoPE: theta 10,000, every pair rotated, no scaling.
 
@@ -174,8 +176,11 @@ def spectrum(table: np.ndarray) -> Spectrum:
 
 
 def principal_shares(table: np.ndarray) -> np.ndarray:
-    """Share of the variance over positions of each principal component, largest first. [P, D] -> [min(P, D)]"""
-    size = np.linalg.svd(table - table.mean(0), compute_uv=False).astype(np.float64) ** 2
+    """Return the share of the variance over positions of each principal component, largest first; 0 of equal rows.
+
+    [P, D] -> [min(P, D)], in float64.
+    """
+    size = np.linalg.svd(table.astype(np.float64) - table.mean(0, dtype=np.float64), compute_uv=False) ** 2
     return size / size.sum() if size.sum() else size
 
 
@@ -215,6 +220,7 @@ class QKPair:
         return self.query - self.key
 
 
+@public()
 def head_qk(trace: Trace, layer: int, head: int) -> HeadQK:
     """q and k of one head of the run, edits included; the KV head is head // (H / G). One block is run."""
     rope = trace.config.positions == "rope"
@@ -226,8 +232,10 @@ def head_qk(trace: Trace, layer: int, head: int) -> HeadQK:
     return HeadQK(*parts)
 
 
+@public(query=unchecked, key=unchecked)
 def pair_of(config: ModelConfig, head: HeadQK, query: int, key: int) -> QKPair:
     """The query and the key at two positions of a prompt."""
+    check_positions([query, key], len(head.q_used))
     score = float(head.q_used[query] @ head.k_used[key]) / math.sqrt(config.d_head)
     rope, own = as_rope(config), config.positions == "rope"
     return QKPair(head.q[query], head.k[key], query, key, rope, own, score)
@@ -240,6 +248,7 @@ def polar(x: np.ndarray, pairs: int) -> tuple[np.ndarray, np.ndarray]:
     return np.hypot(first, second), np.arctan2(second, first)
 
 
+@public(distances=nonempty)
 def contributions(pair: QKPair, distances: Sequence[int]) -> np.ndarray:
     """Each pair's share of a score, |q_i| |k_i| cos(angle_q - angle_k + d theta_i) / sqrt(d_head). [N, n + 1]
 

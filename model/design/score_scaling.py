@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from model.public import MOST_SEED, above, array, public, whole
+
 SIZES = (16, 32, 64, 128, 256, 512, 1024)  # of random vectors
 KEYS, ROWS = 64, 64  # keys of a row, and rows that share them
 TIMES = 12  # repeats with other keys
@@ -65,8 +67,11 @@ class Lookup:
     apart: np.ndarray  # [N] |output - value of the best key| / |that value|
 
 
+@public(scores=array("S", finite=False), values=array("S E"), temperatures=above(0))
 def lookup(scores: np.ndarray, values: np.ndarray, temperatures: np.ndarray = TEMPERATURES) -> Lookup:
     """A row's scores [S], NaN where a key is not seen, and values [S, E], at every temperature."""
+    if len(scores) != len(values):
+        raise ValueError(f"values must have a row for each of the scores, got {scores.shape}, {values.shape}")
     weights = softmax(scores.astype(np.float64)[None] / temperatures[:, None])
     best = int(np.where(np.isnan(scores), -np.inf, scores).argmax())
     value = values[best].astype(np.float64)
@@ -129,6 +134,7 @@ def summary(dots: np.ndarray, d_head: int, power: float) -> Summary | None:
     )
 
 
+@public(sizes=whole(1, 1 << 14), keys=whole(2, 1 << 14), seed=whole(0, MOST_SEED))
 def drawn(sizes: Sequence[int] = SIZES, keys: int = KEYS, seed: int = 0) -> tuple[Drawn, ...]:
     """Random q and k, their entries independent with mean 0 and variance 1, so that q.k has variance d.
 

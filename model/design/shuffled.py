@@ -21,6 +21,7 @@ from model.gpt.layers import attention_pattern, attention_scores, fused_attentio
 from model.gpt.mixers.needs import need_attention
 from model.gpt.passes import Pass, attend_fused
 from model.gpt.transformer import Transformer
+from model.public import MOST_SEED, array, nonempty, one_of, public, whole
 
 WAYS = ("model", "no_positions", "no_mask")  # as it is; positions off; positions and the causal mask off
 LEAST = 3  # tokens: two to change places, and the last
@@ -50,6 +51,7 @@ def ways_of(config: ModelConfig) -> tuple[str, ...]:
     return tuple(way for way in WAYS if way != "no_positions" or config.positions != "none")
 
 
+@public(T=whole(0), seed=whole(0, MOST_SEED), first=whole(0))
 def new_order(T: int, seed: int, first: int = 0) -> np.ndarray:
     """The token that stands at each place: the last one and the `first` ones stay where they are. int64 [T]
 
@@ -65,10 +67,13 @@ def new_order(T: int, seed: int, first: int = 0) -> np.ndarray:
     return np.concatenate((np.arange(first), drawn, [T - 1]))
 
 
+@public(ids=nonempty, order=array("T"), way=one_of(WAYS))
 @torch.inference_mode()
 def shuffled(model: Transformer, ids: Sequence[int], order: np.ndarray, way: str) -> Shuffled:
     """Both orders through the model, its weights as they are; raises InputError unless all layers have attention."""
     need_attention(model.config)
+    if sorted(order.tolist()) != list(range(len(ids))):
+        raise ValueError(f"order must name each of the {len(ids)} ids once")
     both = torch.tensor([list(ids), [ids[at] for at in order]])
     T, c = both.shape[1], model.config
     weights: list[Tensor] = []

@@ -6,6 +6,7 @@ import numpy as np
 
 from model.forgetting.policies import Policy, globals_of, stride_of
 from model.gpt.config import ModelConfig
+from model.public import public, whole
 
 FLOAT = 4  # bytes of a number in the cache
 LENGTHS = (1_024, 8_192, 65_536, 1_048_576)
@@ -20,6 +21,7 @@ class Cost:
     cache: int  # bytes of keys and values at the end, all layers
 
 
+@public(T=whole(0, 1 << 24))
 def seen_by(policy: Policy | None, T: int) -> np.ndarray:
     """How many keys each query sees; None is full attention. The row sums of the mask. int64 [T]"""
     t = np.arange(T, dtype=np.int64)
@@ -54,6 +56,7 @@ def _with_global(policy: Policy, t: np.ndarray) -> np.ndarray:
     return seen
 
 
+@public(T=whole(0, 1 << 24))
 def cost_of(config: ModelConfig, policy: Policy | None, T: int) -> Cost:
     """By formula: 4 d_head operations a pair and head (q.k and the weighted sum), 2 numbers of d_head a cached key.
 
@@ -65,17 +68,23 @@ def cost_of(config: ModelConfig, policy: Policy | None, T: int) -> Cost:
     return Cost(pairs, operations, per_key * cached(policy, T))
 
 
+@public(T=whole(0, 1 << 24))
 def cached(policy: Policy | None, T: int) -> int:
-    """Keys that a cache of one layer must hold after T tokens: those that a later query may still see."""
-    if policy is None:
+    """Return the keys that a cache of one layer holds after T tokens: those that the last query or a later one sees.
+
+    None is full attention. The last query counts, so that a window of n tokens holds n. A later query t follows the
+    row t of `mask_of(policy, t + 1)`; the strided pattern keeps the stride that it has for T tokens. H2O and SnapKV
+    hold what they chose.
+    """
+    if policy is None or T == 0:
         return T
     n = policy.budget
     if policy.kind in ("window", "first", "h2o"):
         return min(n, T)
     if policy.kind == "dilated":
-        return min(n * policy.dilation, T)
+        return min((n - 1) * policy.dilation + 1, T)
     if policy.kind == "block":
-        return min(n, T)
+        return (T - 1) % n + 1
     if policy.kind == "snapkv":
         end = min(max(1, round(policy.read * T)), T)
         return T if n >= end else n + T - end
@@ -83,10 +92,25 @@ def cached(policy: Policy | None, T: int) -> int:
         window, stride = stride_of(policy, T)
         return min(T, window + max(0, T - window) // stride)
     if policy.kind == "longformer":
-        return min(T, n)
-    return T  # BigBird: any key may be a later query's random one
+        return _cached_with_global(policy, T)
+    return T if n > 1 else 1  # BigBird: any key may be a later query's random one, where the budget leaves one
 
 
+def _cached_with_global(policy: Policy, T: int) -> int:
+    """Return the same for a window with global tokens: all T where the last token or a later one is global.
+
+    A later token is global where it is among the first of those named up to there; if none is named up to there, the
+    first tokens of the text are global.
+    """
+    most, later = policy.budget // 2, [at for at in policy.global_at if at >= T]
+    last = globals_of(policy, T, most)
+    if T - 1 in last or any(at in globals_of(policy, at + 1, most) for at in later):
+        return T
+    window = policy.budget - len(last)
+    return min(T, window) + sum(at < T - window for at in last)
+
+
+@public(n_weights=whole(0, 1 << 50), T=whole(0, 1 << 50))
 def other_operations(n_weights: int, T: int) -> float:
     """Operations of the blocks' matrices, 2 a weight and token: what seeing less does not save."""
     return 2.0 * n_weights * T

@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from model.forgetting.policies import CACHES, POLICIES, Policy, mask_of
+from model.public import array, public
 
 POOL = 5  # neighbours that share votes in SnapKV, an odd number
 MOST_VOTERS = 16  # queries that vote in SnapKV
@@ -27,6 +28,7 @@ def visible(gone: Tensor, T: int) -> Tensor:
     return (query >= torch.arange(gone.shape[-1])) & (query < gone[..., None, :])
 
 
+@public(scores=array("B G R T S", finite=False))
 def read_through(policy: Policy, scores: Tensor) -> tuple[Tensor, Tensor]:
     """The attention of a layer under a policy: weights [B, G, R, T, T], and which keys each query saw, bool.
 

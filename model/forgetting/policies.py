@@ -17,15 +17,29 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from model.arguments import check_number, check_whole, shown
+from model.arguments import shown
 from model.errors import InputError, say
+from model.public import MOST_SEED, between, public, unchecked, whole
 
 MOST_BUDGET = 1 << 20
 
 
+@public(
+    kind=unchecked,
+    budget=whole(1, MOST_BUDGET),
+    first=whole(0, MOST_BUDGET),
+    global_at=whole(0, MOST_BUDGET),
+    dilation=whole(1, MOST_BUDGET),
+    seed=whole(0, MOST_SEED),
+    read=between(0, 1),
+)
 @dataclass(frozen=True)
 class Policy:
-    """A way to see less. `kind` is a key of POLICIES; what a kind does not use counts for nothing."""
+    """A way to see less. `kind` is a key of POLICIES; fields that a kind does not use are ignored.
+
+    Of `first` at most budget - 1 tokens are kept, so that a query sees itself. Raises InputError for an unknown kind
+    and for numbers out of range.
+    """
 
     kind: str = "window"
     budget: int = 32  # keys that a query sees at most, itself included
@@ -34,6 +48,11 @@ class Policy:
     dilation: int = 2  # distance of two neighbours in a dilated window
     seed: int = 0  # of random keys
     read: float = 0.5  # share of the text that counts as the prompt, after which SnapKV compresses
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.kind, str) or self.kind not in POLICIES:
+            hint = say("Choose one of: {}.", ", ".join(POLICIES))
+            raise InputError("There is no way of forgetting of that name.", shown(self.kind), hint)
 
 
 @dataclass(frozen=True)
@@ -138,28 +157,14 @@ POLICIES: dict[str, Kind] = {
 CACHES = ("window", "first", "h2o", "snapkv")  # those that a cache can follow: what it forgets never comes back
 
 
-def checked(policy: Policy) -> Policy:
-    """The policy itself; raises InputError for an unknown kind and for numbers that make no sense."""
-    if not isinstance(policy.kind, str) or policy.kind not in POLICIES:
-        hint = say("Choose one of: {}.", ", ".join(POLICIES))
-        raise InputError("There is no way of forgetting of that name.", shown(policy.kind), hint)
-    check_whole("budget", policy.budget, 1, MOST_BUDGET)
-    check_whole("first", policy.first, 0, MOST_BUDGET)
-    check_whole("dilation", policy.dilation, 1, MOST_BUDGET)
-    check_whole("seed", policy.seed, 0, 2**53)
-    check_number("read", policy.read, 0, 1)
-    for at in policy.global_at:
-        check_whole("global_at", at, 0, MOST_BUDGET)
-    return policy
-
-
 def check_memory(policy: Policy) -> None:
     """Raise InputError for a policy that makes no sense or that no cache of keys can follow."""
-    if checked(policy).kind not in CACHES:
+    if policy.kind not in CACHES:
         hint = say("Choose one of: {}.", ", ".join(CACHES))
         raise InputError("A cache cannot forget in this way: it would need keys again.", policy.kind, hint)
 
 
+@public(T=whole(0, 1 << 15))
 def mask_of(policy: Policy, T: int) -> Tensor:
     """Which keys each query sees, for a kind that follows from positions alone. bool [T, S]; never a later key.
 
@@ -167,5 +172,5 @@ def mask_of(policy: Policy, T: int) -> Tensor:
     """
     mask = POLICIES[policy.kind].mask
     if mask is None:
-        raise ValueError(f"what {policy.kind} keeps depends on what is attended to")
+        raise ValueError(f"the policy {policy.kind} has no mask: what it keeps depends on what is attended to")
     return mask(policy, T)

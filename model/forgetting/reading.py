@@ -13,12 +13,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from model.forgetting.eviction import gone_of, may_forget, read_through
-from model.forgetting.policies import Policy, checked
+from model.forgetting.policies import Policy
 from model.gpt.layers import attention_scores, fused_attention, mix
 from model.gpt.mixers.needs import need_attention
 from model.gpt.passes import attend_fused
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
+from model.public import array, nonempty, public, whole
 from model.tracing.ranking import top_ids
 
 TOP = 10  # likeliest next tokens that are compared
@@ -124,6 +125,7 @@ def log_probs(model: Transformer, x: Tensor, size: int) -> Tensor:
     return model.logits(x)[..., :size].float().log_softmax(-1)
 
 
+@public(ids=array("B T"), following=array("B"), size=whole(1))
 @torch.inference_mode()
 def read(
     model: Transformer,
@@ -141,7 +143,6 @@ def read(
     `size` tokens of the vocabulary where the model has more rows. Raises InputError for a policy that makes no sense
     and for a model with other mixers, ValueError for ids that it cannot run.
     """
-    checked(policy)
     need_attention(model.config)
     full = full or Full(model, ids, size=size)
     kernel = Forgetful(policy)
@@ -185,6 +186,7 @@ def _next(model: Transformer, full: Tensor, less: Tensor, size: int) -> tuple[tu
     )
 
 
+@public(windows=array("W T"), policies=nonempty, size=whole(1), since=whole(0))
 @torch.inference_mode()
 def read_all(
     model: Transformer,

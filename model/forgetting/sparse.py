@@ -15,18 +15,26 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from model.errors import InputError, say
 from model.forgetting.policies import Policy, mask_of
 from model.gpt.config import ModelConfig
 from model.gpt.layers import fused_attention
 from model.progress import Progress, silent
+from model.public import array, check_alike, public, whole
 
 SPARSE = ("window", "first", "block", "dilated")  # kinds that have a kernel here
 ROUNDS = 3
 _MASKED = 4096  # longest text whose whole mask is multiplied for comparison
 
 
+@public(q=array("B H T E"), k=array("B H T E"), v=array("B H T E"))
 def sparse_attention(policy: Policy, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """The output under a policy of SPARSE without a [T, T] matrix. q, k and v [B, H, T, E] -> [B, H, T, E]"""
+    check_alike(q=q, k=k, v=v)
+    if policy.kind not in SPARSE:
+        raise InputError(
+            "This policy has no kernel.", f"policy: {policy.kind}", say("Choose one of: {}.", ", ".join(SPARSE))
+        )
     if policy.kind == "block":
         return _blocks(q, k, v, policy.budget)
     if policy.kind == "dilated":
@@ -35,6 +43,7 @@ def sparse_attention(policy: Policy, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return _window(q, k, v, policy.budget - kept, kept)
 
 
+@public(T=whole(1, 1 << 40))
 def computed(policy: Policy, T: int) -> int:
     """Pairs of query and key that the kernel multiplies, those in a block that are masked included."""
     n = policy.budget
@@ -114,6 +123,7 @@ def _ways(policy: Policy, q: Tensor, k: Tensor, v: Tensor) -> dict[str, Callable
     return ways
 
 
+@public(lengths=whole(1, 1 << 20))
 @torch.inference_mode()
 def timed(
     config: ModelConfig, policy: Policy, lengths: Sequence[int], progress: Progress = silent
@@ -123,7 +133,9 @@ def timed(
     Raises ValueError for a policy that has no kernel here.
     """
     if policy.kind not in SPARSE:
-        raise ValueError(f"{policy.kind} is only simulated by a mask")
+        raise InputError(
+            "This policy has no kernel.", f"policy: {policy.kind}", say("Choose one of: {}.", ", ".join(SPARSE))
+        )
     found = []
     for at, T in enumerate(lengths):
         progress(at, len(lengths), "")
@@ -143,3 +155,10 @@ def timed(
         found.append(Timed(T, middle["full"], middle.get("masked"), middle["sparse"]))
     progress(len(lengths), len(lengths), "")
     return tuple(found)
+
+
+def _check_kernel(policy: Policy) -> None:
+    """Raise InputError for a policy that only a mask can follow."""
+    if policy.kind not in SPARSE:
+        hint = say("Choose one of: {}.", ", ".join(SPARSE))
+        raise InputError("This policy has no kernel.", f"policy: {policy.kind}", hint)

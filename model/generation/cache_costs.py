@@ -16,6 +16,7 @@ from model.gpt.mixers.names import LINEAR
 from model.gpt.mixers.needs import need_rewinding
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
+from model.public import above, nonempty, public, whole
 
 LENGTHS = (16, 32, 64, 128, 256, 512)  # tokens of context
 ITEM = 4  # bytes of a float32
@@ -90,6 +91,7 @@ class Bench:
         return logits
 
 
+@public(batch=whole(1), length=whole(0, 1 << 40), heads=whole(1))
 def cache_bytes(config: ModelConfig, batch: int, length: int, heads: int | None = None) -> int:
     """Bytes of keys and values: 2 L B G S E x 4, L the layers that keep all. `heads` replaces G for a comparison."""
     heads = config.n_kv_head if heads is None else heads
@@ -131,6 +133,7 @@ def lengths_of(limit: int) -> tuple[int, ...]:
     return tuple(length for length in LENGTHS if length <= limit) or (limit,)
 
 
+@public(ids=nonempty, limit=whole(1), budget=above(0))
 @torch.inference_mode()
 def measure(
     model: Transformer, ids: Sequence[int], limit: int, progress: Progress = silent, budget: float = BUDGET

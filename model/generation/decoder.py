@@ -16,6 +16,7 @@ from model.errors import CheckpointError
 from model.forgetting.policies import Policy
 from model.gpt.edits import Edit
 from model.kernels import ready
+from model.public import public, unchecked
 from model.sampling.pipeline import Parameter, Step, draw, softmax
 from model.tracing.ranking import top_ids
 
@@ -23,6 +24,7 @@ TOP = 8  # alternatives kept with every token
 _NOTHING = -1e4  # its exp is 0 in float64 and 0 times it is 0, unlike for -inf
 
 
+@public(steps=unchecked, method=unchecked)
 @dataclass(frozen=True)
 class Strategy:
     """Settings of a decoder: a method with its options, and the warps before it."""

@@ -17,6 +17,7 @@ from model.generation.requests import PLAIN, Draft, Request, check_request
 from model.generation.speculative import Reader, Round, reader, speculate
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
+from model.public import listed, public
 
 GAMMAS = tuple(range(1, 9))  # values with a measured cost of a forward
 _TRIES = 3
@@ -70,6 +71,7 @@ class Summary:
     needed: float  # acceptance at which it is as fast as plain decoding; above 1: never
 
 
+@public(ids=listed)
 @torch.inference_mode()
 def compare(
     model: Transformer, ids: Sequence[int], draft: Draft, request: Request, progress: Progress = silent

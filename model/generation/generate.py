@@ -34,6 +34,7 @@ from model.gpt.config import ModelConfig
 from model.gpt.decode_step import pack_where_needed
 from model.gpt.mixers.needs import need_attention
 from model.gpt.transformer import Transformer
+from model.public import listed, public, whole
 from model.sampling.pipeline import usable
 from model.tracing.trace import check_length
 
@@ -52,6 +53,7 @@ class Tick:
     seconds: float  # of this step's forward and decisions, without the consumer's time
 
 
+@public(ids=listed, size=whole(1))
 def generate(
     model: Transformer,
     ids: Sequence[int],

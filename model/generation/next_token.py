@@ -5,13 +5,16 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from model.arguments import check_position
 from model.generation.strategies import GeneratedToken, measured
 from model.gpt.transformer import Transformer
+from model.public import public, whole
 from model.sampling.pipeline import Context, Step, usable
 from model.sampling.warps import final
 from model.tracing.trace import Trace
 
 
+@public(vocab_size=whole(1))
 def logits_after(run: Trace, position: int, vocab_size: int) -> Tensor:
     """The run's logits after a position, -inf for rows without a token. float32 [V]
 
@@ -20,8 +23,10 @@ def logits_after(run: Trace, position: int, vocab_size: int) -> Tensor:
     return usable(torch.from_numpy(run.logits_at(position)), vocab_size)
 
 
+@public()
 def context_at(run: Trace, position: int) -> Context:
     """Context of the warps: the prompt up to the position, which may count from the end."""
+    check_position(position, len(run.tokens), from_end=True)
     upto = position % len(run.tokens) + 1
     return Context(tuple(run.tokens.ids[:upto].tolist()), upto)
 

@@ -24,6 +24,7 @@ from model.generation.requests import MOST_DRAFTED, Draft, Request, check_reques
 from model.gpt.cache import KVCache
 from model.gpt.mixers.names import first_layers_of
 from model.gpt.transformer import Transformer
+from model.public import listed, public
 from model.sampling.pipeline import Context, draw, softmax, uniform, usable
 from model.sampling.warps import remembered, run_steps
 from model.text.tokenizer import Tokenizer
@@ -263,6 +264,7 @@ _PROPOSERS: dict[str, Callable[[Transformer, Sequence[int], Draft, Request], Pro
 # --- the loop ---
 
 
+@public(ids=listed)
 def speculate(
     model: Transformer, ids: Sequence[int], draft: Draft, request: Request, cache: KVCache | None = None
 ) -> Iterator[Round]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from model.generation.generate import Tick
 from model.generation.strategies import GeneratedToken
+from model.public import public, whole
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class Written:
         return tuple(each.id for each in self.made)
 
 
+@public()
 def measure_text(tokens: Sequence[GeneratedToken]) -> Measured:
     """The statistics of a text.
 
@@ -72,6 +74,7 @@ def mean(values: Sequence[float]) -> float:
     return float(np.mean(values)) if len(values) else math.nan
 
 
+@public(count=whole(0, 4096))
 def written(ticks: Iterable[Tick], count: int) -> list[Written]:
     """The texts of `count` strategies once all steps of `model.generation.generate.generate` are done."""
     tokens: list[list[GeneratedToken]] = [[] for _ in range(count)]

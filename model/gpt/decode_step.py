@@ -13,7 +13,7 @@ import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 
 import numpy as np
@@ -22,8 +22,9 @@ from torch import Tensor, nn
 
 from model.errors import PlaygroundError
 from model.gpt.cache import KVCache
+from model.gpt.config import ModelConfig
 from model.gpt.layers import MLPS
-from model.gpt.linear import PACKED_ROWS, pack
+from model.gpt.linear import PACKED_ROWS, joined, pack
 from model.gpt.norm import Norm
 from model.kernels import ready
 from model.kernels.coded import Codes, Strips, digest, have_room, in_strips, shortened
@@ -91,7 +92,7 @@ class _FromCodes:
             return self._numbers
 
     def look(self) -> None:
-        """Forget them where a weight was changed since."""
+        """Forget them where a weight was changed in place since."""
         if self._numbers is not None and digest(self._weights) != self._digest:
             self._numbers = self._codes = None
 
@@ -117,6 +118,7 @@ class DecodeStep:
     coded: _FromCodes
     vocab: int
     width: int  # of the stream
+    memory: tuple  # where the model's numbers lay when it was built, see `_memory`
     fastest: dict[int, str] = field(default_factory=dict)  # rows: one of WAYS
     until: dict[int, float] = field(default_factory=dict)  # rows: seconds of the clock up to which that holds
 
@@ -206,12 +208,38 @@ def pack_where_needed(model: nn.Module, rows: int) -> None:
 
 
 def _built(model: nn.Module) -> DecodeStep | None:
+    """Return a step of the numbers that a model has now; None where the loops cannot read them as they are."""
+    memory = _memory(model)
     plain = _numbers_of(model, lambda name, layer: _matrix(layer))
-    if plain is None:
+    if plain is None or not _is_whole(plain, model.config):
         return None
     codes = _CODES.get(model)
     coded = _FromCodes(codes, [] if codes is None else weights_of(model), weakref.ref(model))
-    return DecodeStep(plain, coded, model.config.vocab_size, model.config.d_model)
+    return DecodeStep(plain, coded, model.config.vocab_size, model.config.d_model, memory)
+
+
+def _memory(model: nn.Module) -> tuple:
+    """Return address, shape and strides of each of a model's parameters and buffers, in order."""
+    return tuple((x.data_ptr(), x.shape, x.stride()) for x in (*model.parameters(), *model.buffers()))
+
+
+def _is_whole(numbers: _Numbers, config: ModelConfig) -> bool:
+    """Whether all numbers are there, side by side: the loops look at no bounds, and a parameter may be replaced."""
+    D, M, (read, z) = config.d_model, config.d_mlp, numbers.sizes
+    block = [(read, D), (D, z), (2 * M if config.mlp == "swiglu" else M, D), (D, M)]
+    if [each.shape for each in _weights(numbers)] != block * config.n_layer + [(config.vocab_size, D)]:
+        return False
+    parts = [part for layer in numbers.layers for part in (*layer.read, *layer.attend, *layer.write)] + [*numbers.head]
+    if not all(part.flags.c_contiguous for part in parts if isinstance(part, np.ndarray)):
+        return False
+    norms = [(D, *layer.read[1:3]) for layer in numbers.layers] + [(D, *layer.write[7:9]) for layer in numbers.layers]
+    norms += [(config.d_head, gain, _NONE) for layer in numbers.layers for gain in layer.attend[:2] if len(gain)]
+    norms += [(D, *numbers.head[1:3])] if numbers.head[0] else []
+    matrices = [layer.read[5:] for layer in numbers.layers] + [numbers.head[5:]]
+    matrices += [layer.write[at : at + 3] for layer in numbers.layers for at in (0, 11, 15)]
+    return all(len(gain) == n and len(bias) in (0, n) for n, gain, bias in norms) and all(
+        len(scale) in (0, len(weight)) and len(bias) in (0, len(weight)) for weight, scale, bias in matrices
+    )
 
 
 def parts_of(model: nn.Module) -> dict[str, tuple[str, ...]]:
@@ -232,10 +260,10 @@ def _numbers_of(model: nn.Module, matrix: Named) -> _Numbers | None:
     layers = []
     for i, block in enumerate(model.blocks):
         attn, mlp = block.attn, block.mlp
-        up = mlp.joint if mlp.gate is not None else (mlp.up,)
-        if not attn.joint or not up:  # a model that was not joined
+        qkv, up = joined(attn), mlp.up if mlp.gate is None else joined(mlp)
+        if qkv is None or up is None:  # a model that was not joined, or of which a part was replaced since
             return None
-        named = {"qkv": attn.joint[0], "o": attn.o, "up": up[0], "down": mlp.down}
+        named = {"qkv": qkv, "o": attn.o, "up": up, "down": mlp.down}
         found = {name: matrix(f"{i}.{name}", layer) for name, layer in named.items()}
         if None in found.values():
             return None
@@ -298,9 +326,22 @@ def without_codes(model: nn.Module) -> nn.Module:
 
 
 def look_again(model: nn.Module) -> None:
-    """At the beginning of a text: whether a model's codes are still those of its weights."""
-    if step := _STEPS.get(model):
+    """Have a text that begins written from the weights that the model has now.
+
+    A step reads weights where they lie: one that was changed in place is read as it is at every token. A parameter, or
+    its data, that was replaced lies elsewhere: the step is built anew. Codes are another copy of the weights: they are
+    forgotten where the `digest` is another. So a change in the middle of a text may not be seen before the next one.
+    """
+    step = _STEPS.get(model)
+    if step is None:
+        return
+    if step.memory == _memory(model):
         step.coded.look()
+    elif (new := _built(model)) is None:
+        _STEPS.pop(model, None)
+    else:
+        alike = new.name(1) == step.name(1)
+        _STEPS[model] = replace(new, fastest=step.fastest, until=step.until) if alike else new
 
 
 def weights_of(model: nn.Module) -> list[np.ndarray]:

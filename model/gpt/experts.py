@@ -41,6 +41,10 @@ def route(logits: Tensor, k: int, capacity_factor: float | None = None) -> Routi
     before any second one; the rest is dropped: the token passes that expert by. Fedus et al. 2021, "Switch
     Transformers", 2.2.
     """
+    if capacity_factor is not None and not 0 < capacity_factor < math.inf:
+        raise InputError(
+            "A setting is out of its range.", f"capacity_factor: {capacity_factor}", "Give a number above 0."
+        )
     probabilities = logits.float().softmax(-1)
     weights, experts = probabilities.topk(k, -1)
     kept = torch.ones_like(experts, dtype=torch.bool)

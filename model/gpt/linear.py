@@ -1,6 +1,7 @@
 """A linear layer that runs on the fastest exact float32 matrix product this CPU offers."""
 
 import functools
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.kernels import remembered
+from model.kernels.coded import digest
 from model.kernels.products import (
     PROBED_ROWS,
     PRODUCTS,
@@ -19,6 +21,7 @@ from model.kernels.products import (
     packed,
     packing_pays,
     row_class,
+    stamp,
 )
 from model.kernels.remembered import Choices
 
@@ -36,6 +39,7 @@ class Linear(nn.Module):
         self.bias = nn.Parameter(torch.empty(d_out)) if bias else None
         self.products: tuple[Product, ...] = ()  # one per row class, once tuned
         self.packed = False  # whether `pack` has processed it
+        self.held: tuple = ()  # of a joint layer: where it and its parts had their numbers when it was made
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.products or torch.is_grad_enabled() or x.dtype != torch.float32:
@@ -49,6 +53,10 @@ class Linear(nn.Module):
         none = np.empty(0, np.float32)
         return self.weight.detach().numpy(), none, none if self.bias is None else self.bias.detach().numpy()
 
+    def tensors(self) -> tuple[Tensor | None, ...]:
+        """Return what its product is computed from, as it is stored."""
+        return self.weight, self.bias
+
     def part(self, x: Tensor, rows: slice) -> Tensor:
         """Some of the outputs, by these rows of the weights. x [..., in] -> [..., rows]"""
         return F.linear(x, self.weight[rows], None if self.bias is None else self.bias[rows])
@@ -58,6 +66,7 @@ def join(*parts: Linear) -> Linear:
     """One layer that computes several layers of the same input at once: x -> their outputs side by side.
 
     The parts still work: their weights and biases become slices of the joint ones, so nothing is stored twice.
+    `joined` gives the layer as long as that is so.
     """
     joint = Linear(parts[0].weight.shape[1], 0, bias=any(part.bias is not None for part in parts))
     joint.weight = nn.Parameter(_side_by_side([part.weight.detach() for part in parts]), requires_grad=False)
@@ -72,7 +81,26 @@ def join(*parts: Linear) -> Linear:
         if part.bias is not None:
             part.bias.data = joint.bias.data[start:end]
         start = end
+    joint.held = held_by((joint, *parts))
     return joint
+
+
+def held_by(layers: Sequence[nn.Module]) -> tuple:
+    """Return where layers have their numbers: address, shape and strides of each tensor, None where there is none."""
+    tensors = [tensor for layer in layers for tensor in getattr(layer, "tensors", lambda: (None,))()]
+    return tuple(None if x is None else (x.data_ptr(), x.shape, x.stride()) for x in tensors)
+
+
+def joined(module: nn.Module) -> nn.Module | None:
+    """Return the layer that computes a module's `parts` at once; None where it has none, or one of them was replaced.
+
+    A weight that was changed in place is the joint one, too. A parameter, or its data, that was replaced lies
+    elsewhere: then the parts are to be used by themselves, until they are joined again.
+    """
+    for joint in module.joint:
+        if joint.held == held_by((joint, *module.parts())):
+            return joint
+    return None
 
 
 def _side_by_side(tensors: list[Tensor]) -> Tensor:
@@ -98,18 +126,34 @@ def pack(model: nn.Module, limit: int = 1 << 30) -> int:
     """Reorder weights for products of a few rows, as in decoding a batch; returns the bytes of the copies.
 
     Half again as fast for 4 to 15 rows on the tested machines, but a second copy of the weights: only
-    where the copy is at most `limit` bytes, only layers that it makes faster, and only once.
+    where the copy is at most `limit` bytes, only layers that it makes faster, and only once, unless the weights are
+    others by now: `packed` sees those that were replaced, or changed through the parameter; a change through its
+    `data` is seen here, by the `digest`.
     """
-    layers = [layer for layer in worked(model) if layer.products and not layer.packed]
+    layers = [layer for layer in worked(model) if layer.products and (not layer.packed or _is_stale(layer))]
     if sum(layer.weight.nbytes for layer in layers) > limit:
         return 0
+    joining = [module for module in model.modules() if getattr(module, "joint", ())]
+    slices = {id(module.joint[0]): [part.weight for part in module.parts()] for module in joining}
     for layer in layers:
         layer.packed = True
         if packing_pays(*layer.weight.shape, torch.get_num_threads()):
             reordered = torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach(), PROBED_ROWS)
             at = row_class(PACKED_ROWS)
-            layer.products = (*layer.products[:at], functools.partial(packed, reordered), *layer.products[at + 1 :])
+            weights = (layer.weight, *slices.get(id(layer), ()))
+            product = functools.partial(packed, reordered, weights, stamp(weights), _digest(layer))
+            layer.products = (*layer.products[:at], product, *layer.products[at + 1 :])
     return sum(product.args[0].nbytes for layer in layers for product in layer.products if _is_packed(product))
+
+
+def _digest(layer: Linear) -> str:
+    """Return the digest of a layer's weight."""
+    return digest([layer.weight.detach().numpy()])
+
+
+def _is_stale(layer: Linear) -> bool:
+    """Whether a layer's product has reordered weights that are not the layer's any more."""
+    return any(_is_packed(product) and product.args[3] != _digest(layer) for product in layer.products)
 
 
 def _is_packed(product: Product) -> bool:
@@ -118,8 +162,11 @@ def _is_packed(product: Product) -> bool:
 
 def worked(model: nn.Module) -> list[Linear]:
     """The layers used in a plain forward: the joint ones instead of their parts."""
-    inside = {id(part) for module in model.modules() if getattr(module, "joint", ()) for part in module.parts()}
-    return [layer for layer in linears(model) if id(layer) not in inside]
+    joining = [module for module in model.modules() if getattr(module, "joint", ())]
+    used = {id(module): joined(module) for module in joining}
+    idle = {id(joint) for module in joining if used[id(module)] is None for joint in module.joint}
+    idle |= {id(part) for module in joining if used[id(module)] is not None for part in module.parts()}
+    return [layer for layer in linears(model) if id(layer) not in idle]
 
 
 def tune(model: nn.Module, folder: Path | None = None) -> Choices:

@@ -11,7 +11,7 @@ from model.gpt.decode_step import look_again
 from model.gpt.decode_ways import way
 from model.gpt.experts import Experts
 from model.gpt.layers import MLPS, rope_table, sinusoidal_positions
-from model.gpt.linear import Linear, join
+from model.gpt.linear import Linear, join, joined
 from model.gpt.mixers.modules import build_mixer
 from model.gpt.norm import Norm
 from model.gpt.passes import Attend, Pass, See, attend_explicit, attend_fused
@@ -35,8 +35,8 @@ class MLP(nn.Module):
         return (self.up,) if self.gate is None else (self.gate, self.up)
 
     def forward(self, x: Tensor, layer: int, run: Pass) -> Tensor:
-        if self.joint and run.tap is None and not torch.is_grad_enabled():
-            gate, up = self.joint[0](x).chunk(2, -1)
+        if run.tap is None and not torch.is_grad_enabled() and (joint := joined(self)):
+            gate, up = joint(x).chunk(2, -1)
             return self.down(self.act(gate).mul_(up))
         if self.gate is None:
             post = self.act(run.at("mlp_pre", layer, self.up(x)))  # [B, T, M]
@@ -114,13 +114,16 @@ class Transformer(nn.Module):
     def join(self) -> None:
         """Compute layers of the same input by one product each: fewer, larger products are faster.
 
-        To be called once the weights are in place; forwards with a tap or gradients use the single products.
+        To be called once the weights are in place; forwards with a tap or gradients use the single products, and so do
+        all others where a parameter was replaced since, until this is called again.
         """
         for block in self.blocks:
-            if block.attn.parts():
-                block.attn.joint = (join(*block.attn.parts()),)
-            if isinstance(block.mlp, MLP) and block.mlp.gate is not None:
-                block.mlp.joint = (join(*block.mlp.parts()),)
+            gated = isinstance(block.mlp, MLP) and block.mlp.gate is not None
+            for module in (block.attn, block.mlp) if gated else (block.attn,):
+                if module.parts():
+                    joint = join(*module.parts())
+                    joint.products = module.joint[0].products if module.joint else ()  # of the same shape
+                    module.joint = (joint,)
 
     def forward(self, ids: Tensor, *, cache: KVCache | None = None, tap: Tap | None = None) -> Tensor:
         """Logits of every position. ids [B, T] -> [B, T, V]; with a cache the ids continue the cached ones.

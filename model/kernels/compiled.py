@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit, prange
 
 from model.kernels import strips
+from model.kernels.row_sums import row_sums as row_sums  # compiled with the rest
 from model.kernels.strips import FAST, ZERO
 
 HALF, ONE = np.float32(0.5), np.float32(1)

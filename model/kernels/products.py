@@ -9,7 +9,7 @@ import bisect
 import functools
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -133,9 +133,27 @@ def packing_pays(d_out: int, d_in: int, threads: int) -> bool:
         return times({"packed": _onednn}, x, reordered, bias)["packed"] < _MIN_GAIN * best
 
 
-def packed(reordered: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """The product with weights that were reordered for PROBED_ROWS rows."""
-    return _onednn(x, reordered, bias)
+def stamp(weights: Sequence[Tensor]) -> list[tuple]:
+    """Return address, strides and version of weights; a version counts changes in place, except those of `data`."""
+    return [(each.data_ptr(), each.stride(), 0 if each.is_inference() else each._version) for each in weights]
+
+
+def packed(
+    reordered: Tensor,
+    weights: Sequence[Tensor],
+    stamps: list[tuple],
+    digest: str,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+) -> Tensor:
+    """The product with weights that were reordered for PROBED_ROWS rows, unless they were changed since.
+
+    `weights`: the matrix that was reordered and its slices that are parameters; `stamps`: theirs at that time;
+    `digest`: the matrix's, as model.kernels.coded has it. A matrix that was changed or replaced is multiplied as it is.
+    """
+    same = stamp((weight, *weights[1:])) == stamps
+    return _onednn(x, reordered if same else weight, bias)
 
 
 def one_openblas_thread() -> None:

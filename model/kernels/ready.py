@@ -22,7 +22,7 @@ import torch
 from model.downloads import cache_dir
 from model.kernels.remembered import cpu
 
-_SOURCES = [Path(__file__).with_name(name) for name in ("compiled.py", "strips.py")]
+_SOURCES = [Path(__file__).with_name(name) for name in ("compiled.py", "row_sums.py", "strips.py")]
 _LONGEST = 600  # seconds that a process waits for the one that compiles
 _TURN = 1e-4  # seconds after which a thread hands over while the loops are read, of Python's usual 5e-3
 _ONE_AT_A_TIME = threading.Lock()

@@ -9,17 +9,18 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from model.errors import CheckpointError, UnsupportedModel, say
+from model.errors import CheckpointError
 from model.gpt.config import ModelConfig, to_dict
 from model.gpt.transformer import Transformer
 from model.loading import gguf_models
 from model.loading.convert import convert, skeleton
-from model.loading.families import FAMILIES, MODEL_TYPE, Family
+from model.loading.families import MODEL_TYPE, Family, family_of
 from model.loading.gguf_file import Value, read_gguf
 from model.loading.safetensors_files import SINGLE, open_folder, read_json
 from model.progress import Progress
 
 CONFIG = "config.json"
+MAX_CONFIG_BYTES = 1 << 20  # the largest published ones, with a list for every layer, have about 40 kB
 
 
 def load_folder(
@@ -39,16 +40,12 @@ def load_folder(
 
 
 def read_config(path: Path) -> tuple[Family, ModelConfig]:
-    """What the config.json of a folder describes; no weight is read. The errors of `load_folder`."""
+    """Return what the config.json of a folder describes; no weight is read. Raises the errors of `load_folder`."""
     path = Path(path)
     if not (path / CONFIG).is_file():
         raise CheckpointError("The folder has no config.json.", path.name, "Point to the folder of a checkpoint.")
-    values = read_json(path / CONFIG)
-    model_type = values.get("model_type")
-    if not isinstance(model_type, str) or model_type not in FAMILIES:
-        hint = say("Supported: {}.", ", ".join(FAMILIES))
-        raise UnsupportedModel("This architecture is not computed here.", f"model_type = {model_type!r}", hint)
-    family = FAMILIES[model_type]
+    values = read_json(path / CONFIG, MAX_CONFIG_BYTES, constants=True)
+    family = family_of(values)
     return family, family.to_config(values)
 
 

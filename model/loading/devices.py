@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 
+from model.arguments import shown
 from model.errors import CheckpointError, InputError, say
 from model.gpt.linear import Linear
 from model.gpt.transformer import Transformer
@@ -30,7 +31,7 @@ def check(kind: str) -> None:
     """Raise InputError for a device that is not there."""
     if kind not in available():
         hint = say("Choose one of: {}.", ", ".join(available()))
-        raise InputError("torch finds no such device on this machine.", kind, hint)
+        raise InputError("torch finds no such device on this machine.", f"device: {shown(kind)}", hint)
 
 
 def free(kind: str) -> dict[str, int]:

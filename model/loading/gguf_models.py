@@ -43,13 +43,26 @@ KNOWN = {
     "attention.layer_norm_rms_epsilon",
     "use_parallel_residual",
     "attention.value_length",
+    "rope.scaling.finetuned",  # a note; llama.cpp prints it
+    "rope.scaling.original_context_length",  # read for YaRN, whose type is refused
 }
 ACCEPTED = {
     "rope.scaling.type": ("none",),
+    "rope.scaling.factor": (1.0,),
+    "rope.scaling.attn_factor": (1.0,),
+    "rope.scale_linear": (1.0,),  # the factor's name of 2023
     "expert_count": (0,),
     "expert_used_count": (0,),
+    "expert_shared_count": (0,),
+    "nextn_predict_layers": (0,),
     "attention.sliding_window": (0,),
     "attention.causal": (True,),
+    "attention.max_alibi_bias": (0.0,),
+    "attention.clamp_kqv": (0.0,),
+    "attn_logit_softcapping": (0.0,),
+    "final_logit_softcapping": (0.0,),
+    # The order of the rows of q and k in files of the llama architecture, as they are read here.
+    "tensor_data_layout": ("Meta AI original pth",),
 }
 ROPE_FACTORS = "rope_freqs.weight"
 # Published Llama 3.x models differ only in the factor; GGUF stores only the factors that follow from these.

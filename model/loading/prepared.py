@@ -105,7 +105,8 @@ def _vocabulary(told: dict) -> Vocabulary:
     raw = tuple(None if text is None else text.encode("latin-1") for text in told.pop("raw"))
     ranks = {text.encode("latin-1"): rank for rank, text in enumerate(told.pop("ranks"))}
     added = tuple(AddedToken(**each) for each in told.pop("added"))
-    return Vocabulary(**told | {"raw": raw, "ranks": ranks, "added": added, "rank_ids": tuple(told["rank_ids"])})
+    several = {key: tuple(told[key]) for key in ("rank_ids", "end_ids", "rows_that_end")}
+    return Vocabulary(**told | several | {"raw": raw, "ranks": ranks, "added": added})
 
 
 # --- writing ---------------------------------------------------------------------------------------

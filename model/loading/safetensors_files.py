@@ -63,12 +63,16 @@ def open_folder(path: Path) -> TensorFolder:
     raise CheckpointError("The folder has no safetensors weights.", ", ".join(pickled) or path.name, hint)
 
 
-def read_json(path: Path) -> dict:
-    """The object in a JSON file; raises CheckpointError for anything else, naming the file."""
+def read_json(path: Path, most: int = MAX_JSON_BYTES, *, constants: bool = False) -> dict:
+    """Return the object in a JSON file of at most `most` bytes; raises CheckpointError, naming the file.
+
+    With `constants` NaN and Infinity are numbers, as Python and transformers write them.
+    """
     try:
-        if path.stat().st_size > MAX_JSON_BYTES:
-            raise CheckpointError("The file is too large for what its name says.", path.name, "Fetch it again.")
-        value = parse(path.read_text(encoding="utf-8"))
+        if (size := path.stat().st_size) > most:
+            got, hint = f"{path.name}: {size:,} bytes", say("At most {} bytes.", f"{most:,}")
+            raise CheckpointError("The file is too large for what its name says.", got, hint)
+        value = parse(path.read_text(encoding="utf-8"), constants=constants)
     except (OSError, ValueError) as error:
         raise CheckpointError("The file cannot be read as JSON.", f"{path.name}: {error}", "Fetch it again.") from error
     if not isinstance(value, dict):

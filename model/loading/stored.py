@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.gpt.linear import Linear
+from model.gpt.linear import Linear, held_by
 from model.gpt.transformer import Transformer
 from model.kernels.half_products import chosen
 
@@ -33,12 +33,16 @@ class StoredLinear(Linear):
         nn.Module.__init__(self)
         self._parameters["weight"] = weight
         self.bias = None if bias is None else nn.Parameter(bias.float(), requires_grad=False)
-        self.products, self.packed = (), False
+        self.products, self.packed, self.held = (), False, ()
 
     @property
     def weight(self) -> Tensor:
         """The matrix in float32, made anew at each look. [out, in]"""
         return self._parameters["weight"].float()
+
+    def tensors(self) -> tuple[Tensor | None, ...]:
+        """Return the matrix in its file and the bias."""
+        return self._parameters["weight"], self.bias
 
     def forward(self, x: Tensor) -> Tensor:
         stored = self._parameters["weight"]
@@ -95,6 +99,7 @@ def leave_stored(
                 setattr(module, name, table(child.weight))
         if getattr(module, "joint", ()):
             module.joint = tuple(linear(joint.weight, joint.bias) for joint in module.joint)
+            module.joint[0].held = held_by((*module.joint, *module.parts()))
     for module in model.modules():
         for parameter in () if isinstance(module, STORED) else module.parameters(recurse=False):
             parameter.data = parameter.data.float()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from model.loading.gguf_file import read_gguf
 from model.loading.sources import WEIGHTS, available, smollm2_path
+from model.public import one_of, public
 from model.text.tokenizer import Tokenizer, from_folder, from_gguf
 
 BYTES, CHARACTERS = "bytes", "characters"  # the two without a vocabulary
@@ -30,6 +31,7 @@ class Counted:
     single: float  # share of the bytes in one-byte tokens that are part of a longer character
 
 
+@public()
 def cut(name: str, tokenizer: Tokenizer | None, text: str) -> Cut:
     """The text in a vocabulary; without a tokenizer as UTF-8 bytes or as characters, depending on `name`.
 
@@ -44,6 +46,7 @@ def cut(name: str, tokenizer: Tokenizer | None, text: str) -> Cut:
     return Cut(name, 0x110000 - 0x800, tuple(c.encode() for c in text), tuple(map(ord, text)))
 
 
+@public()
 def counted(tokens: Cut) -> Counted:
     """Tokens, bytes and characters per token, and the share of the bytes that fell back to single bytes.
 
@@ -56,6 +59,7 @@ def counted(tokens: Cut) -> Counted:
     return Counted(n, len(text) / n, len(text.decode("utf-8", "replace")) / n, alone / len(text))
 
 
+@public(name=one_of(("tinygpt", "smollm2-135m")))
 @functools.lru_cache(maxsize=4)
 def built_in(name: str) -> Tokenizer:
     """The tokenizer of a built-in model on this computer; no weight is read, and nothing is downloaded."""

@@ -1,27 +1,61 @@
 """The vocabulary of a model on disk as files of a model folder, also where it came in a GGUF file."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from model.errors import UnsupportedModel
 from model.loading.gguf_file import read_gguf
 from model.loading.sources import Resolved
+from model.text.gguf_vocabulary import read_gguf as vocabulary_of
 from model.text.vocabulary import SMOLLM_PATTERN, Vocabulary
-from model.text.vocabulary import read_gguf as vocabulary_of
+from model.text.vocabulary_settings import (
+    DEFAULT,
+    GENERATION_CONFIG,
+    MORE_TEMPLATES,
+    TEMPLATE,
+    TOKENIZER_CONFIG,
+    TOKENS_MAP,
+    read_settings,
+)
 
-NAMES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "vocab.json", "merges.txt")
+NAMES = (
+    *("tokenizer.json", TOKENIZER_CONFIG, TOKENS_MAP, GENERATION_CONFIG),
+    *(TEMPLATE, f"{MORE_TEMPLATES}/*.jinja", "vocab.json", "merges.txt"),
+)
 
 
 def vocabulary_files(source: Resolved) -> dict[str, str]:
-    """{file name: text} of the vocabulary of a model: copied from a folder, written anew from a GGUF file."""
+    """Return {file name: text} of the vocabulary of a model: copied from a folder, written anew from a GGUF file.
+
+    Some names have a folder before them. Ends of a text that only the config.json of the folder names are written into
+    a generation_config.json, since the model's new config.json does not name them.
+    """
     if source.kind == "gguf":
         return from_metadata(read_gguf(source.path).metadata)
-    paths = [Path(source.path) / name for name in NAMES]
-    return {path.name: path.read_text(encoding="utf-8") for path in paths if path.is_file()}
+    folder = Path(source.path)
+    paths = [path for name in NAMES for path in sorted(folder.glob(name)) if path.is_file()]
+    files = {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in paths}
+    return _ends(read_settings(folder).end_ids) | files
+
+
+def write_files(folder: Path, files: Mapping[str, str]) -> None:
+    """Write files of `vocabulary_files` into a folder."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+def _ends(ids: Sequence[int]) -> dict[str, str]:
+    """Return a generation_config.json that names tokens at which a text ends; none where there are no ids."""
+    return {GENERATION_CONFIG: json.dumps({"eos_token_id": list(ids)}, indent=2)} if ids else {}
 
 
 def from_metadata(metadata: dict) -> dict[str, str]:
-    """tokenizer.json and tokenizer_config.json of GGUF metadata; both give the same tokens.
+    """Return tokenizer.json, tokenizer_config.json and, for ends of a text, generation_config.json of GGUF metadata.
+
+    They give the same tokens as the metadata.
 
     Raises UnsupportedModel for a way of splitting text that tokenizer.json is not written for here.
     """
@@ -45,13 +79,15 @@ def from_metadata(metadata: dict) -> dict[str, str]:
             "merges": list(metadata["tokenizer.ggml.merges"]),
         },
     }
-    names = {"bos_token": vocabulary.bos_id, "eos_token": vocabulary.eos_id}
-    config = {name: tokens[number] for name, number in names.items() if number is not None}
-    config |= {"chat_template": vocabulary.chat_template} if vocabulary.chat_template else {}
+    config = dict(vocabulary.named)
+    templates = dict(vocabulary.other_templates)
+    templates |= {DEFAULT: vocabulary.chat_template} if vocabulary.chat_template else {}
+    if templates:
+        config["chat_template"] = vocabulary.chat_template if [*templates] == [DEFAULT] else templates
     return {
         "tokenizer.json": json.dumps(content, ensure_ascii=False),
-        "tokenizer_config.json": json.dumps(config, ensure_ascii=False, indent=2),
-    }
+        TOKENIZER_CONFIG: json.dumps(config, ensure_ascii=False, indent=2),
+    } | _ends(vocabulary.end_ids)
 
 
 def _begin(vocabulary: Vocabulary, tokens: list[str]) -> dict:

@@ -27,6 +27,7 @@ from model.gpt.norm import Norm
 from model.gpt.passes import Pass, attend_fused
 from model.gpt.tap import record
 from model.gpt.transformer import Transformer
+from model.public import array, public, unchecked, whole
 from model.tracing.one_token import alone
 from model.tracing.trace import Trace
 
@@ -116,6 +117,7 @@ class Promoted:
 # --- output of every part ---------------------------------------------------------------------------
 
 
+@public()
 @torch.inference_mode()
 def components(run: Trace, position: int = -1) -> Components:
     """Output of every part at a position; negative positions count from the end.
@@ -212,6 +214,7 @@ def on_the_way(model: Transformer, layer: int, *, after_attention: bool) -> Iter
 # --- the parts of a logit ---------------------------------------------------------------------------
 
 
+@public(distractor=unchecked)
 @torch.inference_mode()
 def attribute(outputs: Components, model: Transformer, token: int, distractor: int | None = None) -> Attribution:
     """The parts of a token's logit, or of that minus a distractor's, every norm's divisor frozen at its value.
@@ -221,6 +224,7 @@ def attribute(outputs: Components, model: Transformer, token: int, distractor: i
     its bias as a part. The parts add up to the logit, to the rounding of float32. Dot products in float64. Raises
     InputError for a token out of range.
     """
+    check_token(token, model.config.vocab_size)
     _check_tokens(model.config.vocab_size, token, distractor)
     c, L, blocks, post = model.config, model.config.n_layer, model.blocks, model.config.norm_placement == "post"
     weight = model.unembed.weight.detach()
@@ -274,6 +278,7 @@ def _dot(vector: Tensor | None, u: Tensor) -> float | None:
     return None if vector is None else float(vector.detach().double() @ u)
 
 
+@public(u=array("D"))
 @torch.inference_mode()
 def by_source(run: Trace, layer: int, head: int, position: int, u: np.ndarray) -> np.ndarray:
     """A head's part token by token: A[position, s] (v_s W_O).u for every source token s. float64 [T]
@@ -288,6 +293,8 @@ def by_source(run: Trace, layer: int, head: int, position: int, u: np.ndarray) -
     if any(EDITS[edit.kind].site == "z" and (edit.layer, edit.head) == (layer, head) for edit in run.key.edits):
         what = "The output of this head is edited, so it is not a sum over tokens."
         raise InputError(what, f"head {layer}.{head}", "Remove the edit, or choose another head.")
+    if len(u) != run.config.d_model:
+        raise ValueError(f"u must be a direction of the residual stream, [{run.config.d_model}], got {u.shape}")
     pattern = attend_rows(run, layer, [position])[head, 0].double()  # [T]
     v = value_rows(run, layer, range(len(run.tokens)))[head // run.config.group_size].double()  # [T, E]
     E = run.config.d_head
@@ -295,6 +302,7 @@ def by_source(run: Trace, layer: int, head: int, position: int, u: np.ndarray) -
     return (pattern * (v @ (torch.from_numpy(u) @ columns.double()))).numpy()
 
 
+@public(top=whole(1), vocab=whole(1))
 @torch.inference_mode()
 def promoted(
     outputs: Components, model: Transformer, layer: int, head: int | None, top: int = 10, vocab: int | None = None

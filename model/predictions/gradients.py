@@ -17,6 +17,7 @@ from model.errors import InputError
 from model.gpt.passes import Pass, attend_fused
 from model.gpt.tap import record
 from model.progress import Progress, silent
+from model.public import public, unchecked
 from model.tracing.trace import Trace
 
 MOST = 128  # gradients taken along a path
@@ -125,6 +126,7 @@ def forwards(most: int) -> int:
     return 4 * (most + 1) + most // 4 + 1
 
 
+@public(distractor=unchecked, most=unchecked)
 def gradients(
     run: Trace, position: int, token: int, distractor: int | None = None, most: int = MOST, progress: Progress = silent
 ) -> Gradients:

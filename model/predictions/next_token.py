@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from model.public import array, between, nonempty, public, unit, whole
+
 
 @dataclass(frozen=True, eq=False)
 class NextToken:
@@ -24,13 +26,13 @@ class NextToken:
     u: float  # a random number in [0, 1), the same for every temperature
 
 
+@public(logits=array("V"), temperatures=between(0, 1e6), u=unit, top=whole(1))
 def next_token(logits: np.ndarray, temperatures: Sequence[float], u: float, top: int = 10) -> NextToken:
     """The `top` likeliest tokens of finite logits [V], and what `u` draws at each temperature, none of them negative.
 
     Raises ValueError for a negative temperature, no token, or `u` outside [0, 1).
     """
-    if min(temperatures) < 0 or top < 1 or not 0 <= u < 1:
-        raise ValueError(f"temperatures >= 0, top >= 1 and u in [0, 1), not {min(temperatures)}, {top}, {u}")
+    nonempty("temperatures", temperatures)
     values = torch.from_numpy(np.asarray(logits, dtype=np.float64))
     values = values - values.max()
     ranked, order = torch.sort(values, descending=True, stable=True)  # of the likeliest first, at every temperature

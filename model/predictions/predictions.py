@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.arguments import check_token, is_whole
+from model.arguments import check_token
 from model.errors import InputError
+from model.public import listed, public, whole
 from model.records import Tokens
 from model.tracing.ranking import ranks_of, top_ids
 from model.tracing.trace import Trace
@@ -75,6 +76,7 @@ class Followed:
         return sum(array.nbytes for array in vars(self).values())
 
 
+@public(top=whole(1))
 @torch.inference_mode()
 def predict(run: Trace, top: int = 10) -> Predictions:
     """Every position's prediction, from the stream that leaves the last block; [T, V] is never in memory at once.
@@ -83,8 +85,6 @@ def predict(run: Trace, top: int = 10) -> Predictions:
     those of the run, its edits included, and sums over V are in float64. Raises ValueError for `top` below 1.
     Source: Shannon 1948, sections 6 and 7; Levy 2008 for surprisal.
     """
-    if not is_whole(top) or top < 1:
-        raise ValueError(f"top must be at least 1, got {top}")
     targets = _ids(run)[1:]  # [T - 1]
     rows = [_reduce(logits, targets[start : start + len(logits)], top) for start, logits in _chunks(run)]
     fields = {name: torch.cat([row[name] for row in rows]).numpy() for name in rows[0]}
@@ -107,6 +107,7 @@ def _reduce(logits: Tensor, targets: Tensor, top: int) -> dict[str, Tensor]:
     }
 
 
+@public()
 def summarise(predictions: Predictions, tokens: Tokens) -> Summary:
     """Perplexity, bits per byte and mean surprisal of tokens 1 .. T - 1; raises InputError for a single token.
 
@@ -124,6 +125,7 @@ def summarise(predictions: Predictions, tokens: Tokens) -> Summary:
     return Summary(scored, size, nats, perplexity, total / scored, total / size if size else math.nan)
 
 
+@public()
 def follow(run: Trace, token: int) -> Followed:
     """The logit, probability and rank of one token id after every position; raises InputError for an unknown id.
 
@@ -132,6 +134,7 @@ def follow(run: Trace, token: int) -> Followed:
     return follow_all(run, [token])[0]
 
 
+@public(tokens=listed)
 @torch.inference_mode()
 def follow_all(run: Trace, tokens: Sequence[int], positions: slice = slice(None)) -> list[Followed]:
     """`follow` for several tokens at little more than the cost of one; optionally after some positions only."""

@@ -6,16 +6,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from model.api import LanguageModel
-from model.generation.generate import MOST_STRATEGIES, Tick
+from model.generation.generate import MOST_STRATEGIES, MOST_TOKENS, Tick
 from model.generation.strategies import Strategy
 from model.generation.text_statistics import Measured, Written, measure_text, written
 from model.progress import Progress, silent
+from model.public import MOST_SEED, nonempty, public, unchecked, whole
 from model.sampling.warps import values_of
 
-_ALONE = {"temperature": (("temperature", 0),), "top_k": (("k", 1),)}  # settings that leave one token
+# Settings that leave one token.
+_ALONE = {"temperature": (("temperature", 0),), "top_k": (("k", 1),), "top_p": (("p", 0),)}
 MOST_SEEDS = 1000  # batches per seed: another seed has other random numbers
 
 
+@public(count=whole(1, 4096), max_new_tokens=whole(1, MOST_TOKENS), seed=whole(0, MOST_SEED))
 @dataclass(frozen=True)
 class Many:
     """Number of texts per strategy, and the settings that they share."""
@@ -49,6 +52,7 @@ def certain(strategy: Strategy) -> bool:
     return any(values_of(step)[name] == value for step in strategy.steps for name, value in _ALONE.get(step.warp, ()))
 
 
+@public(prompt=unchecked, strategies=nonempty)
 def take_samples(
     lm: LanguageModel,
     prompt: str | Sequence[int],

@@ -17,6 +17,7 @@ from torch import Tensor
 from model.errors import CheckpointError
 from model.gpt.config import ModelConfig
 from model.loading.sources import WEIGHTS
+from model.public import public
 from model.strict_json import parse
 
 FILE = "tuned_lens.safetensors"
@@ -42,6 +43,7 @@ class TunedLens:
         return x + x @ self.down[layer] @ self.up[layer] + self.bias[layer]
 
 
+@public()
 def load_lens(model_id: str, config: ModelConfig) -> TunedLens | None:
     """The bundled lens of a model, or None; raises CheckpointError where it does not fit."""
     if not model_id or Path(model_id).name != model_id:

@@ -14,6 +14,7 @@ from model.gpt.cache import KVCache
 from model.gpt.config import ModelConfig
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
+from model.public import nonempty, public, whole
 from model.sampling.pipeline import usable
 from model.tracing.trace import check_length
 
@@ -29,6 +30,7 @@ class Asked:
     choices: tuple[tuple[int, ...], ...]  # at least one token each
 
 
+@public(asked=nonempty, size=whole(1))
 @torch.inference_mode()
 def choice_log_probs(
     model: Transformer, asked: Sequence[Asked], size: int, progress: Progress = silent

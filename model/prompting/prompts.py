@@ -7,16 +7,17 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from model.arguments import check_whole
 from model.prompting.answers import ANSWER_IS
 from model.prompting.question_sets import Example, Group, Question, QuestionSet
 from model.prompting.tools import Tool, observe, parse_call
+from model.public import MOST_SEED, public, whole
 
 STEP_BY_STEP = " Let's think step by step."  # a chain of thought without examples: Kojima et al. 2022
 MOST_EXAMPLES = 64
 STRATEGIES = ("zero", "few", "chain", "votes", "react", "chat", "system")
 
 
+@public(count=whole(0, MOST_EXAMPLES), order=whole(0, MOST_SEED))
 @dataclass(frozen=True)
 class Shots:
     """Which examples stand before a question."""
@@ -24,10 +25,6 @@ class Shots:
     count: int = 4
     order: int = 0  # 0: as in the set; any other number shuffles which ones are taken and how they stand
     shuffled: bool = False  # whether the answers are dealt out anew among the examples (Min et al. 2022)
-
-    def __post_init__(self) -> None:
-        check_whole("examples", self.count, 0, MOST_EXAMPLES)
-        check_whole("order", self.order, 0, 2**53)
 
 
 def chosen_examples(group: Group, shots: Shots) -> tuple[Example, ...]:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from model.arguments import shown
 from model.errors import InputError, say
+from model.public import public
 
 FOLDER = Path(__file__).with_name("sets")
 
@@ -92,6 +93,7 @@ def keys() -> tuple[str, ...]:
     return tuple(sorted(found, key=lambda key: (question_set(key).model != "tinygpt", key)))
 
 
+@public()
 @functools.cache
 def question_set(key: str) -> QuestionSet:
     """A set by its key. Raises InputError for a key that is none."""

@@ -7,8 +7,7 @@ from typing import Literal
 import numpy as np
 
 from model.api import LanguageModel
-from model.arguments import check_number, check_whole, shown
-from model.errors import InputError, say
+from model.errors import InputError
 from model.progress import Progress, silent
 from model.prompting import prompts as made
 from model.prompting import react
@@ -18,6 +17,7 @@ from model.prompting.prompts import STRATEGIES, Shots
 from model.prompting.question_sets import Group, Question, QuestionSet
 from model.prompting.tools import toolbox
 from model.prompting.writing import Writing, write
+from model.public import MOST_SEED, between, nonempty, one_of, public, whole
 from model.shares import wilson
 
 SCORES = ("sum", "mean", "text")
@@ -25,6 +25,13 @@ BY_CHOICE = ("zero", "few")  # strategies whose answers can be scored; the other
 TOKENS = {"zero": 12, "few": 12, "chain": 96, "votes": 96, "react": 64, "chat": 24, "system": 24}  # of an answer
 
 
+@public(
+    strategy=one_of(STRATEGIES),
+    score=one_of(SCORES),
+    samples=whole(1, 64),
+    temperature=between(0.01, 10),
+    seed=whole(0, MOST_SEED),
+)
 @dataclass(frozen=True)
 class Variant:
     """A way to ask. Raises InputError for an unknown one and for numbers out of range."""
@@ -36,15 +43,6 @@ class Variant:
     temperature: float = 0.7  # of the same
     system: str = ""  # the system message; "" for the set's own
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name, known in ((self.strategy, STRATEGIES), (self.score, SCORES)):
-            if name not in known:
-                hint = say("Choose one of: {}.", ", ".join(known))
-                raise InputError("An argument is none of its names.", shown(name), hint)
-        check_whole("samples", self.samples, 1, 64)
-        check_number("temperature", self.temperature, 0.01, 10)
-        check_whole("seed", self.seed, 0, 2**53)
 
     @property
     def examples(self) -> int:
@@ -123,6 +121,7 @@ def answered(
     return Row(variant, tuple(answers))
 
 
+@public(variants=nonempty, most=whole(1))
 def trial(
     lm: LanguageModel,
     asked: QuestionSet,
@@ -142,6 +141,7 @@ def trial(
     return rows
 
 
+@public(counts=nonempty, orders=whole(1), score=one_of(SCORES), most=whole(1))
 def curve(
     lm: LanguageModel,
     asked: QuestionSet,

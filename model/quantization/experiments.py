@@ -20,6 +20,7 @@ from model.gpt.mixers.needs import need_attention
 from model.gpt.passes import Attend
 from model.gpt.transformer import Block, Transformer
 from model.progress import Progress, silent
+from model.public import nonempty, one_of, public
 from model.quantization.formats import FORMATS, Format, WeightError, stored, stored_bytes, weight_error
 from model.tracing.divergence import Reading, Sample, read, sample
 
@@ -160,6 +161,7 @@ def changed(model: Transformer, blocks: Mapping[int, Block], head: Change = lamb
     return ours
 
 
+@public()
 @torch.inference_mode()
 def with_format(model: Transformer, kind: Format, *, head: bool = False) -> Transformer:
     """The whole model as restored from a format, in float32: one more copy of the matrices."""
@@ -239,6 +241,7 @@ def patterns(model: Transformer, layer: int, x: Tensor) -> Tensor:
 # --- all formats -------------------------------------------------------------------------------------
 
 
+@public(texts=nonempty, keys=one_of(FORMATS))
 @torch.inference_mode()
 def measure(
     model: Transformer,

@@ -18,8 +18,10 @@ from gguf.quants import dequantize, quantize
 from torch import Tensor
 
 from model.errors import InputError
+from model.public import array, one_of, public, whole
 
 
+@public(bits=whole(2, 8), per=one_of(("tensor", "channel", "group")), group=whole(0))
 @dataclass(frozen=True)
 class Scheme:
     """Integers of `bits` bits that share a scale: per tensor, per row (an output channel), or per `group` of a row."""
@@ -31,9 +33,7 @@ class Scheme:
     group: int = 0  # inputs per scale where per is "group"; the last group of a row may be shorter
 
     def __post_init__(self) -> None:
-        if not 2 <= self.bits <= 8:
-            raise ValueError(f"bits must lie in 2 .. 8, got {self.bits}")
-        if self.per not in ("tensor", "channel", "group") or (self.per == "group") != (self.group > 0):
+        if (self.per == "group") != (self.group > 0):
             raise ValueError(f"a scheme per group needs its length, others none, got {self.per!r} and {self.group}")
 
 
@@ -218,6 +218,7 @@ USUAL = (
 )
 
 
+@public(weight=array("out in", finite=False))
 def stored(weight: Tensor, kind: Format) -> tuple[Tensor, int]:
     """A matrix as restored from a format, and its bytes in it. [out, in] -> float32 [out, in]
 
@@ -233,6 +234,9 @@ def stored(weight: Tensor, kind: Format) -> tuple[Tensor, int]:
         packed = quantize(np.ascontiguousarray(weight.numpy()), gguf_type)
         return torch.from_numpy(dequantize(packed, gguf_type)), packed.nbytes
     halved = weight.to(kind.dtype or torch.float16)
+    if not bool(torch.isfinite(halved).all()):
+        got = f"weight: {float(weight.abs().max()):g}, format: {kind.dtype or torch.float16}"
+        raise InputError("A weight is beyond the range of this format.", got, "Choose a format with a wider range.")
     return halved.float(), halved.nbytes
 
 
@@ -285,6 +289,7 @@ class WeightError:
         )
 
 
+@public(weight=array("out in"), values=array("out in"), nbytes=whole(0, 1 << 50))
 def weight_error(weight: Tensor, values: Tensor, nbytes: int) -> WeightError:
     """The error of one matrix. weight and values [out, in]; sums in float64. Raises ValueError for other shapes."""
     if weight.shape != values.shape:

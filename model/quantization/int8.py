@@ -16,10 +16,12 @@ from torch import Tensor, nn
 from model.api import LanguageModel
 from model.gpt.cache import KVCache
 from model.gpt.decode_ways import MOST_ROWS, remember
+from model.gpt.linear import held_by
 from model.gpt.mixers.needs import need_attention
 from model.gpt.transformer import Transformer
 from model.kernels import ready
 from model.kernels.products import ROW_CLASSES, Product, row_class
+from model.public import public
 
 _SLICE = 1 << 21  # weights that are float32 at a time: 8 MB
 
@@ -45,6 +47,7 @@ class Int8Linear(nn.Module):
         self.bias = bias
         self.products = products or (F.linear,) * len(ROW_CLASSES)  # of float32 matrices of this shape, see `tune`
         self.register_buffer("scale", scale)  # [out]
+        self.held: tuple = ()  # of a joint layer: where it and its parts had their numbers when it was made
 
     @property
     def width(self) -> int:
@@ -55,6 +58,10 @@ class Int8Linear(nn.Module):
     def weight(self) -> Tensor:
         """The restored matrix in float32. [out, in]"""
         return self.whole.float() * self.scale[:, None]
+
+    def tensors(self) -> tuple[Tensor | None, ...]:
+        """Return what its product is computed from, as it is stored."""
+        return self.whole, self.scale, self.bias
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Integers, scale, and bias or none, for the compiled loops."""
@@ -121,9 +128,12 @@ def _joined(layers: Sequence[nn.Module], joint: Sequence[nn.Module]) -> tuple[li
         end = start + len(layer.weight)
         parts.append(Int8Linear(whole[start:end], scale[start:end], layer.bias, layer.products))
         start = end
-    return parts, (Int8Linear(whole, scale, bias, joint[0].products if joint else ()),)
+    whole_layer = Int8Linear(whole, scale, bias, joint[0].products if joint else ())
+    whole_layer.held = held_by((whole_layer, *parts))
+    return parts, (whole_layer,)
 
 
+@public()
 def int8(lm: LanguageModel) -> LanguageModel:
     """The language model with 8-bit weights, with its own id and dtype."""
     model = quantised(lm.model)

@@ -10,6 +10,7 @@ from torch import Tensor
 from model.gpt.mixers.needs import need_attention
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
+from model.public import nonempty, one_of, public
 from model.quantization.experiments import changed_block, kinds_of
 from model.quantization.formats import Format, stored
 from model.tracing.divergence import Reading, read, sample
@@ -46,6 +47,7 @@ def parts_of(model: Transformer, by: str) -> dict[str, tuple[str, ...]]:
     return parts | {BLOCK: kinds}
 
 
+@public(ids=nonempty, by=one_of(("matrix", "half")))
 @torch.inference_mode()
 def sweep(
     model: Transformer, ids: Sequence[int], kind: Format, by: str = "matrix", progress: Progress = silent
@@ -56,8 +58,6 @@ def sweep(
     layer go through the layers after it together, as one batch. Raises ValueError for another `by`.
     """
     need_attention(model.config)
-    if by not in ("matrix", "half"):
-        raise ValueError(f'by must be "matrix" or "half", got {by!r}')
     parts, L, done = parts_of(model, by), len(model.blocks), 0
     total = L * (L + 3) // 2 + 2
 

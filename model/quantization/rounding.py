@@ -20,6 +20,7 @@ from model.arguments import check_layer
 from model.gpt.config import ModelConfig
 from model.gpt.transformer import Block, Transformer
 from model.progress import Progress, silent
+from model.public import public, unchecked
 from model.quantization.experiments import KINDS, changed_block, layer_of
 from model.quantization.formats import Scheme, levels, rounded, scheme_bytes
 from model.tracing.divergence import Reading, Sample, read, sample
@@ -204,6 +205,7 @@ class _Case:
     activity: Tensor  # mean |x| of each input on the text for fitting, float64 [in]
 
 
+@public(matrix=unchecked, texts=unchecked)
 @torch.no_grad()
 def compare(
     model: Transformer,

@@ -6,12 +6,14 @@ from model.api import LanguageModel
 from model.errors import PlaygroundError
 from model.loading.gguf_file import read_gguf
 from model.loading.sources import resolve
+from model.public import public, whole
 from model.text.held_out import TEXT
 
 TEXT_TOKENS = 256
 _CHARACTERS = 6000  # of the text; enough for TEXT_TOKENS of any vocabulary
 
 
+@public(most=whole(1))
 def held_out_ids(lm: LanguageModel, most: int = TEXT_TOKENS) -> list[int]:
     """The first tokens of the held-out text, at most as many as the model's context."""
     ids = lm.encode(TEXT.read_text(encoding="utf-8")[:_CHARACTERS]).ids.tolist()

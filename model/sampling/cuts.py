@@ -44,8 +44,11 @@ def entropy_of(shifted: np.ndarray, least: float) -> float:
 def top_k(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
     """Keep the k largest, and ties with the smallest of them. Fan et al. 2018, section 5.
 
-    More than k remain only by such a tie, fewer only where fewer were left before.
+    More than k remain only by such a tie, fewer only where fewer were left before. 0 changes nothing, as in
+    transformers' `generate`, llama.cpp and vLLM.
     """
+    if values["k"] == 0:
+        return logits.clone()
     k = min(int(values["k"]), logits.shape[-1])
     return logits.masked_fill(logits < logits.topk(k).values[-1], -torch.inf)
 
@@ -53,7 +56,8 @@ def top_k(logits: Tensor, values: Mapping[str, float], context: Context, step: S
 def top_p(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
     """Keep the fewest likeliest tokens with sum p_i >= p. Holtzman et al. 2020, section 3.1, eq. 2.
 
-    Ties at the threshold are broken by the smaller ids. p = 1 changes nothing.
+    Ties at the threshold are broken by the smaller ids. p = 1 changes nothing; p = 0 keeps one token, as in
+    transformers and llama.cpp (vLLM refuses it).
     """
     if values["p"] >= 1:
         return logits.clone()
@@ -105,7 +109,7 @@ def typical(logits: Tensor, values: Mapping[str, float], context: Context, step:
 def epsilon(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
     """Keep p_i >= epsilon. Hewitt et al. 2022, epsilon sampling.
 
-    A token exactly at the threshold stays. Where all are below, the likeliest stays, with its ties.
+    A token exactly at the threshold stays. Where all are below, the likeliest stays, with its ties. 0 changes nothing.
     """
     return cut_below(logits, -_ln(values["epsilon"]) - below_largest(logits)[1])
 
@@ -114,7 +118,7 @@ def eta(logits: Tensor, values: Mapping[str, float], context: Context, step: Ste
     """Keep p_i >= min(epsilon, sqrt(epsilon) exp(-H)), with epsilon = the value "eta". Hewitt et al. 2022.
 
     H is the entropy in nats: the flatter the distribution, the lower the threshold. A token exactly at the threshold
-    stays; where all are below, the likeliest stays, with its ties.
+    stays; where all are below, the likeliest stays, with its ties. 0 changes nothing.
     """
     shifted, least = below_largest(logits)
     surprisal = -_ln(values["eta"])  # of a token at the threshold, where the entropy does not lower it

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from model.arguments import check_whole
+from model.public import above, array, check_alike, public, whole
 from model.sampling.pipeline import LARGEST, order
 
 LEVEL = 0.95  # of a band: the probability that a count lies inside
@@ -45,20 +45,20 @@ class Fit:
     shared: int  # tokens that share a bin because fewer than LEAST draws of each are expected
 
 
+@public(probabilities=array("V"))
 def bar_of(probabilities: np.ndarray) -> Bar:
     """The bar of a distribution [V]; tokens of probability 0 have no interval."""
     ids = order(probabilities)
     return Bar(ids, probabilities[ids], np.cumsum(probabilities[ids]), float(probabilities.sum()))
 
 
+@public(seed=whole(0, LARGEST), n=whole(0), first=whole(0, LARGEST), row=whole(0, LARGEST))
 def uniforms(seed: int, n: int, first: int = 0, row: int = 0) -> np.ndarray:
     """The random numbers of the steps first .. first + n - 1: model.sampling.pipeline.uniform of each. float64 [n]
 
     One generator with an advanced counter, instead of a new one per step: about four times as fast. Raises InputError
     for what is no whole number from 0 up.
     """
-    for name, value in (("seed", seed), ("n", n), ("first", first), ("row", row)):
-        check_whole(name, value, 0, LARGEST)
     bits = np.random.Philox(key=[seed, row], counter=[0, 0, 0, first])
     generator, numbers = np.random.Generator(bits), np.empty(n)
     for step in range(n):
@@ -67,6 +67,7 @@ def uniforms(seed: int, n: int, first: int = 0, row: int = 0) -> np.ndarray:
     return numbers
 
 
+@public(n=whole(0), shares=array("V"), level=above(0, 0.999999))
 def band(n: int, shares: np.ndarray, level: float = LEVEL) -> tuple[np.ndarray, np.ndarray]:
     """The least and the largest usual count of n draws, for tokens with these shares. [k] -> [k], [k]
 
@@ -81,12 +82,14 @@ def band(n: int, shares: np.ndarray, level: float = LEVEL) -> tuple[np.ndarray, 
     return low, high
 
 
+@public(counts=array("V"), shares=array("V"))
 def fit(counts: np.ndarray, shares: np.ndarray) -> Fit | None:
     """Chi-square test of counts [n] against descending shares [n]; None where fewer than two bins are left to compare.
 
     sum (observed - expected)^2 / expected (Pearson 1900). Neighbours share a bin until at least LEAST draws of it are
     expected.
     """
+    check_alike(counts=counts, shares=shares)
     expected = counts.sum() * shares / shares.sum()
     starts = _bins(expected)
     if len(starts) < 2:

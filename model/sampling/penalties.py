@@ -19,7 +19,8 @@ def repetition_penalty(logits: Tensor, values: Mapping[str, float], context: Con
     """Logits of tokens in the text, prompt included: divided by the penalty, or multiplied where negative.
 
     Keskar et al. 2019, section 4.1, divides only; multiplying the negative ones, as in transformers, makes these less
-    likely as well. The number of occurrences does not matter, and a logit of 0 does not change. 1 changes nothing.
+    likely as well. The number of occurrences does not matter, and a logit of 0 does not change. 1 changes nothing;
+    a number between 0 and 1 makes tokens of the text likelier, as in transformers, llama.cpp and vLLM.
     """
     ids, _ = _token_counts(context.ids, len(logits))
     before = logits[ids]
@@ -50,10 +51,10 @@ def no_repeat_ngram(logits: Tensor, values: Mapping[str, float], context: Contex
     """Exclude each token that would complete an n-gram that already occurs in the text, prompt included.
 
     Paulus et al. 2018, section 2.5, for any n; as in transformers. With n = 1 every token of the text is excluded.
-    Where nothing would be left, nothing is excluded.
+    Where nothing would be left, nothing is excluded. n = 0 changes nothing, as in transformers' `generate`.
     """
     n, text = int(values["ngram"]), np.asarray(context.ids)
-    if len(text) < n:
+    if n == 0 or len(text) < n:
         return logits.clone()
     sequences = np.lib.stride_tricks.sliding_window_view(text, n)
     ending = sequences[:, -1][(sequences[:, :-1] == text[len(text) - n + 1 :]).all(-1)]

@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.arguments import check_number, check_token, check_whole, is_number, shown
+from model.arguments import check_number, check_token, shown
 from model.errors import InputError, say
+from model.public import array, public, unit, whole
 
 MOST_STEPS = 24  # of one pipeline
 MOST_BIAS = 100  # added to the logit of a token
@@ -111,9 +112,14 @@ class Shaped:
         return reports
 
 
+@public(logits=array(finite=False))
 def softmax(logits: np.ndarray) -> np.ndarray:
     """exp(x - max) / sum, in float64; -inf gives exactly 0. [..., V] -> [..., V]"""
-    shifted = np.exp(logits.astype(np.float64) - logits.max(-1, keepdims=True))
+    largest = logits.max(-1, keepdims=True)  # NaN where any is
+    if not np.isfinite(largest).all():
+        hint = "Each has to be a number or -inf, and one of them finite."
+        raise InputError("These logits make no distribution.", "logits", hint)
+    shifted = np.exp(logits.astype(np.float64) - largest)
     return shifted / shifted.sum(-1, keepdims=True)
 
 
@@ -123,6 +129,7 @@ def entropy(probabilities: np.ndarray) -> np.ndarray:
     return -(probabilities * logs).sum(-1)
 
 
+@public(seed=whole(0, LARGEST), step=whole(0, LARGEST), row=whole(0, LARGEST))
 def uniform(seed: int, step: int, row: int = 0) -> float:
     """The random number of a step, in [0, 1): the same for the same seed, step and row, independent of earlier draws.
 
@@ -130,8 +137,6 @@ def uniform(seed: int, step: int, row: int = 0) -> float:
     number that step 7 had before. Rows differ only where strategies should not share random numbers. Raises InputError
     for what is no whole number from 0 to 2^63 - 1.
     """
-    for name, value in (("seed", seed), ("step", step), ("row", row)):
-        check_whole(name, value, 0, LARGEST)
     return float(np.random.Generator(np.random.Philox(key=[seed, row], counter=[0, 0, 0, step])).random())
 
 
@@ -148,6 +153,7 @@ def order(probabilities: np.ndarray) -> np.ndarray:
     return ids[ranking]
 
 
+@public(probabilities=array("V", finite=False), u=unit)
 def draw(probabilities: np.ndarray, u: float) -> int:
     """The token with the interval of the bar that contains u, the likeliest first. probabilities [V], u in [0, 1)
 
@@ -156,10 +162,12 @@ def draw(probabilities: np.ndarray, u: float) -> int:
     rarely beyond them. Raises InputError for a u outside [0, 1) and for what is no distribution; its sum need not be 1.
     """
     mass = probabilities.sum()
-    if not (is_number(u) and 0 <= u < 1):
-        raise InputError("The random number is out of its range.", shown(u), "Give a number from 0 up to below 1.")
     if not (0 < mass < np.inf and probabilities.min() >= 0):  # the sum is NaN where any is
-        raise InputError("These are no probabilities.", shown(mass), "Give numbers from 0 up, one of them above 0.")
+        raise InputError(
+            "These are no probabilities.",
+            f"probabilities: {shown(mass)}",
+            "Give numbers from 0 up, one of them above 0.",
+        )
     if len(probabilities) == 1:
         return 0
     target = u * mass

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from model.public import between, nonempty, public, whole
 from model.sampling.pipeline import Context, Step, entropy, softmax
 from model.sampling.warps import NOTHING, final
 from model.tracing.ranking import top_ids
@@ -31,6 +32,7 @@ class Heated:
         return sum(value.nbytes for value in vars(self).values())
 
 
+@public()
 def temperatures(logarithmic: bool = True) -> np.ndarray:
     """MANY temperatures from LOWEST to HIGHEST, equally spaced on a logarithmic or a linear scale."""
     return (np.geomspace if logarithmic else np.linspace)(LOWEST, HIGHEST, MANY)
@@ -45,6 +47,7 @@ def at_temperature(steps: tuple[Step, ...], value: float) -> tuple[Step, ...]:
     return (step, *steps)
 
 
+@public(values=between(0, 1e6), top=whole(1))
 def heat(
     logits: Tensor,
     steps: tuple[Step, ...],
@@ -53,6 +56,8 @@ def heat(
     top: int = 25,
 ) -> Heated:
     """One position's logits [V] through the steps at each temperature; steps before the temperature run once."""
+    if values is not None:
+        nonempty("values", values)
     values = temperatures() if values is None else np.asarray(values, np.float64)
     every = [at_temperature(steps, value) for value in values]
     head = next(n for n, step in enumerate(every[0]) if step.warp == "temperature")

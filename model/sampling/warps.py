@@ -1,4 +1,17 @@
-"""The warps by name, and pipelines of them."""
+"""The warps by name, and pipelines of them.
+
+The ranges of their numbers are those of every place that takes them: the page, links, endpoints, strategies. A number
+at the end of a range means what the tools agree on, and where they differ, one side is taken:
+
+- temperature 0 is greedy: llama.cpp, vLLM. transformers refuses it and says `do_sample=False`.
+- top_k 0 is off: transformers' `generate`, llama.cpp, vLLM. vLLM and llama.cpp also take -1, transformers does not.
+- top_p 0 keeps one token: transformers, llama.cpp with `min_keep` 1. vLLM refuses it.
+- min_p 0 is off: transformers, llama.cpp, vLLM.
+- epsilon 0, eta 0 and no_repeat_ngram 0 are off: transformers' `generate`. The others have no such warps.
+- repetition_penalty below 1 rewards repeats, 0 has no meaning: transformers, llama.cpp, vLLM.
+- presence and frequency penalties run from -2 to 2, below 0 they reward repeats: OpenAI, vLLM.
+- typical has no 0: transformers refuses it. Nor has top_n_sigma: 0 is off in llama.cpp, greedy by the paper's formula.
+"""
 
 import math
 from collections.abc import Mapping
@@ -8,6 +21,7 @@ import torch
 from torch import Tensor
 
 from model.errors import InputError
+from model.public import public, unchecked
 from model.sampling.cuts import (
     LOWEST,
     epsilon,
@@ -50,14 +64,14 @@ def temperature(logits: Tensor, values: Mapping[str, float], context: Context, s
 
 WARPS: dict[str, Warp] = {
     "temperature": Warp(temperature, "scale", "Ackley et al. 1985", (Parameter("temperature", 0, 3, 0.8, 0.01),)),
-    "top_k": Warp(top_k, "cut", "Fan et al. 2018, section 5", (Parameter("k", 1, 1000, 40, 1, whole=True),)),
-    "top_p": Warp(top_p, "cut", "Holtzman et al. 2020, section 3.1", (Parameter("p", 0.01, 1, 0.9, 0.01),)),
+    "top_k": Warp(top_k, "cut", "Fan et al. 2018, section 5", (Parameter("k", 0, 1000, 40, 1, whole=True),)),
+    "top_p": Warp(top_p, "cut", "Holtzman et al. 2020, section 3.1", (Parameter("p", 0, 1, 0.9, 0.01),)),
     "min_p": Warp(min_p, "cut", "Nguyen et al. 2024, arXiv 2407.01082", (Parameter("min_p", 0, 1, 0.05, 0.01),)),
     "typical": Warp(typical, "cut", "Meister et al. 2023, arXiv 2202.00666", (Parameter("mass", 0.01, 1, 0.9, 0.01),)),
     "epsilon": Warp(
-        epsilon, "cut", "Hewitt et al. 2022, arXiv 2210.15191", (Parameter("epsilon", 0.0001, 0.1, 0.001, 0.0001),)
+        epsilon, "cut", "Hewitt et al. 2022, arXiv 2210.15191", (Parameter("epsilon", 0, 0.1, 0.001, 0.0001),)
     ),
-    "eta": Warp(eta, "cut", "Hewitt et al. 2022, arXiv 2210.15191", (Parameter("eta", 0.0001, 0.1, 0.002, 0.0001),)),
+    "eta": Warp(eta, "cut", "Hewitt et al. 2022, arXiv 2210.15191", (Parameter("eta", 0, 0.1, 0.002, 0.0001),)),
     "top_n_sigma": Warp(top_n_sigma, "cut", "Tang et al. 2024, arXiv 2411.07641", (Parameter("n", 0.05, 5, 1, 0.05),)),
     "mirostat": Warp(
         mirostat,
@@ -70,7 +84,7 @@ WARPS: dict[str, Warp] = {
         repetition_penalty,
         "penalty",
         "Keskar et al. 2019, section 4.1; logits below 0 as in transformers",
-        (Parameter("penalty", 1, 2, 1.2, 0.01),),
+        (Parameter("penalty", 0.01, 2, 1.2, 0.01),),
     ),
     "presence_penalty": Warp(
         presence_penalty, "penalty", "OpenAI API reference", (Parameter("presence", -2, 2, 0.5, 0.1),)
@@ -79,7 +93,7 @@ WARPS: dict[str, Warp] = {
         frequency_penalty, "penalty", "OpenAI API reference", (Parameter("frequency", -2, 2, 0.5, 0.1),)
     ),
     "no_repeat_ngram": Warp(
-        no_repeat_ngram, "penalty", "Paulus et al. 2018, section 2.5", (Parameter("ngram", 1, 10, 3, 1, whole=True),)
+        no_repeat_ngram, "penalty", "Paulus et al. 2018, section 2.5", (Parameter("ngram", 0, 10, 3, 1, whole=True),)
     ),
     "logit_bias": Warp(logit_bias, "penalty", "OpenAI API reference", takes_tokens=True),
 }
@@ -108,6 +122,7 @@ def checked_logits(logits: Tensor | np.ndarray) -> Tensor:
     return values
 
 
+@public(steps=unchecked)
 def shape(logits: Tensor | np.ndarray, steps: tuple[Step, ...], context: Context = NOTHING) -> Shaped:
     """One position's logits [V] through the steps in order; every stage is stored.
 
@@ -127,6 +142,7 @@ def remembered(steps: tuple[Step, ...], memory: float | None, probability: float
     return memory
 
 
+@public(steps=unchecked)
 def final(logits: Tensor | np.ndarray, steps: tuple[Step, ...], context: Context = NOTHING) -> Tensor:
     """The result of the last step only. [V] -> [V]. The same errors as `shape`."""
     values = checked_logits(logits)

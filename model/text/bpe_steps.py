@@ -9,6 +9,7 @@ from itertools import pairwise
 from tokenizers import Regex, pre_tokenizers
 
 from model.errors import InputError, say
+from model.public import public
 from model.text.tokenizer import Tokenizer
 
 MOST_CHARACTERS = 300  # limit for replaying merges: the work for a piece grows with the square of its bytes
@@ -69,6 +70,7 @@ def merges_of(ranks: Mapping[bytes, int], raw: bytes) -> tuple[Merge, ...]:
     return tuple(merges)
 
 
+@public()
 def replay(tokenizer: Tokenizer, text: str) -> tuple[Piece, ...]:
     """The pieces of a text, each with its merges, as the tokenizer encodes them.
 

@@ -13,11 +13,13 @@ import numpy as np
 
 from model.errors import InputError, UnsupportedModel, say
 from model.text.chat_places import TEMPLATE, places, turn_of_characters, turn_of_tokens
+from model.text.surrogates import joined
 from model.text.tokenizer import Tokenizer
 
 ROLES = ("system", "user", "assistant", "tool")
 MOST_TEXT = 500_000  # characters of all messages
 PATIENCE = 20.0  # wall seconds for a process limited to one CPU second, on a busy machine
+MOST_SAID = 160  # characters of what a template says against a conversation
 ENDINGS = (
     "<|im_end|>",
     "<|eot_id|>",
@@ -29,8 +31,11 @@ _UNUSED = range(0x100000, 0x10FFFE)  # characters of the last private-use plane,
 
 
 def ending(tokenizer: Tokenizer) -> frozenset[int]:
-    """The tokens that end a text: the vocabulary's own, and those of the usual chat formats."""
-    ids = {tokenizer.special[text] for text in ENDINGS if text in tokenizer.special}
+    """Return the tokens that end a text: all that the model's files name, and those of the usual chat formats.
+
+    Which files name them: model/text/vocabulary_settings.py, and for GGUF model/text/gguf_vocabulary.py.
+    """
+    ids = {*tokenizer.vocabulary.end_ids, *(tokenizer.special[text] for text in ENDINGS if text in tokenizer.special)}
     return frozenset(ids if tokenizer.eos_id is None else {*ids, tokenizer.eos_id})
 
 
@@ -40,38 +45,52 @@ def typable(tokenizer: Tokenizer, ids: Sequence[int]) -> str | None:
     return None if set(tokenizer.special.values()).intersection(own) else tokenizer.decode(own)
 
 
-def chat_ids(tokenizer: Tokenizer, messages: Sequence[Mapping[str, str]], *, answer: bool = True) -> list[int]:
-    """The ids of a conversation, with `answer` up to where the assistant's next answer begins.
+def chat_ids(
+    tokenizer: Tokenizer, messages: Sequence[Mapping[str, str]], *, answer: bool = True, continue_final: bool = False
+) -> list[int]:
+    """Return the ids of a conversation, with `answer` up to where the assistant's next answer begins.
+
+    With `continue_final` the last message is left open, to be gone on with where its text ends: what the template
+    writes after it is left out, and with it the space at the end of a text that the template trims. `answer` has no
+    effect then. The same text as of apply_chat_template(continue_final_message=True) in transformers.
 
     Special tokens in the template's own text are recognised. Those that a person wrote into a message stay plain text:
     while the template is rendered, each is replaced by an unused character, which is replaced back after the special
     tokens have been split off. A BOS is included only where the template writes it. Raises InputError without a
-    template, for invalid messages, or for messages that the template refuses; UnsupportedModel for a template that is
-    broken or takes too long.
+    template, for invalid messages, for messages that the template refuses, and for a last message that it leaves out or
+    changes and that is to be continued; UnsupportedModel for a template that is broken or takes too long.
     """
-    return chat_turns(tokenizer, messages, answer=answer)[0]
+    return chat_turns(tokenizer, messages, answer=answer, continue_final=continue_final)[0]
 
 
 def chat_turns(
-    tokenizer: Tokenizer, messages: Sequence[Mapping[str, str]], *, answer: bool = True
+    tokenizer: Tokenizer, messages: Sequence[Mapping[str, str]], *, answer: bool = True, continue_final: bool = False
 ) -> tuple[list[int], list[int]]:
-    """The ids of `chat_ids`, and for each of them the message whose text it is of, -1 for what the template wrote.
+    """Return the ids of `chat_ids`, and for each of them the message whose text it is of, -1 for the template's own.
 
     A token with bytes of both is the message's. All tokens are the template's where it changes the messages beyond
     recognition. The same errors.
     """
-    if not tokenizer.chat_template:
-        raise InputError("This model has no chat template.", "", "Choose a model that was taught to chat.")
-    _check(messages)
-    stands, marks = _stand_ins(tokenizer, messages)
+    template, messages = _template(tokenizer), _checked(messages)
+    stands, (end, *marks) = _stand_ins(tokenizer, template, messages)
     contents = [_replace(each["content"], stands) for each in messages]
+    open_end = f"{end} " if continue_final else ""  # behind the last text; its space shows whether texts are trimmed
     ours, marked = (
-        _values(tokenizer, [{"role": each["role"], "content": shown} for each, shown in pairs], answer)
-        for pairs in (zip(messages, contents, strict=True), zip(messages, marks, strict=True))
+        _values(
+            tokenizer,
+            [
+                {"role": each["role"], "content": text if at < len(texts) - 1 else text + open_end}
+                for at, (each, text) in enumerate(zip(messages, texts, strict=True))
+            ],
+            answer and not continue_final,
+        )
+        for texts in (contents, marks)
     )
-    written, framed = _render_each(tokenizer.chat_template, [ours, marked])
-    text = _text_of(written)
-    turns = turn_of_characters(len(text), places(text, framed.get("text", ""), contents, marks))
+    written, framed = _render_each(template, [ours, marked])
+    text, frame = _text_of(written), framed.get("text", "")
+    if continue_final:
+        text, frame = _left_open(text, contents[-1], end), frame.partition(end)[0]
+    turns = turn_of_characters(len(text), places(text, frame, contents, marks))
     back = {ord(character): special for special, character in stands.items()}
     ids: list[int] = []
     owners: list[int] = []
@@ -82,6 +101,26 @@ def chat_turns(
         owners += [TEMPLATE] if special is not None else _owners(tokenizer, part, own, turns[at : at + len(part)], back)
         at += len(part)
     return ids, owners
+
+
+def _template(tokenizer: Tokenizer) -> str:
+    """Return the template that is used where none is named; InputError for a model without one."""
+    if tokenizer.chat_template:
+        return tokenizer.chat_template
+    if others := tokenizer.vocabulary.other_templates:
+        what = "This model has no default chat template, only others by name."
+        hint = "Put the one to use into the model's folder as chat_template.jinja."
+        raise InputError(what, ", ".join(sorted(others))[:MOST_SAID], hint)
+    raise InputError("This model has no chat template.", "", "Choose a model that was taught to chat.")
+
+
+def _left_open(text: str, content: str, end: str) -> str:
+    """Return a rendered conversation up to where its last text ends, which is marked by `end` and a space."""
+    before, found, after = text.rpartition(end)
+    if not found or content.strip() not in before:
+        what = "The chat template of this model does not write the last message as it is, so it cannot be continued."
+        raise InputError(what, content[:40], "Change the last message, or let the model begin its own.")
+    return before if after.startswith(" ") else before.rstrip()
 
 
 def default_system(tokenizer: Tokenizer) -> str | None:
@@ -134,17 +173,19 @@ def _text_of(answer: Mapping[str, str]) -> str:
         case {"text": text}:
             return text
         case {"error": "syntax", "got": got}:
-            raise UnsupportedModel("The chat template of this model cannot be read.", got[:120].rstrip("."))
+            raise UnsupportedModel("The chat template of this model cannot be read.", got[:MOST_SAID].rstrip("."))
         case {"error": "refused", "got": got}:
             what = "The chat template of this model does not take these messages."
-            raise InputError(what, got[:120].rstrip("."), "Let user and assistant take turns, the user first.")
+            raise InputError(what, got[:MOST_SAID].rstrip("."))
+        case {"error": "failed", "got": got}:
+            raise UnsupportedModel("The chat template of this model ends in an error.", got[:MOST_SAID].rstrip("."))
     raise UnsupportedModel("The chat template of this model takes too much time or memory.")
 
 
 def _values(tokenizer: Tokenizer, messages: list[dict[str, str]], answer: bool) -> dict[str, object]:
     """What a template is given."""
     nothing = {"tools": None, "documents": None}
-    return {"messages": messages, **nothing, "add_generation_prompt": answer, **_ends(tokenizer)}
+    return {**_named(tokenizer), "messages": messages, **nothing, "add_generation_prompt": answer}
 
 
 def _owners(tokenizer: Tokenizer, part: str, ids: list[int], turns: np.ndarray, back: Mapping[int, str]) -> list[int]:
@@ -160,27 +201,34 @@ def _owners(tokenizer: Tokenizer, part: str, ids: list[int], turns: np.ndarray, 
     return turn_of_tokens(turns, sizes, lengths)
 
 
-def _check(messages: Sequence[Mapping[str, str]]) -> None:
-    """Raise InputError for invalid messages."""
+def _checked(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    """Return role and text of each message; InputError for invalid ones."""
     if not messages:
         raise InputError("There is no message.", "", "Write something to answer.")
-    size = 0
+    found = []
     for message in messages:
         role, content = (message.get(key) if isinstance(message, Mapping) else None for key in ("role", "content"))
         if role not in ROLES or not isinstance(content, str):
             raise InputError("This is not a message.", str(role)[:40], "It needs a role and a text.")
-        size += len(content)
+        found.append({"role": role, "content": joined(content)})
+    size = sum(len(each["content"]) for each in found)
     if size > MOST_TEXT:
         raise InputError("The messages are too long.", f"{size} characters", say("At most {} characters.", MOST_TEXT))
+    return found
 
 
-def _stand_ins(tokenizer: Tokenizer, messages: Sequence[Mapping[str, str]]) -> tuple[dict[str, str], list[str]]:
-    """A character for each special token in the messages, and one a message; used in neither messages nor template."""
+def _stand_ins(
+    tokenizer: Tokenizer, template: str, messages: Sequence[Mapping[str, str]]
+) -> tuple[dict[str, str], list[str]]:
+    """Return a character for each special token in the messages, and one more than there are messages.
+
+    None of them stands in the messages or in the template.
+    """
     written = "".join(message["content"] for message in messages)
-    used = {*written, *tokenizer.chat_template}
+    used = {*written, *template}
     unused = (chr(code) for code in _UNUSED if chr(code) not in used)
     specials = [special for special in tokenizer.special if special in written]
-    return dict(zip(specials, islice(unused, len(specials)), strict=True)), list(islice(unused, len(messages)))
+    return dict(zip(specials, islice(unused, len(specials)), strict=True)), list(islice(unused, len(messages) + 1))
 
 
 def _replace(text: str, stands: Mapping[str, str]) -> str:
@@ -197,7 +245,7 @@ def _cut(text: str, special: Mapping[str, int]) -> Iterator[tuple[str, int | Non
         yield part, special[part] if i % 2 else None
 
 
-def _ends(tokenizer: Tokenizer) -> dict[str, str]:
-    """The special tokens that a template can use by name."""
+def _named(tokenizer: Tokenizer) -> dict[str, str | list[str]]:
+    """Return the special tokens that a template can use by name."""
     ids = {"bos_token": tokenizer.bos_id, "eos_token": tokenizer.eos_id}
-    return {name: tokenizer.piece(id) for name, id in ids.items() if id is not None}
+    return {name: tokenizer.piece(id) for name, id in ids.items() if id is not None} | {**tokenizer.vocabulary.named}

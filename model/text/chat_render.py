@@ -2,8 +2,8 @@
 
 A template is an untrusted program, and a process can be limited in time and memory. JSON on standard input:
 {"template", "several": [values]}. On standard output a list with, for each values, {"text"}, or {"error", "got"} where
-the error is "syntax" (not a valid template), "refused" (it does not accept these values) or "limit" (too much time,
-memory or text).
+the error is "syntax" (not a valid template), "refused" (it calls raise_exception), "failed" (an error inside it) or
+"limit" (too much time, memory or text).
 """
 
 import contextlib
@@ -58,8 +58,12 @@ def _now(form: str) -> str:
     return datetime.now().strftime(form)
 
 
+class _Refused(Exception):
+    """The template does not accept these values, and says why."""
+
+
 def _refuse(message: str) -> None:
-    raise jinja2.TemplateError(message)
+    raise _Refused(message)
 
 
 def _tojson(
@@ -88,7 +92,8 @@ def write(template: str, values: dict) -> dict[str, str]:
     try:
         compiled = environment().from_string(template)
     except jinja2.TemplateError as error:
-        return {"error": "syntax", "got": str(error)}
+        line = f"line {error.lineno}: " if isinstance(error, jinja2.TemplateSyntaxError) else ""
+        return {"error": "syntax", "got": f"{line}{error.message}"}
     parts, size = [], 0
     try:
         for part in compiled.generate(values):
@@ -98,8 +103,10 @@ def write(template: str, values: dict) -> dict[str, str]:
             parts.append(part)
     except (MemoryError, RecursionError):
         return {"error": "limit", "got": ""}
-    except Exception as error:  # any error of a template with its values
+    except _Refused as error:
         return {"error": "refused", "got": str(error)}
+    except Exception as error:  # any error of a template with its values
+        return {"error": "failed", "got": f"{type(error).__name__}: {error}"}
     return {"text": "".join(parts)}
 
 

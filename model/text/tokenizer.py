@@ -17,8 +17,11 @@ from model.arguments import check_token, shown
 from model.errors import CheckpointError, InputError, UnsupportedModel, say
 from model.records import Tokens
 from model.text.bpe_ranks import FRESH_COPY
-from model.text.vocabulary import GPT2_PATTERN, Vocabulary, read_gguf, read_json, read_text, read_tiktoken
+from model.text.gguf_vocabulary import read_gguf
+from model.text.surrogates import joined
+from model.text.vocabulary import GPT2_PATTERN, Vocabulary, read_tiktoken
 from model.text.vocabulary_files import read_tokenizer_json, read_vocab_merges
+from model.text.vocabulary_settings import Settings, read_settings, settings_of
 
 # tiktoken's regex engine uses a stack entry per whitespace character and panics at a million of them.
 MAX_WHITESPACE_RUN = 500_000
@@ -51,22 +54,15 @@ class Tokenizer:
         With `special`, special tokens written in the text become their ids; otherwise they are plain text. Added
         tokens that are not special (runs of spaces in GPT-NeoX) are always matched.
 
-        Raises InputError for a text that is not Unicode, that has a byte the vocabulary lacks, or more whitespace
-        in one run than the engine takes; UnsupportedModel if the vocabulary's pattern leaves part of the text out.
+        Both halves of a surrogate pair are the character that they mean. Raises InputError for a lone half, for a text
+        that has a byte the vocabulary lacks, or more whitespace in one run than the engine takes; UnsupportedModel if
+        the vocabulary's pattern leaves part of the text out.
         """
         return self.tokens(self.encode_ids(text, special=special))
 
     def encode_ids(self, text: str, *, special: bool = False) -> list[int]:
         """The ids of `encode` only; the same errors."""
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            got = f"\\u{ord(text[error.start]):04x} at character {error.start}"
-            raise InputError(
-                "The text holds half of a surrogate pair, which is no character.",
-                got,
-                "Remove that character or paste the text again.",
-            ) from None
+        text = joined(text)
         ids: list[int] = []
         n_bytes = 0
         for part, whole in self._cut(text, False, special):
@@ -86,6 +82,29 @@ class Tokenizer:
             hint = "Use a model whose vocabulary takes every text."
             raise UnsupportedModel("The pattern of this vocabulary leaves part of the text out.", got, hint)
         return ids
+
+    @property
+    def end_id(self) -> int | None:
+        """The token that ends an answer in training: EOS, where the model's own generation ends there, too.
+
+        None without an EOS, and where the files disagree: a model that learned to end with a token at which its
+        generation goes on would not stop. As in trl, which appends `eos_token`, but for files that disagree.
+        """
+        return None if self.vocabulary.disputed_end else self.eos_id
+
+    @property
+    def begin_id(self) -> int | None:
+        """The BOS that this vocabulary puts before a text of its own accord; None where it puts nothing there."""
+        return self.bos_id if self.add_bos else None
+
+    def prompt_ids(self, text: str, *, special: bool = False) -> list[int]:
+        """Return the ids of a text that begins a row: `begin_id`, where there is one, and those of `encode`.
+
+        Every route that gives a model a text from its beginning uses this: tracing, generation, fine-tuning,
+        preferences and reinforcement. An empty text has no ids. The errors of `encode`.
+        """
+        ids = self.encode_ids(text, special=special)
+        return ids if self.begin_id is None or not ids else [self.begin_id, *ids]
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of token ids, U+FFFD for bytes that are not UTF-8; InputError for ids outside the vocabulary."""
@@ -246,12 +265,12 @@ def from_tokenizer_json(path: Path, config: Mapping | None = None) -> Tokenizer:
     Without a config that names them, a single special token is both BOS and EOS. Raises CheckpointError for a broken
     file and UnsupportedModel for unsupported steps.
     """
-    return from_vocabulary(read_tokenizer_json(Path(path), config or {}))
+    return from_vocabulary(read_tokenizer_json(Path(path), settings_of(config or {})))
 
 
 def from_vocab_merges(vocab: Path, merges: Path) -> Tokenizer:
     """The tokenizer in GPT-2's vocab.json and merges.txt; CheckpointError for broken files."""
-    return from_vocabulary(read_vocab_merges(Path(vocab), Path(merges), {}))
+    return from_vocabulary(read_vocab_merges(Path(vocab), Path(merges), Settings()))
 
 
 def from_tiktoken(path: Path, *, pattern: str = GPT2_PATTERN, special: Mapping[str, int] | None = None) -> Tokenizer:
@@ -265,22 +284,20 @@ def from_tiktoken(path: Path, *, pattern: str = GPT2_PATTERN, special: Mapping[s
 def from_folder(folder: Path) -> Tokenizer:
     """The tokenizer of a model folder: tokenizer.json, else vocab.json + merges.txt, else one .tiktoken file.
 
+    Special tokens, ends of a text and chat templates are those of the files beside it (vocabulary_settings.py).
+
     Raises CheckpointError if it has none of them, UnsupportedModel for an unsupported one.
     """
     folder = Path(folder)
-    config = read_json(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").is_file() else {}
-    template = folder / "chat_template.jinja"
-    if "chat_template" not in config and template.is_file():
-        config = config | {"chat_template": read_text(template)}
+    settings = read_settings(folder)
     if (folder / "tokenizer.json").is_file():
-        return from_tokenizer_json(folder / "tokenizer.json", config)
+        return from_vocabulary(read_tokenizer_json(folder / "tokenizer.json", settings))
     if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
-        kind = config.get("tokenizer_class", "GPT2Tokenizer")
-        if kind not in ("GPT2Tokenizer", "GPT2TokenizerFast"):
+        if settings.kind not in ("GPT2Tokenizer", "GPT2TokenizerFast"):
             # These two files do not include the splitting pattern; they imply only GPT-2's.
             what = "vocab.json and merges.txt are read for GPT-2 only."
-            raise UnsupportedModel(what, str(kind), "Add its tokenizer.json.")
-        return from_vocabulary(read_vocab_merges(folder / "vocab.json", folder / "merges.txt", config))
+            raise UnsupportedModel(what, settings.kind, "Add its tokenizer.json.")
+        return from_vocabulary(read_vocab_merges(folder / "vocab.json", folder / "merges.txt", settings))
     files = sorted(folder.glob("*.tiktoken")) if folder.is_dir() else []
     if len(files) == 1:
         return from_tiktoken(files[0])

@@ -1,4 +1,4 @@
-"""The vocabulary of a tokenizer, and readers for GGUF metadata and .tiktoken; vocabulary_files.py has the others.
+"""The vocabulary of a tokenizer and a reader for .tiktoken; vocabulary_files.py and gguf_vocabulary.py have the others.
 
 Each returns a `Vocabulary`, in which the merge priorities and the model's token ids are two separate numberings:
 SmolLM2 uses ids 0..16 for special tokens and has its own order of bytes, so an id does not imply a priority.
@@ -6,10 +6,8 @@ SmolLM2 uses ids 0..16 for special tokens and has its own order of bytes, so an 
 
 import base64
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-
-import numpy as np
 
 from model.errors import CheckpointError, UnsupportedModel, say
 from model.strict_json import parse
@@ -60,6 +58,11 @@ class Vocabulary:
     eos_id: int | None = None
     add_bos: bool = False
     chat_template: str | None = None
+    other_templates: Mapping[str, str] = field(default_factory=dict)  # chat templates with a name
+    end_ids: tuple[int, ...] = ()  # every token that a file of the model names as the end of a text
+    rows_that_end: tuple[int, ...] = ()  # ends of a text beyond the vocabulary: rows of the model without a token
+    disputed_end: bool = False  # the model's generation ends at other tokens than `eos_id`
+    named: Mapping[str, str | list[str]] = field(default_factory=dict)  # special tokens by name, as templates use them
 
 
 def byte_level(
@@ -113,6 +116,26 @@ def byte_level(
     )
 
 
+def with_rows(vocabulary: Vocabulary, rows: int) -> Vocabulary:
+    """Return a vocabulary in which every row that ends a text has a token, for a model of that many rows.
+
+    A model may have more rows than its vocabulary has tokens, and its files may name one of them as the end of a text.
+    Up to the last of these each row becomes a special token, "<|row 388|>", as the model itself may write it.
+    """
+    ends = [number for number in vocabulary.rows_that_end if len(vocabulary.raw) <= number < rows]
+    new = range(len(vocabulary.raw), max(ends, default=-1) + 1)
+    if not new or len(new) > _MAX_ADDED - len(vocabulary.added):
+        return vocabulary
+    added = tuple(AddedToken(f"<|row {number}|>", number, special=True) for number in new)
+    return replace(
+        vocabulary,
+        raw=(*vocabulary.raw, *(token.text.encode() for token in added)),
+        added=(*vocabulary.added, *added),
+        end_ids=(*vocabulary.end_ids, *ends),
+        rows_that_end=(),
+    )
+
+
 def read_text(path: Path) -> str:
     """The text of a file; CheckpointError for one that is missing, not a plain file, too large or not UTF-8."""
     try:
@@ -160,99 +183,6 @@ def as_merges(value: object, where: str) -> list[tuple[str, str]]:
 
 def refuse(what: str, got: object, supported: str) -> UnsupportedModel:
     return UnsupportedModel(say("This vocabulary uses a {} that is not supported.", what), str(got)[:160], supported)
-
-
-GGUF_PRE = {  # tokenizer.ggml.pre: pattern, pieces looked up whole, NFC, BOS by default
-    "gpt-2": (GPT2_PATTERN, False, False, False),
-    "gpt2": (GPT2_PATTERN, False, False, False),
-    "smollm": (SMOLLM_PATTERN, False, False, False),
-    "llama-bpe": (LLAMA3_PATTERN, True, False, True),
-    "qwen2": (QWEN_PATTERN, False, True, False),
-}
-
-
-def _gguf_strings(metadata: Mapping[str, object], key: str) -> list[str]:
-    values = metadata.get(key)
-    if not isinstance(values, Sequence) or isinstance(values, (str, bytes)):
-        raise CheckpointError(say("The GGUF file has no list {}.", key), type(values).__name__, FRESH_COPY)
-    try:
-        strings = [value.decode() if isinstance(value, bytes) else value for value in values]
-    except UnicodeDecodeError as error:
-        raise CheckpointError(say("{} holds text that is not UTF-8.", key), str(error)[:80], FRESH_COPY) from error
-    if not set(map(type, strings)) <= {str}:
-        raise CheckpointError(say("{} must be a list of strings.", key), "", FRESH_COPY)
-    return strings
-
-
-def _gguf_text(metadata: Mapping[str, object], key: str, default: str | None) -> str | None:
-    value = metadata.get(key, default)
-    if value is not None and not isinstance(value, str | bytes):
-        raise CheckpointError(say("{} must be a text.", key), type(value).__name__, FRESH_COPY)
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-
-
-def _gguf_flag(metadata: Mapping[str, object], key: str, default: bool) -> bool:
-    value = metadata.get(key, default)
-    if not isinstance(value, bool):
-        raise CheckpointError(say("{} must be true or false.", key), type(value).__name__, FRESH_COPY)
-    return value
-
-
-def _gguf_types(metadata: Mapping[str, object], count: int) -> list[int]:
-    """The type of each token: 1 normal, 3 special, others added. [V]"""
-    types = metadata.get("tokenizer.ggml.token_type")
-    if types is None:
-        return [1] * count
-    types = types.tolist() if isinstance(types, np.ndarray) else types
-    if not isinstance(types, list) or not set(map(type, types)) <= {int}:
-        raise CheckpointError("The token types are not whole numbers.", type(types).__name__, FRESH_COPY)
-    return types
-
-
-def read_gguf(metadata: Mapping[str, object]) -> Vocabulary:
-    """The vocabulary in GGUF metadata, keys `tokenizer.*`.
-
-    Raises UnsupportedModel for tokenizers other than byte-level BPE or an unknown pre-tokenizer, CheckpointError for
-    inconsistent lists.
-    """
-    kind = _gguf_text(metadata, "tokenizer.ggml.model", None)
-    pre = _gguf_text(metadata, "tokenizer.ggml.pre", "gpt-2")
-    if kind is None:
-        raise CheckpointError("The GGUF file has no tokenizer.", "no tokenizer.ggml.model", FRESH_COPY)
-    if kind != "gpt2":
-        raise refuse("tokenizer model", kind, "In GGUF, tokenizer.ggml.model gpt2 is supported.")
-    if pre not in GGUF_PRE:
-        raise refuse("pre-tokenizer", pre, f"Supported in GGUF are {', '.join(GGUF_PRE)}.")
-    pattern, whole, nfc, add_bos = GGUF_PRE[pre]
-    tokens = _gguf_strings(metadata, "tokenizer.ggml.tokens")
-    merges = as_merges(_gguf_strings(metadata, "tokenizer.ggml.merges"), "tokenizer.ggml.merges")
-    types = _gguf_types(metadata, len(tokens))
-    if len(types) != len(tokens) or len(set(tokens)) != len(tokens):
-        got = f"{len(tokens)} tokens, {len(set(tokens))} of them different, {len(types)} types"
-        raise CheckpointError("The GGUF vocabulary is inconsistent.", got, FRESH_COPY)
-    ends = {}
-    for key in ("bos", "eos"):
-        ends[key] = number = metadata.get(f"tokenizer.ggml.{key}_token_id")
-        if number is not None and not (type(number) is int and 0 <= number < len(tokens)):
-            raise CheckpointError(say("The {} token is not in the vocabulary.", key), str(number), FRESH_COPY)
-    mergeable = {left + right for left, right in merges} | ALPHABET.keys()
-    special = {i for i, kind in enumerate(types) if kind == 3} | {
-        number for number in ends.values() if number is not None and tokens[number] not in mergeable
-    }
-    added = [AddedToken(tokens[i], i, i in special) for i, kind in enumerate(types) if i in special or kind != 1]
-    base = Vocabulary(
-        name=str(_gguf_text(metadata, "general.name", None) or f"{pre} vocabulary"),
-        pattern=pattern,
-        raw=(),
-        ranks={},
-        rank_ids=(),
-        nfc=nfc,
-        bos_id=ends["bos"],
-        eos_id=ends["eos"],
-        add_bos=_gguf_flag(metadata, "tokenizer.ggml.add_bos_token", add_bos) and ends["bos"] is not None,
-        chat_template=_gguf_text(metadata, "tokenizer.chat_template", None),
-    )
-    return byte_level({token: i for i, token in enumerate(tokens)}, merges, added, whole, base)
 
 
 def read_tiktoken(path: Path, pattern: str, special: Mapping[str, int]) -> Vocabulary:

@@ -20,12 +20,23 @@ from model.text.vocabulary import (
     read_text,
     refuse,
 )
+from model.text.vocabulary_settings import DEFAULT, TOKENIZER_CONFIG, Settings
 
 
 def _steps(value: object, key: str) -> list[dict]:
-    """The steps of a sequence under `key`, or the value itself as a single step; {} for anything else."""
-    steps = value.get(key, [value]) if isinstance(value, dict) else [value]
-    return [step if isinstance(step, dict) else {} for step in (steps if isinstance(steps, list) else [steps])]
+    """Return the steps of a part of tokenizer.json in their order; `key` holds those of a Sequence.
+
+    A Sequence stands for its steps, also within another one: an empty one does nothing. What is no step is {}.
+    """
+    steps: list[dict] = []
+    left = [] if value is None else [value]
+    while left:
+        step = left.pop()
+        if isinstance(step, dict) and step.get("type") == "Sequence" and isinstance(step.get(key), list):
+            left += reversed(step[key])
+        else:
+            steps.append(step if isinstance(step, dict) else {})
+    return steps
 
 
 def _json_pattern(pre: object) -> str:
@@ -51,11 +62,15 @@ def _json_pattern(pre: object) -> str:
 
 
 def _json_nfc(normalizer: object) -> bool:
-    if normalizer is None:
-        return False
-    if isinstance(normalizer, dict) and normalizer.get("type") == "NFC":
-        return True
-    raise refuse("normalizer", json.dumps(normalizer), "Supported are none and NFC.")
+    """Return whether the normalizer is NFC, rather than nothing; UnsupportedModel for anything else."""
+    kinds = set()
+    for step in _steps(normalizer, "normalizers"):
+        if step.get("type") == "Strip" and step.get("strip_left") is step.get("strip_right") is False:
+            continue
+        if step.get("type") != "NFC":
+            raise refuse("normalizer", json.dumps(normalizer), "Supported are none and NFC.")
+        kinds.add("NFC")
+    return bool(kinds)
 
 
 def _json_bos(post: object) -> int | None:
@@ -63,7 +78,7 @@ def _json_bos(post: object) -> int | None:
     bos = None
     for step in _steps(post, "processors"):
         kind = step.get("type")
-        if kind in (None, "ByteLevel"):
+        if kind == "ByteLevel":  # moves offsets, which are not read
             continue
         try:
             if kind != "TemplateProcessing":
@@ -93,39 +108,49 @@ def _json_added(items: object) -> list[AddedToken]:
     return added
 
 
-def _token_id(config: Mapping, key: str, ids: Mapping[str, int]) -> int | None:
-    """The id of the token that a tokenizer_config.json names under `key`, None for no name."""
-    text = config.get(key)
-    text = text.get("content") if isinstance(text, Mapping) else text
+def _token_id(text: str | list[str] | None, key: str, ids: Mapping[str, int]) -> int | None:
+    """Return the id of the token that the files name under `key`, None for no name."""
     if text is None:
         return None
     if not isinstance(text, str) or text not in ids:
-        what = say("The {} in tokenizer_config.json is not in the vocabulary.", key)
+        what = say("The {} in {} is not in the vocabulary.", key, TOKENIZER_CONFIG)
         raise CheckpointError(what, str(text)[:80], FRESH_COPY)
     return ids[text]
 
 
-def _template(config: Mapping) -> str | None:
-    template = config.get("chat_template")
-    if isinstance(template, list):  # several, by name
-        defaults = (item for item in template if isinstance(item, Mapping) and item.get("name") == "default")
-        template = next(defaults, {}).get("template")
-    return template if isinstance(template, str) else None
+def _with_settings(
+    base: Vocabulary, ids: Mapping[str, int], added: Sequence[AddedToken], settings: Settings
+) -> Vocabulary:
+    """Return `base` with what the files beside it say; a single special token is both BOS and EOS, as in GPT-2.
 
-
-def _with_ends(base: Vocabulary, ids: Mapping[str, int], added: Sequence[AddedToken], config: Mapping) -> Vocabulary:
-    """`base` with the settings of a tokenizer_config.json; a single special token is both BOS and EOS, as in GPT-2."""
+    Ends of a text that lie outside the vocabulary wait in `rows_that_end` until the model's rows are known.
+    """
     special = [token.id for token in added if token.special]
-    bos, eos = _token_id(config, "bos_token", ids), _token_id(config, "eos_token", ids)
+    bos, eos = (_token_id(settings.named.get(key), key, ids) for key in ("bos_token", "eos_token"))
+    ends = [_token_id(text, "eos_token", ids) for text in settings.end_texts]
+    ends += [number for number in settings.end_ids if 0 <= number < len(base.raw)]
     if bos is None and eos is None and len(special) == 1:
         bos = eos = special[0]
+    if eos is None:
+        eos = next((number for number in ends if number in special), None)
     bos = bos if base.bos_id is None else base.bos_id
-    add_bos = base.add_bos or (config.get("add_bos_token") is True and bos is not None)
-    return replace(base, bos_id=bos, eos_id=eos, add_bos=add_bos, chat_template=_template(config))
+    templates = dict(settings.templates)
+    return replace(
+        base,
+        bos_id=bos,
+        eos_id=eos,
+        add_bos=base.add_bos or (settings.add_bos and bos is not None),
+        chat_template=templates.pop(DEFAULT, None),
+        other_templates=templates,
+        end_ids=tuple(dict.fromkeys(number for number in ends if number is not None)),
+        rows_that_end=tuple(number for number in settings.end_ids if number >= len(base.raw)),
+        disputed_end=bool(settings.end_ids) and eos not in settings.end_ids,
+        named=settings.named,
+    )
 
 
-def read_tokenizer_json(path: Path, config: Mapping) -> Vocabulary:
-    """The vocabulary in a tokenizer.json; `config` is the content of tokenizer_config.json, {} without one.
+def read_tokenizer_json(path: Path, settings: Settings) -> Vocabulary:
+    """Return the vocabulary in a tokenizer.json with what the files beside it say.
 
     Raises CheckpointError for a broken file, UnsupportedModel for unsupported steps.
     """
@@ -154,11 +179,11 @@ def read_tokenizer_json(path: Path, config: Mapping) -> Vocabulary:
     full = byte_level(vocab, merges, added, bool(model.get("ignore_merges")), base)
     if bos is not None and not 0 <= bos < len(full.raw):
         raise CheckpointError("The BOS token is not in the vocabulary.", str(bos), FRESH_COPY)
-    return _with_ends(full, vocab | {token.text: token.id for token in added}, added, config)
+    return _with_settings(full, vocab | {token.text: token.id for token in added}, added, settings)
 
 
-def read_vocab_merges(vocab_path: Path, merges_path: Path, config: Mapping) -> Vocabulary:
-    """The vocabulary in GPT-2's vocab.json and merges.txt; a token that no merge produces is treated as special.
+def read_vocab_merges(vocab_path: Path, merges_path: Path, settings: Settings) -> Vocabulary:
+    """Return the vocabulary in GPT-2's vocab.json and merges.txt; a token that no merge produces is treated as special.
 
     Raises CheckpointError for a broken file.
     """
@@ -169,4 +194,4 @@ def read_vocab_merges(vocab_path: Path, merges_path: Path, config: Mapping) -> V
     mergeable = {left + right for left, right in merges} | ALPHABET.keys()
     added = [AddedToken(token, number, True) for token, number in vocab.items() if token not in mergeable]
     base = Vocabulary(vocab_path.parent.name or "GPT-2 files", GPT2_PATTERN, raw=(), ranks={}, rank_ids=())
-    return _with_ends(byte_level(vocab, merges, added, False, base), vocab, added, config)
+    return _with_settings(byte_level(vocab, merges, added, False, base), vocab, added, settings)

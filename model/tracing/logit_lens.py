@@ -14,11 +14,12 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from model.arguments import check_position, is_whole
+from model.arguments import check_position, check_whole, is_whole
 from model.gpt.passes import Pass
 from model.gpt.tap import Tap
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
+from model.public import MOST
 from model.tracing.one_token import alone
 from model.tracing.ranking import ranks_of, top_ids
 
@@ -198,8 +199,7 @@ def _checked(run: Run, positions: Sequence[int], candidates: Sequence[int] | Non
         raise ValueError("positions must name at least one position, got none")
     for position in positions:
         check_position(position, T, from_end=True)
-    if not is_whole(top) or top < 1:
-        raise ValueError(f"top must be at least 1, got {top}")
+    check_whole("top", top, 1, MOST)
     if candidates is not None and not all(is_whole(token) and 0 <= token < V for token in candidates):
         raise ValueError(f"candidates must lie in 0 .. {V - 1}, got {list(candidates)}")
     at = torch.tensor([position % T for position in positions])

@@ -24,6 +24,7 @@ from model.gpt.passes import Pass, attend_fused
 from model.gpt.tap import SITES, Tap, compose, record
 from model.gpt.transformer import Transformer
 from model.progress import Passed, Progress, silent, unseen
+from model.public import listed, one_of, public, unchecked, whole
 from model.records import RunKey, Tokens
 from model.tracing.head_metrics import HEAD_METRICS
 from model.tracing.head_reducer import HeadReducer
@@ -79,12 +80,14 @@ class Trace:
 
     # --- one head ---
 
+    @public()
     @torch.inference_mode()
     def qkv(self, layer: int, head: int) -> HeadQKV:
         """Queries, keys and values of one head; the KV head is head // (H / G). InputError for a state space."""
         need_qkv(self.config, layer)
         return HeadQKV(*(part[0, 0].numpy() for part in self._head(layer, head)))
 
+    @public()
     @torch.inference_mode()
     def scores(self, layer: int, head: int) -> np.ndarray:
         """q.k / sqrt(d_head) before the softmax, NaN above the diagonal and where a window or an edit hides the key.
@@ -100,6 +103,7 @@ class Trace:
         T = len(self.tokens)
         return scores.masked_fill(future(T, T) | scores.isneginf(), torch.nan).numpy()
 
+    @public()
     @torch.inference_mode()
     def pattern(self, layer: int, head: int) -> np.ndarray:
         """Attention weights: rows are queries, sum to 1, and are 0 above the diagonal. float32 [T, T]
@@ -115,6 +119,7 @@ class Trace:
         q, k, _ = self._head(layer, head)
         return attention_pattern(self._scores(layer, q, k))[0, 0].numpy()
 
+    @public(index=unchecked)
     @torch.inference_mode()
     def mixing(self, layer: int, index: int) -> np.ndarray:
         """The matrix that makes outputs of values, signed: `mixing @ v = mixed`. float32 [T, T]
@@ -134,6 +139,7 @@ class Trace:
         window = self.model.blocks[layer].attn.window
         return attention_scores(q, k) if window is None else window_scores(q, k, window)
 
+    @public()
     @torch.inference_mode()
     def z(self, layer: int, head: int) -> np.ndarray:
         """The head's output before the projection o: pattern times values. float32 [T, d_head] (config.z_width)"""
@@ -184,6 +190,7 @@ class Trace:
         """The trace's own tap where it may change this layer; other layers run without it."""
         return self.tap if _reaches(self.key.edits, layer) else None
 
+    @public(names=one_of(SITES))
     @torch.inference_mode()
     def sites(self, layer: int, names: Collection[str]) -> dict[str, Tensor]:
         """Tensors of one block at the named sites of model.gpt.tap.SITES, e.g. "mlp_post"; axes as listed there."""
@@ -199,15 +206,18 @@ class Trace:
             )
         return {name: store[name, layer] for name in names}
 
+    @public()
     def mlp_activations(self, layer: int) -> np.ndarray:
         """Input of the MLP's down projection: f(pre), or silu(gate) * up. float32 [T, M]"""
         return self.sites(layer, ["mlp_post"])["mlp_post"][0].numpy()
 
+    @public()
     def hidden(self, layer: int) -> np.ndarray:
         """Residual stream entering block `layer`; for n_layer the stream after the last block. float32 [T, D]"""
         check_layer(layer, self.config.n_layer + 1)
         return self.residuals[layer].numpy()
 
+    @public()
     @torch.inference_mode()
     def middle(self, layer: int) -> np.ndarray:
         """Residual stream between attention and MLP of a block (resid_mid), its attention half recomputed. [T, D]"""
@@ -218,6 +228,7 @@ class Trace:
 
     # --- the whole run ---
 
+    @public()
     def edit(self, *edits: Edit, progress: Progress = silent, passed: Passed = unseen) -> "Trace":
         """A new run of the same tokens with these edits added; this trace stays as it is.
 
@@ -256,6 +267,7 @@ class Trace:
         """Logits of every position, computed at the first use. float32 [T, V]"""
         return self._logits(self.residuals[-1])
 
+    @public()
     def logits_at(self, position: int) -> np.ndarray:
         """Logits that predict the token after `position`; negative positions count from the end. float32 [V]
 
@@ -272,6 +284,7 @@ class Trace:
     def _logits(self, x: Tensor) -> np.ndarray:
         return self.model.logits(x[None], tap=self.tap)[0].numpy()
 
+    @public(top=whole(1), positions=listed)
     def logit_lens(self, top: int = 10, positions: Sequence[int] | None = None) -> pd.DataFrame:
         """The likeliest next tokens if the model stopped before each block, and at layer n_layer its own prediction.
 
@@ -300,6 +313,7 @@ def _slice(linear, x: Tensor, n: int, width: int) -> Tensor:
     return linear.part(x, slice(n * width, (n + 1) * width))
 
 
+@public()
 @torch.inference_mode()
 def run(
     model: Transformer,

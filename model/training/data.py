@@ -9,6 +9,7 @@ import numpy as np
 
 from model.errors import InputError, say
 from model.text.bpe_ranks import ALPHABET
+from model.text.surrogates import joined
 from model.text.tokenizer import Tokenizer, from_tokenizer_json
 from model.training.tasks import IGNORE, ONE_CHARACTER, Task, bpe_file, symbol_vocabulary
 
@@ -239,7 +240,7 @@ def text_dataset(text: str, vocab_size: int | None, *, held_out: float = 0.1, se
 
     Those of the held-out part are among them: no held-out character is one that the model cannot say.
     """
-    train, held_out_part = split_documents(documents(text), held_out, seed)
+    train, held_out_part = split_documents(documents(joined(text)), held_out, seed)
     every = [*train, *held_out_part]
     tokenizer_json = character_vocabulary(every) if vocab_size is None else train_vocabulary(train, vocab_size)
     tokenizer = read_vocabulary(tokenizer_json)

@@ -7,6 +7,7 @@
 import { wayTo } from "./address/places.js";
 import { el } from "./dom.js";
 import { foldNow, foldWith } from "./fold.js";
+import { asking } from "./server/asking.js";
 
 const kinds = {};
 const hidden = new Set(); // names of parts of views that are not chosen
@@ -100,6 +101,7 @@ export function mountPart(kind, root, props, trigger) {
     payload: () => shown,
     tell,
     stateOf: draw?.stateOf,
+    given: draw?.given,
     take: draw?.take, // told of a value that a link gives, by a part that holds its own
     initial,
     foreign: false,
@@ -128,10 +130,14 @@ export function caughtUp() {
 
 // Called by each gr.HTML part once it is on the page; its payload is one JSON text, drawn now and whenever it changes.
 export function mount(kind, element, props, trigger, watch) {
-  const entry = mountPart(kind, element.querySelector("[data-part]"), props, trigger);
+  const name = element.querySelector("[data-part]").dataset.part;
+  const own = () => asking.event && kind !== "wire"; // whether the page asks by its own wire
+  const send = (event, data) => (own() ? asking.event(name, event, props.value) : trigger(event, data));
+  const entry = mountPart(kind, element.querySelector("[data-part]"), props, send);
   const update = () => entry.show(props.payload ? JSON.parse(props.payload) : null);
-  entry.redraw = update; // from the text: a drawing may have changed the object
+  if (!asking.event) entry.redraw = update; // from the text: a drawing may have changed the object
   watch("payload", update);
+  watch("value", () => entry.given?.()); // another value came from the server
   update();
 }
 

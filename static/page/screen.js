@@ -8,6 +8,7 @@
 // props.payload { parts: { name: { stamp, payload } } }, props.value { part }.
 import { el } from "./dom.js";
 import { caughtUp, mounted, mountPart } from "./mount.js";
+import { asking } from "./server/asking.js";
 
 const screens = [];
 let jobs = null; // { props, trigger } of the channel
@@ -33,7 +34,8 @@ export function screen(element, props, trigger, watch) {
   };
   const tell = (event, data) => {
     push();
-    trigger(event, data);
+    if (event === "select" && asking.ask) asking.ask();
+    else trigger(event, data);
   };
   const parts = [];
   root.replaceChildren(
@@ -56,6 +58,7 @@ export function screen(element, props, trigger, watch) {
     };
     const ask = (event, data) => {
       if (event === "select") return tell(event, data);
+      if (asking.job) return asking.job(event, name);
       jobs.props.value = { part: name };
       jobs.trigger(event, { index: 0, value: name });
     };

@@ -39,6 +39,10 @@ CASES: dict[str, tuple[str, str, dict]] = {
         "GPT2Config",
         GPT2 | {"tie_word_embeddings": False, "activation_function": "gelu", "n_inner": None},
     ),
+    **{
+        f"gpt2 {name}": ("GPT2LMHeadModel", "GPT2Config", GPT2 | {"activation_function": name})
+        for name in ("gelu_python", "gelu_python_tanh", "gelu_accurate", "gelu_fast", "relu")
+    },
     "llama MHA": ("LlamaForCausalLM", "LlamaConfig", SIZES | {"num_key_value_heads": H, "rms_norm_eps": 1e-5}),
     "llama GQA": ("LlamaForCausalLM", "LlamaConfig", GQA),
     "llama MQA, biases, tied": (
@@ -47,6 +51,11 @@ CASES: dict[str, tuple[str, str, dict]] = {
         SIZES | {"num_key_value_heads": 1, "attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True},
     ),
     "llama head_dim": ("LlamaForCausalLM", "LlamaConfig", GQA | {"head_dim": 10}),
+    "llama swish, rope divided by 1": (
+        "LlamaForCausalLM",
+        "LlamaConfig",
+        GQA | {"hidden_act": "swish", "rope_parameters": {"rope_type": "linear", "rope_theta": 1e4, "factor": 1.0}},
+    ),
     "llama 3 rope": ("LlamaForCausalLM", "LlamaConfig", GQA | {"rope_parameters": LLAMA3}),
     "qwen2": ("Qwen2ForCausalLM", "Qwen2Config", GQA | {"tie_word_embeddings": True}),
     "qwen3": ("Qwen3ForCausalLM", "Qwen3Config", GQA | {"head_dim": 16}),
@@ -66,6 +75,11 @@ CASES: dict[str, tuple[str, str, dict]] = {
         "GPTNeoXForCausalLM",
         "GPTNeoXConfig",
         SIZES | {"attention_bias": False, "rope_parameters": _rope(1.0), "hidden_act": "gelu_new"},
+    ),
+    "gpt_neox gelu_fast": (
+        "GPTNeoXForCausalLM",
+        "GPTNeoXConfig",
+        SIZES | {"hidden_size": 64, "hidden_act": "gelu_fast", "rope_parameters": _rope(0.25)},
     ),
 }
 

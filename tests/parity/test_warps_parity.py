@@ -12,8 +12,8 @@ OUT = -torch.inf
 TEXT = (1, 2, 3, 1, 2, 4, 1, 2)
 CUTS = {
     "top_k": ("TopKLogitsWarper", "k", [1, 3, 40]),
-    "top_p": ("TopPLogitsWarper", "p", [0.1, 0.5, 0.9, 0.99]),
-    "min_p": ("MinPLogitsWarper", "min_p", [0.01, 0.05, 0.5, 1.0]),
+    "top_p": ("TopPLogitsWarper", "p", [0, 0.1, 0.5, 0.9, 0.99]),
+    "min_p": ("MinPLogitsWarper", "min_p", [0, 0.01, 0.05, 0.5, 1.0]),
     "typical": ("TypicalLogitsWarper", "mass", [0.1, 0.2, 0.5, 0.9, 0.99]),
     "epsilon": ("EpsilonLogitsWarper", "epsilon", [1e-4, 1e-3, 0.03]),
     "eta": ("EtaLogitsWarper", "eta", [1e-4, 1e-3, 0.03, 0.1]),
@@ -102,13 +102,39 @@ def test_temperature(t):
     assert torch.equal(ours, theirs("TemperatureLogitsWarper", t)(None, logits[None])[0])
 
 
-@pytest.mark.parametrize("penalty", [1.0, 1.2, 2.0])
+@pytest.mark.parametrize("penalty", [0.01, 0.5, 0.9, 1.0, 1.2, 2.0])
 @pytest.mark.parametrize("logits", [*ADVERSE.values(), [-4.0, -1.0, 0.0, 1.0, 4.0, OUT]])
 def test_repetition_penalty(penalty, logits):
     logits, text = torch.tensor(logits), tuple(id % len(logits) for id in TEXT)
     ours = run_steps(logits, (Step("repetition_penalty", (("penalty", penalty),)),), Context(text, 3))
     processor = theirs("RepetitionPenaltyLogitsProcessor", penalty)
     assert torch.equal(ours, processor(torch.tensor([text]), logits[None])[0])
+
+
+@pytest.mark.parametrize(
+    ("warp", "name", "setting", "off"),
+    [
+        ("top_k", "k", "top_k", 0),
+        ("top_p", "p", "top_p", 1.0),
+        ("min_p", "min_p", "min_p", 0.0),
+        ("epsilon", "epsilon", "epsilon_cutoff", 0.0),
+        ("eta", "eta", "eta_cutoff", 0.0),
+        ("typical", "mass", "typical_p", 1.0),
+        ("repetition_penalty", "penalty", "repetition_penalty", 1.0),
+        ("no_repeat_ngram", "ngram", "no_repeat_ngram_size", 0),
+    ],
+)
+def test_the_number_that_switches_a_warp_off_is_theirs(warp, name, setting, off):
+    """Their `generate` makes the processors from its settings: off, it makes none or one that changes nothing."""
+    from transformers import GenerationConfig, GPT2Config, GPT2LMHeadModel
+
+    logits, text = torch.cat((3 * torch.randn(200), torch.tensor([OUT, -1000.0]))), TEXT
+    model = GPT2LMHeadModel(GPT2Config(n_layer=1, n_head=1, n_embd=2, vocab_size=len(logits), n_positions=16))
+    config = GenerationConfig(**{"do_sample": True, "top_k": 0, setting: off})
+    model._prepare_special_tokens(config, device="cpu")
+    processors = model._get_logits_processor(config, len(text), torch.tensor([text]), None, [], "cpu")
+    assert torch.equal(processors(torch.tensor([text]), logits[None])[0], logits)
+    assert torch.equal(run_steps(logits, (Step(warp, ((name, float(off)),)),), Context(text, 2)), logits)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 8, 9])

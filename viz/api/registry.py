@@ -19,6 +19,7 @@ from model.api import LanguageModel
 from model.errors import InputError, PlaygroundError, say
 from model.gpt.edit_checks import edit_of
 from model.gpt.edits import EDITS
+from model.sampling.pipeline import Parameter
 from model.sampling.warps import WARPS
 from viz.api.json import count, plain
 from viz.api.private_names import describe
@@ -39,13 +40,21 @@ SHARED = {
     "prompt": "The text that the model reads.",
     "messages": "A conversation in place of the prompt, for a model with a chat template: each "
     '{"role": "system", "user" or "assistant", "content": text}. The model is to answer, unless the assistant has the '
-    "last word. None by default: the prompt as it stands.",
+    'last word; with "prefix": true in that last message it goes on with it. '
+    "None by default: the prompt as it stands.",
     "model": "Id of the model as the endpoint models lists it. Empty: the model that the server started with.",
     "edits": 'Changes of the run, each {"kind", "layer", "head"} and, for "scale", "factor"; or {"kind": "block_edge", '
     '"query", "key"} for one cell of all heads. Kinds and what they need: '
     + "; ".join(f"{key} {', '.join(kind.needs)}" for key, kind in EDITS.items())
     + f". At most {MOST_EDITS}; none by default.",
 }
+
+
+def _range(parameter: Parameter) -> str:
+    """Return the name of a warp's number with its bounds."""
+    return f"{parameter.name} ({parameter.low:g} to {parameter.high:g})"
+
+
 COMMON = {  # descriptions of arguments that several endpoints have; a docstring may override them
     "layer": "Layer, counted from 0.",
     "head": "Head of the layer, counted from 0.",
@@ -57,8 +66,9 @@ COMMON = {  # descriptions of arguments that several endpoints have; a docstring
     "steps": 'The pipeline that reshapes the distribution, in this order, each {"warp", "values": {number: value}}; '
     'for logit_bias {"warp", "text"} with a line "token: number" for each token. Not given: temperature 0.8, top_k 40, '
     "top_p 0.9; []: none. Warps with their numbers: "
-    + "; ".join(f"{key} {', '.join(each.name for each in warp.parameters)}".strip() for key, warp in WARPS.items())
-    + ".",
+    + "; ".join(f"{key} {', '.join(map(_range, warp.parameters))}".strip() for key, warp in WARPS.items())
+    + ". Off: top_k 0, top_p 1, min_p 0, epsilon 0, eta 0, no_repeat_ngram 0. One token: temperature 0, top_p 0. A "
+    "repetition_penalty below 1 and negative presence and frequency penalties reward repeats.",
 }
 _OWN = {"run": ("prompt",), "plain run": ("prompt",), "model": (), "server": ()}
 _SHARED = {"run": ("model", "edits", "messages"), "plain run": ("model", "messages"), "model": ("model",), "server": ()}
@@ -132,7 +142,7 @@ def call(playground: Playground, endpoint: Endpoint, sent: dict[str, object], ow
     values = _checked_arguments(arguments(endpoint), sent)
     if not endpoint.long:
         return _answer(playground, endpoint, values)
-    ticket = playground.desk.join(owner)
+    ticket = playground.queue.join(owner)
     try:
         if ticket.wait(MOST_WAITING):
             raise PlaygroundError("The server is busy with others' work.", "", "Try again in a moment.")

@@ -12,7 +12,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from model.records import Tokens
-from viz.labels import axis_name, plotly_text, tick_text, visible
+from viz.labels import axis_name, plotly_text, tick_text
 from viz.theme import RAMPS, frame_layout, scales
 
 MAX_CELLS = 256  # cells a side drawn at once; beyond it neighbours are pooled until the reader zooms in
@@ -288,11 +288,3 @@ def _halved(codes: np.ndarray) -> np.ndarray:
     largest = functools.reduce(np.maximum, [np.where(part == BLANK, 0, part) for part in parts])
     blank = functools.reduce(np.logical_and, [part == BLANK for part in parts])
     return np.where(blank, np.uint8(BLANK), largest)
-
-
-def token_chips(tokens: Tokens) -> list[dict]:
-    """The token strip: visible text, id, bytes as hex, byte span. Plain text, set by textContent."""
-    return [
-        {"text": visible(piece), "id": int(i), "bytes": raw.hex(" "), "span": [int(a), int(b)]}
-        for piece, i, raw, (a, b) in zip(tokens.pieces, tokens.ids, tokens.raw, tokens.spans, strict=True)
-    ]

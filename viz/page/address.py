@@ -11,6 +11,7 @@ import gradio as gr
 from model.api import LanguageModel
 from model.errors import PlaygroundError
 from model.records import RunKey
+from model.text.surrogates import whole
 from viz.page.loading import opened
 from viz.page.parts import update
 from viz.page.streams import Shared
@@ -79,7 +80,7 @@ def _text(value: object, limit: int) -> str | None:
     """A text that is not too long; halves of characters, which no file can hold, become question marks."""
     if not isinstance(value, str) or len(value) > limit:
         return None
-    return value.encode("utf-8", "replace").decode("utf-8")
+    return whole(value)
 
 
 def name_of(playground: Playground, model_id: str) -> str:

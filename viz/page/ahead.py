@@ -2,32 +2,37 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from model.tracing.trace import Trace
 from viz.seam.scene import Scene
 from viz.seam.view import Picture
-from viz.work.early import Asked, Early
 
 WORTH = 0.25  # seconds that the rest of a run is to take at least, for its pictures to be drawn before
+
+
+class Closed(Exception):
+    """The page closed its request: nobody waits for the answer."""
 
 
 @dataclass(eq=False)
 class Ahead:
     """Draws for one question, as its run goes on."""
 
-    early: Early
-    asked: Asked
+    put: Callable[[str, Mapping[str, Any]], None]  # takes a part and its picture, which the page then shows
     draw: Callable[[Scene], Mapping[str, Picture]]  # of the open tab
+    alive: Callable[[], None] = lambda: None  # raises once the page no longer waits, which ends the run
     waiting: dict[str, Picture] | None = None  # what is to be drawn, once that is known
     run: str = ""
 
-    def see(self, trace: Trace, layers: int, scene: Callable[[], Scene]) -> None:
-        """Draw what reads no more than so many layers; `scene` is that of the unfinished run.
+    def see(self, trace: Trace, layers: int, scene: Callable[[], Scene] | None) -> None:
+        """Draw what reads no more than that many layers; `scene` makes the one of the unfinished run, where it can be.
 
         It goes on in the thread that runs the model, between two layers.
         """
+        self.alive()
         rest = trace.config.n_layer - layers
-        if self.waiting == {} or trace.seconds * rest < WORTH * layers:
+        if scene is None or self.waiting == {} or trace.seconds * rest < WORTH * layers:
             return
         try:
             if self.waiting is None:
@@ -43,13 +48,8 @@ class Ahead:
     def _draw(self, layers: int) -> None:
         waiting = self.waiting or {}
         for name in [name for name, picture in waiting.items() if (picture.layers or 0) <= layers]:
-            self.early.put(self.asked, name, waiting.pop(name).make() | {"scene": self.run})
+            self.put(name, waiting.pop(name).make() | {"scene": self.run})
 
 
-def nothing(trace: Trace, layers: int, scene: Callable[[], Scene]) -> None:
+def nothing(trace: Trace, layers: int, scene: Callable[[], Scene] | None) -> None:
     """Nothing is shown before the answer."""
-
-
-def ahead(early: Early, asked: Asked, draw: Callable[[Scene], Mapping[str, Picture]]) -> Callable:
-    """`Ahead.see` for a page that numbers its questions, which alone can fetch what was drawn; else `nothing`."""
-    return Ahead(early, asked, draw).see if all(asked) else nothing

@@ -14,7 +14,7 @@ from viz.page.parts import update
 from viz.page.streams import Shared, answers
 from viz.seam.jobs.answering import Written
 from viz.seam.jobs.background import LOOK_EVERY, waiting
-from viz.seam.view import Event, Payload, Visit
+from viz.seam.view import Event, Payload, Stream, Visit
 from viz.views.sampling.writers import answered
 from viz.work.prompt import prompt_of
 
@@ -47,7 +47,7 @@ def start(visit: Visit, sent: object) -> Iterator[Payload]:
     named = {"tag": tag[:40]} if isinstance(tag, str) else {}
     strategy = key if isinstance(key, str) and key in STRATEGIES else next(iter(STRATEGIES))
     model, stop = visit.playground.opened(visit.model_id), visit.state.begin(visit.session)
-    ticket, last, shown = visit.playground.desk.join(visit.session, text=True), Written("", 0), float("-inf")
+    ticket, last, shown = visit.playground.queue.join(visit.session, "text"), Written("", 0), float("-inf")
     try:
         while (ahead := ticket.wait(LOOK_EVERY)) and not stop.is_set():
             yield {**named, "state": "waiting", "ahead": waiting(ahead, visit.language)}
@@ -64,6 +64,15 @@ def start(visit: Visit, sent: object) -> Iterator[Payload]:
 def halt(visit: Visit, sent: object) -> None:
     """Stop the visitor's answer."""
     visit.state.stop(visit.session)
+
+
+STREAM = Stream(
+    "answer",
+    "answer",
+    {"start": Event(start, trigger="multiple"), "stop": Event(halt, trigger="multiple")},
+    Stops,
+    Stops.stop,
+)
 
 
 def wire(shared: Shared, channel: gr.HTML) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import gradio as gr
+from gradio.blocks import Block
 
 from viz.api import endpoints
 from viz.page import address, answer
@@ -27,6 +28,7 @@ from viz.page.pipeline import (
 )
 from viz.page.streams import Shared, channels, wire_streams
 from viz.page.turns import QUESTION, PageState
+from viz.page.wire.streams import channels as channels_of
 from viz.seam.layout import plain, slots
 from viz.seam.tab import Tab
 from viz.views.tabs import TABS
@@ -111,6 +113,23 @@ def screen(tab: Tab, payload: dict | None) -> gr.HTML:
     )
 
 
+def _note(wire: bool, name: str, value: object) -> Block:
+    """What the page knows beside its parts: on its own wire the page holds it, else the server."""
+    return part(name, None, kind="note", value=value) if wire else gr.State(value)
+
+
+def _wire(picker: gr.Dropdown, prompt: gr.Textbox, showing: dict) -> None:
+    """Have the page ask by its own wire (viz/page/wire): listeners that are scripts, with no function behind them."""
+    modes = {
+        name: {event: each.trigger for event, each in channel.stream.events.items()}
+        for name, channel in channels_of().items()
+    }
+    channel = part("wire", {"shown": showing, "modes": modes}, events=("put",))
+    prompt.change(None, None, None, js="() => playground.ask()", **_QUIET)
+    picker.input(None, [picker], None, js="(id) => playground.choose(id)", **_QUIET)
+    channel.put(None, None, [picker], js="() => playground.picker()", **_QUIET)
+
+
 def build(playground: Playground) -> gr.Blocks:
     """The whole page; theme, scripts and styles go to launch()."""
     catalogue = words("en")
@@ -138,15 +157,21 @@ def build(playground: Playground) -> gr.Blocks:
                     tab_payloads = {name: first[name] for name in tab.parts if name in first}
                     screens[tab.key] = screen(tab, screen_payload(tab_payloads, 0) if tab_payloads else None)
                     streams |= channels(tab)
-                note = f"() => {{ playground.opened({tab.key!r}); return []; }}"
+                note = f"() => playground.opened({tab.key!r})"
                 label.select(None, js=note, **_QUIET)
                 labels.append(label)
         sent = {tab.key: 1 for tab in TABS if any(name in first for name in tab.parts)}
-        loaded, shown, done = (
-            gr.State(opened(playground.options.model)),
-            gr.State(PageState(showing | {"sent": sent})),
-            gr.State(""),
-        )
+        wire = playground.options.wire
+        loaded = _note(wire, "loaded", opened(playground.options.model))
+        done = gr.State("")
+        page.load(_translated, None, [picker, prompt, *labels], **_QUIET)
+        if wire:
+            _wire(picker, prompt, showing)
+            playground.presence.leaving = playground.leave
+            endpoints.offer(playground)
+            show_no_progress(page)
+            return page
+        shown = gr.State(PageState(showing | {"sent": sent}))
         asking = [loaded, prompt, chat, selection, shown, done, nav, address_of, *screens.values()]
 
         def page_request(
@@ -175,7 +200,6 @@ def build(playground: Playground) -> gr.Blocks:
         once = {"trigger_mode": "always_last", "concurrency_limit": 4}
         gr.on(triggers, refresh, asking, answers, **once, **_QUIET, preprocess=False)
         forget_bars = wire_jobs(playground, jobs, asking, page_request, done)
-        page.load(_translated, None, [picker, prompt, *labels], **_QUIET)
         requested = gr.State(playground.options.model)
         _wire_models(playground, notice, linked, loaded, picker, requested)
         shared = Shared(playground, picker, prompt, chat, tabs, notice, loaded, requested, language_of, screens)

@@ -1,11 +1,13 @@
 """Choosing a model on the page: fetched and loaded in the background, with progress, a cancel, and a way back."""
 
+import contextlib
 import logging
 import queue
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass
 
 import gradio as gr
 
@@ -35,10 +37,18 @@ def opened(model_id: str) -> dict:
     return {"id": model_id, "opened": uuid.uuid4().hex}
 
 
-def choose_model(playground: Playground, model_id: str, old: dict, language: str) -> Iterator[tuple]:
-    """Load a model and yield (notice, loaded, picker, requested) as it goes; on failure the old model stays.
+@dataclass(frozen=True)
+class Chosen:
+    """How choosing a model ended: whether it is there now, and what the notice says then."""
 
-    The change of `loaded` redraws the page. Closing the iterator, as Gradio does on cancel, stops the work.
+    loaded: bool
+    notice: dict
+
+
+def load_model(playground: Playground, model_id: str, language: str) -> Generator[dict | Chosen, None, None]:
+    """Load a model in a thread; yields the notice as it goes on, and how it ended last.
+
+    Closing the iterator stops the work.
     """
     label, catalogue = plain(str(model_id)[:80]), words(language)
     reports: queue.SimpleQueue = queue.SimpleQueue()
@@ -66,7 +76,7 @@ def choose_model(playground: Playground, model_id: str, old: dict, language: str
     started, latest = time.monotonic(), None
     shown, report = started, None
     try:
-        yield update(_bar(label, None, 0.0, catalogue)), gr.skip(), gr.skip(), model_id
+        yield _bar(label, None, 0.0, catalogue)
         while True:
             try:
                 report = reports.get(timeout=_SHOW_EVERY)
@@ -79,16 +89,33 @@ def choose_model(playground: Playground, model_id: str, old: dict, language: str
                 pass  # show the bar all the same: a cancel takes hold at a yield
             if time.monotonic() - shown > _SHOW_EVERY:
                 shown = time.monotonic()
-                yield update(_bar(label, latest, shown - started, catalogue)), gr.skip(), gr.skip(), gr.skip()
+                yield _bar(label, latest, shown - started, catalogue)
     finally:
         stop.set()
     if report is None:
-        yield update({}), opened(str(model_id)), gr.skip(), gr.skip()
+        yield Chosen(True, {})
     elif isinstance(report, PlaygroundError):
-        yield update(notice(report, language)), gr.skip(), old["id"], gr.skip()
+        yield Chosen(False, notice(report, language))
     else:
         log.error("loading %s failed", label, exc_info=report)
-        yield update(broken(language)), gr.skip(), old["id"], gr.skip()
+        yield Chosen(False, broken(language))
+
+
+def choose_model(playground: Playground, model_id: str, old: dict, language: str) -> Iterator[tuple]:
+    """Load a model and yield (notice, loaded, picker, requested) as it goes; on failure the old model stays.
+
+    The change of `loaded` redraws the page. Closing the iterator, as Gradio does on cancel, stops the work.
+    """
+    requested: object = model_id
+    with contextlib.closing(load_model(playground, model_id, language)) as steps:
+        for step in steps:
+            if not isinstance(step, Chosen):
+                yield update(step), gr.skip(), gr.skip(), requested
+                requested = gr.skip()
+            elif step.loaded:
+                yield update({}), opened(str(model_id)), gr.skip(), gr.skip()
+            else:
+                yield update(step.notice), gr.skip(), old["id"], gr.skip()
 
 
 def cancelled(model_id: str, old: dict, language: str) -> tuple:

@@ -30,7 +30,7 @@ from viz.theme import scale_of
 from viz.views.tabs import TABS
 from viz.words import words
 from viz.work.playground import Options, Playground
-from viz.work.prompt import conversation
+from viz.work.prompt import Prompt, conversation
 
 _LOOKS = {"light": ("#1f2430", "#ffffff", "#d9dde5"), "dark": ("#e4e7ee", "#14171f", "#3a4150")}  # text, ground, grid
 _HEIGHT = 460  # pixels, of a figure that has no height of its own
@@ -127,8 +127,8 @@ def page_of(
         "target": target,
         "distractor": distractor,
     }
-    turns = () if isinstance(prompt, str) else conversation(prompt).turns
-    chat = {"on": bool(turns), "turns": [list(turn) for turn in turns]}
+    talk = Prompt() if isinstance(prompt, str) else conversation(prompt)
+    chat = {"on": bool(talk.turns), "turns": [list(turn) for turn in talk.turns], "open": talk.open}
     text = prompt if isinstance(prompt, str) else ""
     page = Page(playground, PageRequest(lm.id, text, picked, {}, {}, language, chat=chat))
     scene_of(playground, page.request)

@@ -1,11 +1,13 @@
 """The one pipeline behind the page: from a request to the payloads of the parts that change."""
 
 import dataclasses
+import functools
 import hashlib
 import logging
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import gradio as gr
 
@@ -13,10 +15,10 @@ from model.api import LanguageModel
 from model.errors import PlaygroundError
 from model.gpt.edits import EDITS, Edit
 from model.tracing.trace import Trace
-from viz.charts.heatmap import token_chips
+from viz.characters import frames, token_chips
 from viz.labels import quoted
 from viz.page import address, chat, examples, frame, guide, head_names
-from viz.page.ahead import ahead, nothing
+from viz.page.ahead import Ahead, Closed, nothing
 from viz.page.examples import FIRST
 from viz.page.parts import replaced, update
 from viz.seam.notices import broken, notice
@@ -81,9 +83,10 @@ def tokens_payload(scene: Scene, box: str) -> dict:
     cut = sum(len(raw) == 1 and raw[0] > 0x7F for raw in pieces)
     note = scene.words["tokens.bytes"].format(n=cut, all=len(pieces)) if cut > len(pieces) / 4 else ""
     shown = {"model": address.name_of(scene.playground, scene.model.id), "prompt": box}
-    chips = [chip | more for chip, more in zip(token_chips(scene.tokens), chat.of_tokens(scene), strict=True)]
-    named = texts | chat.token_words(scene)
-    return {"tokens": chips, "words": named, "note": note, "run": prompt_id(scene)} | shown
+    chips = token_chips(scene.tokens, scene.words)
+    chips = [chip | more for chip, more in zip(chips, chat.of_tokens(scene), strict=True)]
+    named = texts | chat.token_words(scene) | some(scene.words, "characters", "join", "join_help")
+    return {"tokens": chips, "frames": frames(pieces), "words": named, "note": note, "run": prompt_id(scene)} | shown
 
 
 def selection_payload(catalogue: Catalogue, picked: Selection | None, of: str = "", model: Named = None) -> dict:
@@ -161,11 +164,17 @@ PARTS = (*HEAD, *(name for tab in TABS for name in tab.parts))
 HELD = ("chat", *(name for tab in TABS for name in (*tab.asks, *tab.keeps)))  # the parts of which a link tells
 
 
-def payloads(playground: Playground, request: PageRequest) -> tuple[dict[str, dict], dict]:
-    """New payloads by part, for the parts that change, and what the page shows then.
+Put = Callable[[str, Mapping[str, Any]], None]  # takes a part and a picture of a run that goes on
+Alive = Callable[[], None]  # raises once the page no longer waits
 
-    A user's mistake or a failure goes into the notice and the old pictures stay; a single part that cannot be drawn
-    shows its own message.
+
+def payloads(
+    playground: Playground, request: PageRequest, put: Put | None = None, alive: Alive = lambda: None
+) -> tuple[dict[str, dict], dict]:
+    """Return new payloads by part, for the parts that change, and what the page shows then.
+
+    `put` takes pictures that are drawn while the run goes on, and what `alive` raises ends it. A user's mistake or a
+    failure goes into the notice and the old pictures stay; a single part that cannot be drawn shows its own message.
     """
     catalogue, shown = words(request.language), request.shown
     parts: dict[str, dict] = {}
@@ -184,8 +193,7 @@ def payloads(playground: Playground, request: PageRequest) -> tuple[dict[str, di
     if f"tab {tab.key}" not in _drawn(request):
         parts |= tab.fixed(catalogue)
     try:
-        with playground.early.answering((request.visitor, request.question)):
-            pictures, now = _pictures(playground, request, tab)
+        pictures, now = _pictures(playground, request, tab, put, alive)
     except PlaygroundError as error:
         failed = parts | {"notice": notice(error, request.language)}
         if not request.asked.turns:
@@ -193,6 +201,8 @@ def payloads(playground: Playground, request: PageRequest) -> tuple[dict[str, di
         # A conversation that cannot be shown is there to be changed.
         drawn = {name: key for name, key in shown.get("drawn", {}).items() if name != "chat"}
         return failed | _chat_alone(playground, request), shown | {"step": request.step, "drawn": drawn}
+    except Closed:
+        raise
     except Exception:
         log.exception("the view failed")
         return parts | {"notice": broken(request.language)}, shown | {"step": request.step}
@@ -228,16 +238,16 @@ def scene_of(playground: Playground, request: PageRequest, see: Callable = nothi
         return Scene(playground, model, prompt, trace, run, catalogue, request.language, chosen, request.visitor)
 
     def passed(trace: Trace, layers: int) -> None:
-        if picked.heads:
-            see(trace, layers, lambda: scene(trace))
+        see(trace, layers, (lambda: scene(trace)) if picked.heads else None)
 
     return scene(playground.trace_tokens(model, tokens, picked.edits, passed))
 
 
-def _pictures(playground: Playground, request: PageRequest, tab: Tab) -> tuple[dict[str, dict], dict]:
+def _pictures(
+    playground: Playground, request: PageRequest, tab: Tab, put: Put | None, alive: Alive
+) -> tuple[dict[str, dict], dict]:
     """Everything that is computed from the prompt and is not on the page yet, and what is on it then."""
-    asked = (request.visitor, request.question)
-    see = ahead(playground.early, asked, lambda scene: tab.draw(scene, request.values))
+    see = nothing if put is None else Ahead(put, lambda scene: tab.draw(scene, request.values), alive).see
     scene, drawn, language = scene_of(playground, request, see), _drawn(request), request.language
     parts: dict[str, dict] = {"notice": chat.left_out(scene, request.asked)}
     name = address.name_of(playground, scene.model.id)
@@ -307,11 +317,20 @@ def _problem(error: PlaygroundError, language: str) -> dict:
     return {"problem": {"text": reason["text"], "hint": reason["hint"]}}
 
 
+def answer(
+    playground: Playground, request: PageRequest, put: Put | None = None, alive: Alive = lambda: None
+) -> tuple[dict[str, dict], dict]:
+    """Return the same as `payloads`; each picture names the run that it is of, {"scene": ...}."""
+    parts, shown = payloads(playground, request, put, alive)
+    drawn, scene = shown.get("drawn", {}), {"scene": shown.get("run", "")}
+    return {name: payload | scene if name in drawn else payload for name, payload in parts.items()}, shown
+
+
 def view(playground: Playground, request: PageRequest) -> tuple:
     """The same as updates of the page's components, those that do not change skipped, and what is shown then."""
-    parts, shown = payloads(playground, request)
-    drawn, scene = shown.get("drawn", {}), {"scene": shown.get("run", "")}  # a picture says which run it is of
-    named = {name: payload | scene if name in drawn else payload for name, payload in parts.items()}
+    asked, early = (request.visitor, request.question), playground.early
+    with early.answering(asked):
+        named, shown = answer(playground, request, functools.partial(early.put, asked) if all(asked) else None)
     head = [update(named[name]) if name in named else gr.skip() for name in HEAD]
     screens, sent = [], dict(request.shown.get("sent", {}))
     for tab in TABS:
@@ -343,3 +362,4 @@ def values_of(screens: Mapping[str, object]) -> tuple[dict[str, object], dict[st
 
 
 _ASKS_OF = {tab.key: tab.asks for tab in TABS}
+ASKS = frozenset(name for names in _ASKS_OF.values() for name in names)  # parts whose values the page sends

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
+from model.text.surrogates import whole
 from viz.words import Words
 
 MOST_TEXT = 4000  # characters of a text that is read from a page
@@ -146,7 +147,7 @@ class Text:
     def read(self, value: object, scene: object) -> str:
         """The beginning of the text, halves of characters as question marks."""
         text = value if isinstance(value, str) else self.default
-        return text[: self.max_length].encode("utf-8", "replace").decode("utf-8")
+        return whole(text[: self.max_length])
 
     def control(self, words: Words, scene: object) -> dict:
         """The payload for static/parts/form.js."""

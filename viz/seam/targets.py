@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from model.text.surrogates import whole
 from model.text.tokenizer import Tokenizer
 from viz.charts.distribution import likeliest
 from viz.labels import quoted
@@ -38,7 +39,7 @@ class Offered:
 def read(sent: object, scene: Scene) -> str:
     """What is typed into a field of the part."""
     text = sent.get("typed") if isinstance(sent, Mapping) else None
-    return text[:MOST_TYPED].encode("utf-8", "replace").decode() if isinstance(text, str) else ""
+    return whole(text[:MOST_TYPED]) if isinstance(text, str) else ""
 
 
 def measure_offered(scene: Scene, settings: Settings) -> Offered:

@@ -32,7 +32,7 @@ LONG = 64 << 10  # bytes of a body that is read in a thread of its own
 BODY_SECONDS = 30.0  # for a request to arrive
 METHODS = ("GET", "HEAD", "POST", "DELETE", "OPTIONS")  # MCP ends a session by DELETE
 API = "/gradio_api/"
-LESSONS = "/playground/lessons/"  # answers to them are computed, too
+COMPUTED = ("/playground/lessons/", "/playground/view", "/playground/job")  # answers to these are computed, too
 # What the page, its API and MCP need of Gradio, without files, uploads, streams, proxies and editors.
 PAGE = ("/", "/login", "/logout", "/config", "/theme.css", "/favicon.ico", "/manifest.json", "/robots.txt")
 FOLDERS = ("/assets/", "/static/", "/playground/", "/pwa_icon")
@@ -245,7 +245,7 @@ class Guard:
         if body is None:
             raise Refused(413)
         where = path.removeprefix(API)
-        if path.startswith(LESSONS) and self.options.public:
+        if path.startswith(COMPUTED) and self.options.public:
             self._count(self.computing, client)
         if path.startswith(API) and where.startswith(COMPUTING_CALLS) and body:
             session = await self._called(scope, where, body)

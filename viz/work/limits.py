@@ -11,7 +11,7 @@ from model.errors import InputError, say
 from model.generation.generate import MOST_STRATEGIES
 from model.progress import Progress
 from model.training.jobs.job import Limits
-from viz.work.job_queue import Bounds
+from viz.work.queue import Bounds
 
 Work = TypeVar("Work")
 
@@ -27,7 +27,7 @@ class Allowed:
     samples: int = 32  # texts of a strategy in the view of many samples
     drafted: int = 128  # tokens written by speculative decoding
     job_seconds: float = math.inf  # of computing, of one job or one text
-    desk: Bounds = field(default_factory=Bounds)  # jobs and texts at once, and of one visitor
+    bounds: Bounds = field(default_factory=Bounds)  # jobs and texts at once, and of one visitor
     training: Limits = field(default_factory=Limits)
     models: tuple[str, ...] = ()  # the only ones there are; () for all, with hub:OWNER/NAME typed by hand
     sessions: int = 128  # pages whose state is stored; an open page beyond them starts anew
@@ -45,7 +45,7 @@ PUBLIC = Allowed(
     samples=16,
     drafted=64,
     job_seconds=60.0,
-    desk=Bounds(each=2),
+    bounds=Bounds(each=2, questions=256, share=128),
     training=Limits(
         layers=4,
         width=128,

@@ -16,7 +16,6 @@ from model.tracing.trace import Trace, check_length
 from viz.work.distant import DistantTrace
 from viz.work.early import Early
 from viz.work.engine import Ask, Engine
-from viz.work.job_queue import Desk
 from viz.work.limits import PRIVATE, Allowed, limits_of
 from viz.work.local import Local
 from viz.work.model_lock import Turns
@@ -24,6 +23,7 @@ from viz.work.presence import Presence
 from viz.work.processes.reward_shelf import RewardShelf
 from viz.work.processes.training_process import PREFIX, Workshop, label
 from viz.work.prompt import Prompt, Read, read
+from viz.work.queue import Queue
 from viz.work.running import Running
 
 MAX_CHARACTERS = PRIVATE.characters  # of a prompt on any server
@@ -57,6 +57,7 @@ class Options:
     login: Path | None = None  # a file of names and passwords
     lessons: Path | None = None  # a folder of a teacher's own
     workshop: str = ""  # the lessons alone: the keys of those that are there, "all" for all of them
+    wire: bool = False  # pictures travel by viz.page.wire, not by an event of the framework
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +74,7 @@ class Playground:
     computing: Turns = field(default_factory=Turns)  # one forward at a time: it uses every core
     running: Running = field(default_factory=Running)  # and how far it is
     early: Early = field(default_factory=Early)  # pictures of runs that go on
-    desk: Desk = field(init=False)  # of jobs and races
+    queue: Queue = field(init=False)  # whose turn it is
     rewards: RewardShelf = field(default_factory=RewardShelf)  # reward models that visitors trained
     presence: Presence = field(default_factory=Presence)  # which pages are there, and whose they are
 
@@ -82,7 +83,7 @@ class Playground:
         object.__setattr__(self, "traces", ByteLRU(memory - memory // RESULTS - self.answer_bytes))
         object.__setattr__(self, "results", ByteLRU(memory // RESULTS))
         object.__setattr__(self, "workshop", Workshop(limits_of(allowed, self.options.training_minutes)))
-        object.__setattr__(self, "desk", Desk(allowed.desk, self.presence.owner_of, self.engine.places))
+        object.__setattr__(self, "queue", Queue(allowed.bounds, self.presence.owner_of, self.engine.places))
 
     @property
     def answer_bytes(self) -> int:
@@ -244,7 +245,7 @@ def shown(name: str) -> str:
 
 def _too_long(model: LanguageModel, tokens: Tokens, got: str, limit: int) -> PromptTooLong:
     """The error for a prompt beyond the model's context or the server's limit, with the beginning that fits."""
-    start = 1 if model.tokenizer.add_bos and len(tokens) and tokens.ids[0] == model.tokenizer.bos_id else 0
+    start = int(len(tokens) > 0 and tokens.ids[0] == model.tokenizer.begin_id)
     count = limit
     while True:  # the beginning alone may be cut into other tokens, and more of them
         cut = b"".join(tokens.raw[start:count]).decode("utf-8", "ignore")

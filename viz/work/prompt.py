@@ -10,6 +10,7 @@ from model.api import LanguageModel
 from model.errors import InputError, say
 from model.records import Tokens
 from model.text.chat import chat_turns
+from model.text.surrogates import whole
 from viz.work.limits import PRIVATE
 
 ROLES = ("system", "user", "assistant")
@@ -18,11 +19,15 @@ MOST_TURNS = 64
 
 @dataclass(frozen=True)
 class Prompt:
-    """A text, or a conversation. An empty last turn of the assistant is open: the model is to answer there."""
+    """A text, or a conversation. An empty last turn of the assistant is open: the model is to answer there.
+
+    With `open` a last turn of the assistant that has text is open too: the model goes on where it ends.
+    """
 
     text: str = ""  # of a bare prompt
     turns: tuple[tuple[str, str], ...] = ()  # role and text of each; none for a bare prompt
     special: bool = False  # whether special tokens that are written in a bare text are read as such
+    open: bool = False  # whether the last turn is an answer that was begun
 
     @property
     def answer(self) -> bool:
@@ -30,10 +35,20 @@ class Prompt:
         return bool(self.turns) and self.turns[-1] == ("assistant", "")
 
     @property
+    def begun(self) -> str:
+        """The answer that the model is to go on with; "" where none was begun."""
+        return self.turns[-1][1] if self.open and self.turns and self.turns[-1][0] == "assistant" else ""
+
+    @property
     def messages(self) -> list[dict[str, str]]:
         """The turns as a chat template takes them, without the open one."""
         written = self.turns[:-1] if self.answer else self.turns
         return [{"role": role, "content": text} for role, text in written]
+
+    @property
+    def ending(self) -> str:
+        """How the conversation ends, as the last argument of `lm.chat` and `lm.turns`."""
+        return ", continue_final=True" if self.begun else "" if self.answer else ", answer=False"
 
     @property
     def before(self) -> list[list[str]] | None:
@@ -71,23 +86,24 @@ class Read:
 
 
 def prompt_of(text: object, sent: object) -> Prompt:
-    """What a page asks: `text` stands in its box, `sent` is {"on", "turns": [[role, text]], "special"}, both unchecked.
+    """What a page asks: `text` stands in its box, `sent` is {"on", "turns": [[role, text]], "special", "open"}.
+
+    Both are unchecked.
 
     A conversation that is none counts as absent.
     """
     value = sent if isinstance(sent, Mapping) else {}
     turns = _turns(value.get("turns")) if value.get("on") is True else ()
-    return (
-        Prompt("", turns)
-        if turns
-        else Prompt(text if isinstance(text, str) else "", special=value.get("special") is True)
-    )
+    if turns:
+        return Prompt("", turns, open=value.get("open") is True and _can_be_begun(turns))
+    return Prompt(text if isinstance(text, str) else "", special=value.get("special") is True)
 
 
 def conversation(messages: object) -> Prompt:
     """Messages {"role", "content"} as a conversation in which the model is to answer; none are a bare prompt.
 
-    After a last message of the assistant there is nothing to answer. Raises InputError for what are no messages.
+    After a last message of the assistant there is nothing to answer, unless it has "prefix": true: then the model is to
+    go on with it. Raises InputError for what are no messages.
     """
     each = messages if isinstance(messages, list | tuple) else [None]
     pairs = [[one.get("role"), one.get("content")] if isinstance(one, Mapping) else None for one in each]
@@ -95,7 +111,21 @@ def conversation(messages: object) -> Prompt:
     if len(turns) != len(each):
         hint = say("At most {} messages, each with a role and a content; roles: {}.", MOST_TURNS, ", ".join(ROLES))
         raise InputError("These are no messages.", "", hint)
+    prefixes = [one.get("prefix", False) for one in each if isinstance(one, Mapping)]
+    if any(prefixes):
+        if prefixes != [*[False] * (len(turns) - 1), True] or not _can_be_begun(turns):
+            raise InputError(
+                "This message cannot be continued.",
+                "",
+                "Only the last message, one of the assistant with a text, can have prefix: true.",
+            )
+        return Prompt("", turns, open=True)
     return Prompt("", (*turns, ("assistant", "")) if turns and turns[-1][0] != "assistant" else turns)
+
+
+def _can_be_begun(turns: tuple[tuple[str, str], ...]) -> bool:
+    """Return whether the last turn is the assistant's and has text."""
+    return bool(turns) and turns[-1][0] == "assistant" and turns[-1][1] != ""
 
 
 def _turns(sent: object) -> tuple[tuple[str, str], ...]:
@@ -106,7 +136,7 @@ def _turns(sent: object) -> tuple[tuple[str, str], ...]:
     for each in sent:
         if not isinstance(each, list | tuple) or len(each) != 2 or each[0] not in ROLES or not isinstance(each[1], str):
             return ()
-        turns.append((each[0], each[1].encode("utf-8", "replace").decode("utf-8")))
+        turns.append((each[0], whole(each[1])))
     return tuple(turns) if sum(len(text) for _, text in turns) <= PRIVATE.characters else ()
 
 
@@ -133,7 +163,8 @@ def read(model: LanguageModel, prompt: Prompt) -> Read:
     """The prompt's tokens; raises InputError for what the model or its chat template does not take."""
     if not prompt.turns:
         return Read(model.encode(prompt.text, special=prompt.special), None)
-    ids, turns = chat_turns(model.tokenizer, prompt.messages, answer=prompt.answer)
+    begun = bool(prompt.begun)
+    ids, turns = chat_turns(model.tokenizer, prompt.messages, answer=prompt.answer, continue_final=begun)
     return Read(model.tokenizer.tokens(ids), np.array(turns, np.int64))
 
 
@@ -141,7 +172,7 @@ def python_of(prompt: Prompt, lm: str = "lm") -> str:
     """The prompt in Python, as `trace` and `generate` take it; `lm` is the model's name there."""
     if prompt.turns:
         lines = "".join(f"    {message!r},\n" for message in prompt.messages)
-        return f"{lm}.chat([\n{lines}]{'' if prompt.answer else ', answer=False'}).ids"
+        return f"{lm}.chat([\n{lines}]{prompt.ending}).ids"
     return f"{lm}.encode({prompt.text!r}, special=True).ids" if prompt.special else repr(prompt.text)
 
 

@@ -6,19 +6,27 @@ Rows are texts, places predict a next token, as in rollouts.py; `written` marks 
 import torch
 from torch import Tensor
 
+from model.errors import InputError
+from model.public import above, array, between, check_alike, public, whole
 
+
+@public(rewards=array("N"), log_ratios=array("N T"), written=array("N T"), coefficient=between(0, 1e6))
 def token_rewards(rewards: Tensor, log_ratios: Tensor, written: Tensor, coefficient: float) -> Tensor:
     """The reward of each token: -coefficient times its log-ratio to the reference, and at the last the text's reward.
 
     R(x, y) = r(x, y) - beta ln(p(y | x) / q(y | x)), spread over the tokens: Ziegler et al. 2019, 2.2; Stiennon et al.
     2020. rewards [N], log_ratios and written [N, T] -> [N, T], which adds up to R over each row.
     """
+    check_alike(log_ratios=log_ratios, written=written)
+    check_one_each(rewards, written)
     last = written & ~torch.cat([written[:, 1:], torch.zeros_like(written[:, :1])], 1)
     return torch.where(written, -coefficient * log_ratios, 0.0) + last * rewards[:, None]
 
 
+@public(rewards=array("N T"), written=array("N T"), gamma=between(0, 1))
 def returns(rewards: Tensor, written: Tensor, gamma: float = 1.0) -> Tensor:
     """The discounted sum of a token's reward and of all that follow. [N, T] -> [N, T], 0 outside `written`"""
+    check_alike(rewards=rewards, written=written)
     total, out = torch.zeros_like(rewards[:, 0]), torch.zeros_like(rewards)
     for place in reversed(range(rewards.shape[1])):
         total = torch.where(written[:, place], rewards[:, place] + gamma * total, 0.0)
@@ -26,12 +34,14 @@ def returns(rewards: Tensor, written: Tensor, gamma: float = 1.0) -> Tensor:
     return out
 
 
+@public(rewards=array("N T"), values=array("N T"), written=array("N T"), gamma=between(0, 1), lam=between(0, 1))
 def gae(rewards: Tensor, values: Tensor, written: Tensor, gamma: float = 1.0, lam: float = 0.95) -> Tensor:
     """Generalised advantage estimation: sum over k of (gamma lam)^k delta_(t+k), delta_t = r_t + gamma V_(t+1) - V_t.
 
     After the last token of a text, the value is 0. lam = 1 gives returns minus values, lam = 0 the one-step error
     delta. Schulman et al. 2016, "High-Dimensional Continuous Control", eq. 16. [N, T] each -> [N, T]
     """
+    check_alike(rewards=rewards, values=values, written=written)
     running, after, out = (torch.zeros_like(rewards[:, 0]), torch.zeros_like(values[:, 0]), torch.zeros_like(rewards))
     for place in reversed(range(rewards.shape[1])):
         delta = rewards[:, place] + gamma * after - values[:, place]
@@ -41,29 +51,66 @@ def gae(rewards: Tensor, values: Tensor, written: Tensor, gamma: float = 1.0, la
     return out
 
 
+@public(rewards=array("N"), group=whole(2))
 def leave_one_out(rewards: Tensor, group: int) -> Tensor:
-    """Each reward minus the mean of the others in its group: a baseline that does not depend on the text itself.
+    """Return each reward minus the mean of the others in its group: a baseline that does not depend on the text itself.
 
-    Williams 1992, section 4, asks for such a baseline; this one is from Kool et al. 2019. rewards [N], groups of
-    `group` neighbours -> [N]
+    Williams 1992, section 4, asks for such a baseline; this one is from Kool et al. 2019. Computed in float64: 0 for
+    equal rewards of float32. rewards [N], groups of `group` neighbours -> [N]
     """
-    groups = rewards.view(-1, group)
+    check_groups(rewards, group)
+    groups = rewards.double().view(-1, group)
     others = (groups.sum(1, keepdim=True) - groups) / (group - 1)
-    return (groups - others).flatten()
+    return (groups - others).flatten().to(rewards.dtype)
 
 
+@public(rewards=array("N"), group=whole(1), least=above(0))
 def group_normalised(rewards: Tensor, group: int, least: float = 1e-6) -> Tensor:
-    """(r - mean) / deviation within each group of texts of one prompt: they sum to 0. Shao et al. 2024, 4.1.2.
+    """Return (r - mean) / (deviation + least) within each group of texts of one prompt. Shao et al. 2024, 4.1.2.
 
-    Where all rewards of a group are alike, its advantages are 0. rewards [N] -> [N]
+    The advantages of a group sum to 0; where all its rewards are alike, each is 0. rewards [N] -> [N]
     """
-    groups = rewards.view(-1, group)
-    centred = groups - groups.mean(1, keepdim=True)
-    return (centred / (groups.std(1, keepdim=True, correction=0) + least)).flatten()
+    check_groups(rewards, group)
+    return standardised(rewards.view(-1, group), least).flatten()
 
 
+@public(values=array("N T"), written=array("N T"), least=above(0))
 def whiten(values: Tensor, written: Tensor, least: float = 1e-6) -> Tensor:
-    """Mean 0 and deviation 1 over the written tokens; 0 elsewhere. [N, T]"""
-    inside = values[written]
-    scaled = (values - inside.mean()) / (inside.std(correction=0) + least)
-    return torch.where(written, scaled, 0.0)
+    """Return the values with mean 0 and deviation 1 over the written tokens, 0 elsewhere. [N, T]
+
+    Equal values become 0.
+    """
+    check_alike(values=values, written=written)
+    out = torch.zeros_like(values)
+    out[written] = standardised(values[written][None], least)[0]
+    return out
+
+
+def standardised(values: Tensor, least: float) -> Tensor:
+    """Return (x - mean) / (deviation + least) of each row, and 0 where a row varies by rounding alone.
+
+    Computed in float64. Rounding is a deviation of at most four units in the last place of the row's largest number,
+    in the type of the values: a bound relative to their size, since the mean of equal float32 numbers near 100 can be
+    off by more than a fixed `least`. NaN where a row has NaN. [G, N] -> [G, N]
+    """
+    if not values.numel():
+        return values
+    exact = values.double()
+    centred = exact - exact.mean(1, keepdim=True)
+    deviation = centred.square().mean(1, keepdim=True).sqrt()
+    rounding = 4 * torch.finfo(values.dtype).eps * exact.abs().amax(1, keepdim=True)
+    return torch.where(deviation <= rounding, 0.0, centred / (deviation + least)).to(values.dtype)
+
+
+def check_groups(rewards: Tensor, group: int) -> None:
+    """Raise InputError unless the rewards are whole groups."""
+    if len(rewards) % group:
+        got = f"{len(rewards)} rewards, group: {group}"
+        raise InputError("The rewards are not whole groups.", got, "Give a multiple of the size of a group.")
+
+
+def check_one_each(rewards: Tensor, written: Tensor) -> None:
+    """Raise InputError unless there is one reward for each text."""
+    if len(rewards) != len(written):
+        got = f"rewards: {len(rewards)}, written: {len(written)}"
+        raise InputError("There is not one reward for each text.", got, "Give a reward for each row.")

@@ -24,7 +24,7 @@ from model.errors import Astray, InputError
 from model.free_memory import keep_freed_memory
 from model.loading.checkpoint import save_folder
 from model.loading.sources import resolve
-from model.loading.vocabulary_export import vocabulary_files
+from model.loading.vocabulary_export import vocabulary_files, write_files
 from model.training.folders import read_text
 
 LOG = "reinforcement.csv"
@@ -68,8 +68,7 @@ def act(options: argparse.Namespace) -> None:
     rows = show(steps(state, work, course, pairs_of(options, lm, work, course)), catch=True)
     if options.out:
         save_folder(options.out, merged(state.policy) if adapters else state.policy)
-        for name, text in vocabulary_files(resolve(options.model, allow_paths=True)).items():
-            (options.out / name).write_text(text, encoding="utf-8")
+        write_files(options.out, vocabulary_files(resolve(options.model, allow_paths=True)))
         with (options.out / LOG).open("w", newline="", encoding="utf-8") as file:
             log = csv.DictWriter(file, rows[0])
             log.writeheader()

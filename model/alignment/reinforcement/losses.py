@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from model.alignment.reinforcement.likelihoods import k3
+from model.public import above, array, between, check_alike, public
 
 
 def token_mean(values: Tensor, written: Tensor) -> Tensor:
@@ -21,11 +22,13 @@ def text_mean(values: Tensor, written: Tensor) -> Tensor:
     return ((values * written).sum(1) / written.sum(1).clamp(min=1)).mean()
 
 
+@public(log_probs=array("N T"), advantages=array("N T"), written=array("N T"))
 def policy_gradient_loss(log_probs: Tensor, advantages: Tensor, written: Tensor) -> Tensor:
     """-ln p times the advantage: its gradient is that of the expected reward, the sign turned. Williams 1992, eq. 5.
 
     The mean over tokens instead of the sum over a text divides the gradient by the mean length of the batch.
     """
+    check_alike(log_probs=log_probs, advantages=advantages, written=written)
     return token_mean(-log_probs * advantages, written)
 
 
@@ -40,21 +43,34 @@ def clipped(log_probs: Tensor, old: Tensor, advantages: Tensor, clip: float) -> 
     return -torch.minimum(plain, held), held < plain
 
 
+@public(log_probs=array("N T"), old=array("N T"), advantages=array("N T"), written=array("N T"), clip=above(0))
 def ppo_loss(log_probs: Tensor, old: Tensor, advantages: Tensor, written: Tensor, clip: float) -> tuple[Tensor, Tensor]:
     """PPO's loss of the policy, and the share of the tokens that were clipped. Schulman et al. 2017, eq. 7."""
+    check_alike(log_probs=log_probs, old=old, advantages=advantages, written=written)
     each, cut = clipped(log_probs, old, advantages, clip)
     return token_mean(each, written), token_mean(cut.float(), written)
 
 
+@public(values=array("N T"), old=array("N T"), targets=array("N T"), written=array("N T"), clip=above(0))
 def value_loss(values: Tensor, old: Tensor, targets: Tensor, written: Tensor, clip: float) -> Tensor:
     """Half the squared error of the value, the larger of two: as it is, and moved by at most `clip` from the old one.
 
     Schulman et al. 2017, section 6.1 in its published code; Huang et al. 2022, "The 37 Implementation Details of PPO".
     """
+    check_alike(values=values, old=old, targets=targets, written=written)
     moved = old + (values - old).clamp(-clip, clip)
     return 0.5 * token_mean(torch.maximum((values - targets).square(), (moved - targets).square()), written)
 
 
+@public(
+    log_probs=array("N T"),
+    old=array("N T"),
+    reference=array("N T"),
+    advantages=array("N T"),
+    written=array("N T"),
+    clip=above(0),
+    beta=between(0, 1e6),
+)
 def grpo_loss(
     log_probs: Tensor, old: Tensor, reference: Tensor, advantages: Tensor, written: Tensor, clip: float, beta: float
 ) -> tuple[Tensor, Tensor]:
@@ -62,15 +78,23 @@ def grpo_loss(
 
     Mean over each text, then over the texts. Shao et al. 2024, "DeepSeekMath", eq. 3 and 4. advantages [N, 1] or [N, T]
     """
+    check_alike(log_probs=log_probs, old=old, reference=reference, written=written)
+    check_alike(log_probs=log_probs[:, :1], advantages=advantages[:, :1])
+    if advantages.shape[1] != 1:
+        check_alike(log_probs=log_probs, advantages=advantages)
     each, cut = clipped(log_probs, old, advantages.expand_as(log_probs), clip)
     return text_mean(each + beta * k3(log_probs - reference), written), token_mean(cut.float(), written)
 
 
+@public(chosen=array("M"), rejected=array("M"), chosen_reference=array("M"), rejected_reference=array("M"))
 def dpo_margins(chosen: Tensor, rejected: Tensor, chosen_reference: Tensor, rejected_reference: Tensor) -> Tensor:
     """ln(p / q) of the chosen text minus that of the rejected one. ln of whole texts, [M] each -> [M]"""
+    references = {"chosen_reference": chosen_reference, "rejected_reference": rejected_reference}
+    check_alike(chosen=chosen, rejected=rejected, **references)
     return (chosen - chosen_reference) - (rejected - rejected_reference)
 
 
+@public(margins=array("M"), beta=above(0))
 def dpo_loss(margins: Tensor, beta: float) -> Tensor:
     """-ln sigmoid(beta margin), the mean over pairs: ln 2 where the policy is the reference. [M] -> []
 

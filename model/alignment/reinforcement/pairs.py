@@ -46,8 +46,12 @@ def summed(model: Transformer, rollouts: Rollouts, size: int) -> Tensor:
     return torch.cat([log_probs(model, rollouts.rows(rows), size).sum(1) for rows in index])
 
 
-def with_reference(reference: Transformer, chosen: Rollouts, rejected: Rollouts, size: int) -> PairRows:
-    """The pairs with what the reference says of them, which stays the same for the whole run."""
+def with_reference(reference: Transformer, chosen: Rollouts, rejected: Rollouts) -> PairRows:
+    """Return the pairs with what the reference says of them, which stays the same for the whole run.
+
+    Probabilities are over all rows of the model, as in trl: also over those without a token.
+    """
+    size = reference.config.vocab_size
     return PairRows(chosen, rejected, summed(reference, chosen, size), summed(reference, rejected, size), size)
 
 
@@ -56,27 +60,30 @@ def from_texts(
 ) -> PairRows:
     """Pairs of texts (prompt, chosen, rejected) as rows; what does not fit into the context, or `longest`, is cut.
 
+    Prompts begin as the vocabulary asks, and answers end with `Tokenizer.end_id`, so that stopping is learned too, as
+    in trl (DPOTrainer); an answer that was cut has no end.
+
     Raises InputError for no pairs, an empty prompt, an empty answer, and for a prompt that fills the context.
     """
     if not pairs:
         raise InputError("There are no pairs.", "", "Make some pairs first, or choose a reward.")
-    room = reference.config.n_ctx
+    room, end = reference.config.n_ctx, [] if task.tokenizer.end_id is None else [task.tokenizer.end_id]
     prompts: list[list[int]] = []
     sides: tuple[list[list[int]], list[list[int]]] = ([], [])
     for prompt, *answers in pairs:
-        ids = task.tokenizer.encode_ids(prompt)
+        ids = task.tokenizer.prompt_ids(prompt)
         if not ids or len(ids) >= room:
             raise InputError(
                 "The prompt of a pair does not fit.", prompt[:40], "Give it between one token and the context."
             )
         prompts.append(ids)
         for side, answer in zip(sides, answers, strict=True):
-            found = task.tokenizer.encode_ids(answer)[: min(longest or room, room - len(ids))]
+            found = task.tokenizer.encode_ids(answer)
             if not found:
                 raise InputError("A text of a pair is empty.", prompt[:40], "Leave this pair out.")
-            side.append(found)
+            side.append([*found, *end][: min(longest or room, room - len(ids))])
     chosen, rejected = (rows_of(prompts, side) for side in sides)
-    return with_reference(reference, chosen, rejected, task.size)
+    return with_reference(reference, chosen, rejected)
 
 
 def by_reward(reference: Transformer, task: Task, course: Course) -> PairRows:
@@ -100,4 +107,4 @@ def by_reward(reference: Transformer, task: Task, course: Course) -> PairRows:
     if not chosen:
         raise InputError("No two texts have different rewards.", "", "Choose another reward, or longer texts.")
     high, low = (rows_of(starts[: course.pairs], side[: course.pairs]) for side in (chosen, rejected))
-    return with_reference(reference, high, low, task.size)
+    return with_reference(reference, high, low)

@@ -24,7 +24,7 @@ SHOWN = 3  # texts of a report
 class Answers:
     """What a reward reads."""
 
-    ids: list[list[int]]  # of each prompt and what was written after it
+    ids: list[list[int]]  # of each prompt and what was written after it, without the token that ended it
     texts: list[str]  # what was written, without the token that ended it
 
 
@@ -89,7 +89,7 @@ class Measured:
 
 def task(tokenizer: Tokenizer, prompts: Sequence[str], reward: Reward) -> Task:
     """A task from texts. Raises InputError for a prompt without a token, and where there is none."""
-    ids = tuple(tuple(tokenizer.encode_ids(prompt)) for prompt in prompts)
+    ids = tuple(tuple(tokenizer.prompt_ids(prompt)) for prompt in prompts)
     if not ids or not all(ids):
         raise InputError("A prompt is empty.", "", "Give each prompt at least one token.")
     return Task(ids, reward, tokenizer)
@@ -110,8 +110,13 @@ def write(model: Transformer, task: Task, course: Course, step: int) -> tuple[Ro
 
 
 def rewards_of(task: Task, rollouts: Rollouts) -> Tensor:
-    """The reward of each text. float32 [N]. Raises InputError for one that is not finite."""
-    found = np.asarray(task.reward(Answers(rollouts.texts(), decoded(task, rollouts))), np.float32)
+    """The reward of each text. float32 [N]. Raises InputError for one that is not finite.
+
+    A reward reads no token that ended a text: reward models are trained on texts without it.
+    """
+    closing = ending(task.tokenizer)
+    ids = [text[:-1] if text[-1] in closing else text for text in rollouts.texts()]
+    found = np.asarray(task.reward(Answers(ids, decoded(task, rollouts))), np.float32)
     if found.shape != (len(rollouts.ids),) or not np.isfinite(found).all():
         raise InputError("A reward is not a finite number.", "", "Change the reward.")
     return torch.from_numpy(found)

@@ -6,16 +6,19 @@ divisions are left out. Causal: token i reads what came before. q, k and v thems
 
 from model.attention.approximations.low_rank import ITERATIONS
 from model.attention.approximations.ways import Way
+from model.public import public, whole
 
 ITEM = 4  # bytes of a float32
 _FAR = 1 << 40  # tokens beyond which nobody asks
 
 
+@public(T=whole(1), E=whole(1))
 def softmax_operations(T: int, E: int) -> int:
     """q.k and its weight times v for T (T + 1) / 2 pairs. Vaswani et al. 2017, table 1."""
     return 2 * E * T * (T + 1)
 
 
+@public(T=whole(1), E=whole(1))
 def operations(way: Way, T: int, E: int) -> int:
     """Operations of the causal form that is computed here, for a prompt of T tokens and d_head E.
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from model.attention.approximations.kernels import recurrent
 from model.attention.approximations.low_rank import exact
 from model.attention.approximations.ways import Way, feature_map, matrix
+from model.public import one_of, public, whole
 from model.tracing.trace import HeadQKV
 
 SIZES = {
@@ -78,6 +79,7 @@ def curve_of(way: Way) -> str:
     return next(key for key, each in CURVES.items() if each == kind)
 
 
+@public(layer=whole(0))
 @torch.inference_mode()
 def approximate(qkv: HeadQKV, way: Way, layer: int = 0) -> Approximation:
     """One head with its softmax replaced, in float64. The identity: the matrix times v is the recurrent form's output.
@@ -125,6 +127,7 @@ def _errors(true: Tensor, made: Tensor, v: Tensor) -> tuple[Tensor, Tensor, floa
     return apart.abs().sum(-1), missed.norm(dim=-1) / z.norm(dim=-1), float(missed.norm() / z.norm())
 
 
+@public(layer=whole(0), seeds=whole(1), curves=one_of(CURVES))
 @torch.inference_mode()
 def sweep(qkv: HeadQKV, layer: int = 0, seeds: int = SEEDS, curves: Sequence[str] = tuple(CURVES)) -> Sweep:
     """Errors of every kind over its sizes, random ones with several draws, on at most ROWS evenly spaced queries."""

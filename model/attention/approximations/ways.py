@@ -7,12 +7,14 @@ import torch
 from torch import Tensor
 
 from model.attention.approximations import kernels, low_rank
+from model.public import MOST_SEED, one_of, public, whole
 
 METHODS = ("performer", "linear", "linformer", "nystrom")
 PROJECTIONS = ("random", "mean")
 _APART = 1_000_003  # between the draws of two layers
 
 
+@public(method=one_of(METHODS), size=whole(0), seed=whole(0, MOST_SEED), projection=one_of(PROJECTIONS))
 @dataclass(frozen=True)
 class Way:
     """A method and its size.
@@ -28,9 +30,6 @@ class Way:
     projection: str = "random"  # of PROJECTIONS; Linformer
 
     def __post_init__(self) -> None:
-        if self.method not in METHODS or self.projection not in PROJECTIONS:
-            got = f"{self.method!r} and {self.projection!r}"
-            raise ValueError(f"method must be one of {METHODS}, projection one of {PROJECTIONS}; got {got}")
         if self.method != "linear" and self.size < 1:
             raise ValueError(f"{self.method} needs a size of at least 1, got {self.size}")
 

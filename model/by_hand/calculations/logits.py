@@ -65,7 +65,7 @@ def logits(given: Mapping[str, Step], how: Softmax) -> tuple[Step, ...]:
         "before",
         "B_i = Σ_j R_j [r_j < r_i]",
         r"B_i = \sum_j R_j\,[r_j < r_i]",
-        "(R.T * (r.T < r)).sum(0, keepdims=True)",
+        "np.where(r.T < r, R.T, 0).sum(0, keepdims=True)",
         [total(again.at(0, j) for j in _larger(rank, i)) for i in range(len(shares))],
     )
     nucleus = add(

@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from model.by_hand.numbers import Number, largest, number, size, smallest, whole
 from model.by_hand.steps import Said, Step, step
 from model.errors import InputError
+from model.public import one_of, public
 
 SCHEMES = ("symmetric", "affine")
 
 
+@public(scheme=one_of(SCHEMES))
 def rounding(given: Mapping[str, Step], scheme: str) -> tuple[Step, ...]:
     """The steps from x [1 × n] to whole numbers of `bits` bits and back; all of them fractions.
 

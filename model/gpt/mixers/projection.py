@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from model.gpt.layers import rotate, split_heads
-from model.gpt.linear import Linear
+from model.gpt.linear import Linear, joined
 from model.gpt.passes import Pass
 
 
@@ -25,8 +25,8 @@ class Projecting(Protocol):
 
 def project(mixer: Projecting, x: Tensor, layer: int, run: Pass) -> tuple[Tensor, Tensor, Tensor]:
     """q [B, H, T, E], k and v [B, G, T, E], norm and rotation applied. x [B, T, D]"""
-    if mixer.joint and run.tap is None and mixer.q_norm is None and not torch.is_grad_enabled():
-        return _project_joint(mixer, x, run)
+    if run.tap is None and mixer.q_norm is None and not torch.is_grad_enabled() and (joint := joined(mixer)):
+        return _project_joint(mixer, joint(x), run)
     q, k, v = (split_heads(linear(x), mixer.d_head) for linear in (mixer.q, mixer.k, mixer.v))
     if mixer.q_norm is not None:
         q, k = mixer.q_norm(q), mixer.k_norm(k)
@@ -36,10 +36,10 @@ def project(mixer: Projecting, x: Tensor, layer: int, run: Pass) -> tuple[Tensor
     return q, k, v
 
 
-def _project_joint(mixer: Projecting, x: Tensor, run: Pass) -> tuple[Tensor, Tensor, Tensor]:
-    """The same numbers by one product and one rotation; without taps in between."""
+def _project_joint(mixer: Projecting, qkv: Tensor, run: Pass) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the same of one product, by one rotation; without taps in between. qkv [B, T, (H + 2 G) E]"""
     H, G, _ = mixer.counts
-    heads = split_heads(mixer.joint[0](x), mixer.d_head)  # [B, H + 2 G, T, E]
+    heads = split_heads(qkv, mixer.d_head)  # [B, H + 2 G, T, E]
     if run.rope is None:
         return heads.split(mixer.counts, dim=1)
     turned = rotate(heads[:, : H + G], *run.rope)

@@ -1,5 +1,8 @@
 """The architectures that can be loaded, by the `model_type` of their config.json."""
 
+from collections.abc import Mapping
+
+from model.errors import UnsupportedModel, say
 from model.loading.families.common import Family
 from model.loading.families.gpt2 import GPT2
 from model.loading.families.gpt_neox import GPT_NEOX
@@ -15,3 +18,22 @@ FAMILIES: dict[str, Family] = {
     "gpt_neox": GPT_NEOX,
     MODEL_TYPE: NATIVE,
 }
+# Files of 2019 have no model_type, but the class that wrote them.
+_CLASSES = {"GPT2LMHeadModel": "gpt2"}
+
+
+def family_of(values: Mapping) -> Family:
+    """Return the family of a config.json by its model_type. Raises UnsupportedModel for one that is not computed."""
+    model_type = values.get("model_type")
+    if "model_type" not in values:
+        classes = values.get("architectures")
+        named = [_CLASSES.get(name) for name in classes if isinstance(name, str)] if isinstance(classes, list) else []
+        if len(named) != 1 or named[0] is None:
+            hint = say("Give its model_type: {}.", ", ".join(FAMILIES))
+            raise UnsupportedModel("The config does not say its architecture.", "no model_type", hint)
+        model_type = named[0]
+    if not isinstance(model_type, str) or model_type not in FAMILIES:
+        hint = say("Supported: {}.", ", ".join(FAMILIES))
+        got = f"model_type = {model_type!r}"[:60]
+        raise UnsupportedModel("This architecture is not computed here.", got, hint)
+    return FAMILIES[model_type]

@@ -8,6 +8,7 @@ from typing import TypeVar
 from model.errors import CheckpointError, UnsupportedModel, say
 from model.gpt.config import ModelConfig, RopeScaling
 from model.loading.convert import Layout
+from model.loading.families.neutral_keys import EVERY_FAMILY, NEUTRAL_VALUES, keys_of
 
 T = TypeVar("T")
 
@@ -21,49 +22,18 @@ class Family:
     layout: Layout
 
 
-# Keys without effect on the logits of a forward pass: training, bookkeeping, special tokens, text generation.
-IGNORED = frozenset(
-    {
-        "_name_or_path",
-        "_commit_hash",
-        "_num_labels",
-        "_attn_implementation_autoset",
-        "architectures",
-        "model_type",
-        "torch_dtype",
-        "dtype",
-        "transformers_version",
-        "transformers.js_config",
-        "use_cache",
-        "initializer_range",
-        "bos_token_id",
-        "eos_token_id",
-        "pad_token_id",
-        "sep_token_id",
-        "attention_dropout",
-        "hidden_dropout",
-        "classifier_dropout",
-        "attn_pdrop",
-        "resid_pdrop",
-        "embd_pdrop",
-        "output_attentions",
-        "output_hidden_states",
-        "return_dict",
-        "return_dict_in_generate",
-        "id2label",
-        "label2id",
-        "num_labels",
-        "problem_type",
-        "finetuning_task",
-        "task_specific_params",
-        "tokenizer_class",
-        "torchscript",
-        "gradient_checkpointing",
-        "is_llama_config",
-        "unsloth_fixed",
-        "unsloth_version",
-    }
-)
+# transformers' names for the activations; gelu_fast differs from gelu_tanh by its constant's rounding alone, 3e-7.
+ACTIVATIONS = {
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_python_tanh": "gelu_tanh",
+    "gelu_accurate": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "gelu": "gelu",
+    "gelu_python": "gelu",
+    "relu": "relu",
+}
+IGNORED = keys_of(EVERY_FAMILY)
 ROPE_KEYS = frozenset(
     {
         "rope_parameters",
@@ -74,21 +44,24 @@ ROPE_KEYS = frozenset(
         "partial_rotary_factor",
     }
 )
-_SCALAR = bool | int | float | str | None
+_COMPARED = bool | int | float | str | dict
 LLAMA3_KEYS = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
 
 
 def check_keys(values: Mapping, known: Collection[str], accepted: Mapping[str, tuple]) -> None:
-    """Refuse keys that are neither known nor ignored (CheckpointError), and values other than the accepted ones.
+    """Refuse keys that are not known, and values other than the accepted ones.
 
-    `accepted` maps a key to its values without effect; others raise UnsupportedModel.
+    A key that holds null, and one of `neutral_keys`, is no reason to refuse. `accepted` maps further keys to their
+    values without effect. Raises CheckpointError with the names of unknown keys, UnsupportedModel for another value.
     """
-    if unknown := sorted(set(values) - set(known) - IGNORED - set(accepted)):
+    accepted = NEUTRAL_VALUES | dict(accepted)
+    given = {key for key, value in values.items() if value is not None}
+    if unknown := sorted(given - set(known) - IGNORED - set(accepted)):
         hint = "They may change what the model computes, so the checkpoint is not loaded."
         raise CheckpointError("The config has keys that are not known.", ", ".join(unknown), hint)
     for key, allowed in accepted.items():
         # An array in the metadata of a GGUF file cannot be compared as a whole.
-        if key in values and not (isinstance(values[key], _SCALAR) and values[key] in allowed):
+        if key in given and not (isinstance(values[key], _COMPARED) and values[key] in allowed):
             names = " or ".join(map(repr, allowed))
             raise UnsupportedModel(
                 "The model uses something that is not computed here.",
@@ -137,8 +110,22 @@ def _typed(values: Mapping, key: str, default: T | None, types: tuple[type, ...]
     return value
 
 
+def check_layer_types(hf: Mapping) -> None:
+    """Raise UnsupportedModel unless every layer attends to all tokens before it; CheckpointError for a broken list."""
+    kinds, n_layer = hf.get("layer_types"), hf.get("num_hidden_layers")
+    if kinds is None:
+        return
+    if not isinstance(kinds, list) or len(kinds) != n_layer:
+        got = f"layer_types = {kinds!r}"[:80]
+        raise CheckpointError("layer_types must be a list with an entry for every layer.", got, "Correct the config.")
+    for kind in kinds:
+        if kind != "full_attention":
+            what, hint = "The model uses something that is not computed here.", "Supported: full_attention."
+            raise UnsupportedModel(what, f"layer_types: {kind!r}", hint)
+
+
 def rope(hf: Mapping, default_fraction: float = 1.0) -> dict:
-    """rope_theta, rotary_fraction and rope_scaling of a ModelConfig.
+    """Return rope_theta, rotary_fraction and rope_scaling of a ModelConfig.
 
     Older files have rope_theta next to rope_scaling, newer ones have everything in rope_parameters; files with both
     must agree. Raises UnsupportedModel for a scaling other than Llama 3's, CheckpointError for unknown or missing
@@ -152,11 +139,14 @@ def rope(hf: Mapping, default_fraction: float = 1.0) -> dict:
         if not isinstance(inner, Mapping):
             raise CheckpointError(say("{} must be an object.", key), repr(inner), "Correct the config.")
         for name, value in inner.items():
-            _put(values, {"type": "rope_type"}.get(name, name), value)
+            if value is not None:
+                _put(values, {"type": "rope_type"}.get(name, name), value)
     for name in ("rope_theta", "rotary_emb_base", "rotary_pct", "partial_rotary_factor"):
         if hf.get(name) is not None:
             aliases = {"rotary_emb_base": "rope_theta", "rotary_pct": "partial_rotary_factor"}
             _put(values, aliases.get(name, name), hf[name])
+    if values.get("rope_type") == "linear" and values.get("factor") == 1:  # positions divided by 1
+        values = {key: value for key, value in values.items() if key not in ("rope_type", "factor")}
     scaled = choice(values, "rope_type", {"default": False, "llama3": True}, "default")
     known = {"rope_type", "rope_theta", "partial_rotary_factor", *(LLAMA3_KEYS if scaled else ())}
     check_keys(values, known, {})

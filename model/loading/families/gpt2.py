@@ -5,7 +5,8 @@ from torch import Tensor
 from model.errors import CheckpointError
 from model.gpt.config import ModelConfig
 from model.loading.convert import Into, Layout, make_config
-from model.loading.families.common import Family, check_keys, choice, flag, real, whole
+from model.loading.families import neutral_keys
+from model.loading.families.common import ACTIVATIONS, Family, check_keys, choice, flag, real, whole
 
 SIZES = {
     "vocab_size": "vocab_size",
@@ -14,7 +15,6 @@ SIZES = {
     "n_layer": "n_layer",
     "n_head": "n_head",
 }
-ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu", "relu": "relu"}
 KNOWN = {
     *SIZES,
     "n_ctx",
@@ -22,17 +22,11 @@ KNOWN = {
     "activation_function",
     "layer_norm_epsilon",
     "tie_word_embeddings",
-    "summary_type",
-    "summary_use_proj",
-    "summary_activation",
-    "summary_proj_to_labels",
-    "summary_first_dropout",
-    "reorder_and_upcast_attn",
+    *neutral_keys.keys_of(neutral_keys.GPT2),
 }
 ACCEPTED = {
     "scale_attn_weights": (True,),
     "scale_attn_by_inverse_layer_idx": (False,),
-    "add_cross_attention": (False,),
 }
 
 

@@ -4,7 +4,7 @@ from torch import Tensor
 
 from model.gpt.config import ModelConfig
 from model.loading.convert import Into, Layout, make_config
-from model.loading.families.common import ROPE_KEYS, Family, check_keys, choice, flag, real, rope, whole
+from model.loading.families.common import ACTIVATIONS, ROPE_KEYS, Family, check_keys, choice, flag, real, rope, whole
 
 SIZES = {
     "vocab_size": "vocab_size",
@@ -14,7 +14,6 @@ SIZES = {
     "num_attention_heads": "n_head",
     "max_position_embeddings": "n_ctx",
 }
-ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu"}
 KNOWN = {
     *SIZES,
     *ROPE_KEYS,
@@ -23,7 +22,6 @@ KNOWN = {
     "use_parallel_residual",
     "attention_bias",
     "tie_word_embeddings",
-    "is_decoder",
 }
 
 

@@ -2,7 +2,18 @@
 
 from model.gpt.config import ModelConfig
 from model.loading.convert import Layout, make_config
-from model.loading.families.common import ROPE_KEYS, Family, check_keys, choice, flag, real, rope, whole
+from model.loading.families import neutral_keys
+from model.loading.families.common import (
+    ROPE_KEYS,
+    Family,
+    check_keys,
+    check_layer_types,
+    choice,
+    flag,
+    real,
+    rope,
+    whole,
+)
 
 SIZES = {
     "vocab_size": "vocab_size",
@@ -20,14 +31,14 @@ KNOWN = {
     "hidden_act",
     "rms_norm_eps",
     "tie_word_embeddings",
+    "layer_types",
     "attention_bias",
     "mlp_bias",
+    *neutral_keys.keys_of(neutral_keys.LLAMA),
 }
 ACCEPTED = {
-    # Splits the products to reproduce the rounding of a training run; 1 is no split.
-    "pretraining_tp": (1, None),
     "rope_interleaved": (False,),
-    "partial_rotary_factor": (1.0, None),
+    "partial_rotary_factor": (1.0,),
 }
 
 
@@ -40,7 +51,8 @@ def to_config(hf: dict) -> ModelConfig:
 
 
 def swiglu_fields(hf: dict) -> dict:
-    """The fields shared by Llama and Qwen configs, without biases."""
+    """Return the fields shared by Llama and Qwen configs, without biases."""
+    check_layer_types(hf)
     fields = {ours: whole(hf, theirs) for theirs, ours in SIZES.items()}
     head = {"d_head": whole(hf, "head_dim")} if hf.get("head_dim") is not None else {}
     rotary = rope(hf)
@@ -56,7 +68,7 @@ def swiglu_fields(hf: dict) -> dict:
             "norm_bias": False,
             "norm_eps": real(hf, "rms_norm_eps", 1e-6),
             "positions": "rope",
-            "mlp": choice(hf, "hidden_act", {"silu": "swiglu"}, "silu"),
+            "mlp": choice(hf, "hidden_act", {"silu": "swiglu", "swish": "swiglu"}, "silu"),
             "tie_embeddings": flag(hf, "tie_word_embeddings", False),
         }
     )

@@ -1,6 +1,5 @@
 """Qwen2 (Llama with biases on q, k and v) and Qwen3 (Llama with RMSNorm over each head's q and k)."""
 
-from model.errors import UnsupportedModel
 from model.gpt.config import ModelConfig
 from model.loading.convert import Layout, make_config
 from model.loading.families import llama
@@ -19,7 +18,7 @@ KNOWN = {
     "sliding_window",
     "max_window_layers",
 }
-ACCEPTED = {"use_sliding_window": (False,), "use_mrope": (False,), "partial_rotary_factor": (1.0, None)}
+ACCEPTED = {"use_sliding_window": (False,), "partial_rotary_factor": (1.0,)}
 
 
 def qwen2_config(hf: dict) -> ModelConfig:
@@ -30,17 +29,13 @@ def qwen2_config(hf: dict) -> ModelConfig:
 def qwen3_config(hf: dict) -> ModelConfig:
     """A ModelConfig from a Qwen3 config.json; raises CheckpointError or UnsupportedModel naming the key."""
     bias = flag(hf, "attention_bias", False)
-    # Qwen3 does not derive the head size: a file without it means 128.
-    hf = {"head_dim": 128, **hf}
+    if hf.get("head_dim") is None:  # Qwen3 does not derive the head size: a file without it means 128
+        hf = {**hf, "head_dim": 128}
     return _config(hf, KNOWN | {"attention_bias"}, {f"{name}_bias": bias for name in "qkvo"} | {"qk_norm": True})
 
 
 def _config(hf: dict, known: set[str], attention: dict[str, bool]) -> ModelConfig:
     check_keys(hf, known, ACCEPTED)
-    for kind in hf.get("layer_types") or ():
-        if kind != "full_attention":
-            what, hint = "The model uses something that is not computed here.", "Supported: full_attention."
-            raise UnsupportedModel(what, f"layer_types: {kind!r}", hint)
     return make_config(llama.swiglu_fields(hf) | attention | {"mlp_bias": False})
 
 

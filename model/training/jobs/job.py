@@ -19,6 +19,7 @@ from model.gpt.config import ModelConfig, from_dict
 from model.gpt.mixers.names import MIXERS
 from model.gpt.transformer import Transformer
 from model.records import Snapshot
+from model.text.surrogates import joined
 from model.tracing.patterns import patterns_and_logits
 from model.training import data, loop
 from model.training.data import Dataset
@@ -138,14 +139,7 @@ def check_bounds(what: str, value: float, low: float, high: float) -> None:
 
 
 def _check_text(job: Job, limits: Limits) -> None:
-    try:
-        size = len(text_of(job).encode())
-    except UnicodeEncodeError:
-        raise InputError(
-            "The text holds half of a surrogate pair, which is no character.",
-            "",
-            "Remove that character or paste the text again.",
-        ) from None
+    size = len(joined(text_of(job)).encode())
     if size > limits.text_bytes:
         raise InputError(
             "The text is too large for this server.",

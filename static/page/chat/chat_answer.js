@@ -1,10 +1,12 @@
-// Below the turns: the model writes the assistant's turn, which then is part of the conversation.
+// Below the turns: the model writes the assistant's turn, or goes on with one that was begun; it then is part of the
+// conversation.
 //
 // payload of "answer": { tag, state, text, ended, tokens, ahead, error }; value { tag, strategy }
 
 import { el, fill } from "../dom.js";
 import { define, onDrawn } from "../mount.js";
 import { onTalk, talk } from "./chat.js";
+import { isBegun } from "./chat_value.js";
 
 const bar = el("div", "pg-chat-answer"),
   button = el("button", "pg-button pg-primary", "", { type: "button" }),
@@ -13,29 +15,34 @@ const label = el("label", "pg-inline"),
   name = el("span", "pg-muted"),
   strategy = el("select"),
   told = el("span", "pg-muted", "", { role: "status" });
+const leave = el("label", "pg-inline pg-chat-begun"),
+  begun = el("input", "", "", { type: "checkbox" }),
+  said = el("span");
 label.append(name, strategy);
-bar.append(button, stop, label, told);
+leave.append(begun, said);
+bar.append(button, stop, label, leave, told);
 
 let channel = null, // { props, trigger }
   going = null, // { tag, turns } of the answer that is written
   number = 0;
 const turns = () => talk().value().turns;
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
-const isAnswered = () => {
-  const [role, text] = turns().at(-1) ?? ["", ""];
-  return role === "assistant" && text !== "";
-};
 function paint() {
-  const words = talk().words();
+  const words = talk().words(),
+    goesOn = isBegun(turns());
   button.hidden = Boolean(going);
   stop.hidden = !going;
-  button.disabled = isAnswered();
-  button.title = isAnswered() ? words.answer_first : words.answer_help;
+  button.textContent = goesOn ? words.go_on : words.answer;
+  button.title = goesOn ? words.go_on_help : words.answer_help;
+  leave.hidden = !goesOn;
+  begun.checked = talk().value().open;
+  begun.disabled = Boolean(going);
 }
+begun.onchange = () => talk().leave(begun.checked);
 
 button.onclick = () => {
   const open = turns().at(-1)[0] === "assistant" ? turns() : [...turns(), ["assistant", ""]];
-  if (open.length !== turns().length) talk().replace(open);
+  talk().replace(open, null, true);
   number += 1;
   going = { tag: String(number), turns: open };
   told.textContent = talk().words().writing;
@@ -56,9 +63,12 @@ function show(payload) {
   if (!payload.error && payload.state !== "done") return;
   told.textContent = payload.error ? `${payload.error.text} ${payload.error.hint}` : "";
   if (payload.ended && payload.ended !== "end") told.textContent = fill(talk().words().cut, { n: payload.tokens });
+  const [, before] = going.turns.at(-1);
   going = null;
-  if (ours && payload.text) talk().replace(turns().with(-1, ["assistant", payload.text]));
-  else if (ours && field) field.value = "";
+  // An answer that did not end by itself stays open where it was begun by hand.
+  if (ours && payload.text)
+    talk().replace(turns().with(-1, ["assistant", payload.text]), null, before !== "" && payload.ended !== "end");
+  else if (ours && field) field.value = before;
   const held = document.activeElement === stop;
   paint();
   if (held) button.focus();
@@ -72,8 +82,9 @@ define("answer", (root, props, trigger) => {
 onDrawn((root, payload) => {
   if (root.dataset.part !== "chat" || !payload || !talk()) return;
   const { words } = payload;
-  button.textContent = words.answer;
   stop.textContent = words.stop;
+  said.textContent = words.begun;
+  leave.title = words.begun_help;
   name.textContent = words.strategy;
   const chosen = strategy.value;
   strategy.replaceChildren(...payload.strategies.map(([key, text]) => new Option(text, key)));

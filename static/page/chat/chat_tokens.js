@@ -10,7 +10,7 @@ export function turnOf(payload, at) {
 }
 
 function explain({ target }) {
-  const at = target.dataset?.index,
+  const at = target.closest?.(".pg-chip")?.dataset.index,
     hint = document.querySelector("#pg-tokens .pg-hint");
   const text = at === undefined ? "" : turnOf(shown, +at);
   if (text && hint) hint.textContent += ` · ${text}`;
@@ -22,13 +22,13 @@ onDrawn((root, payload) => {
   const chips = [...root.querySelectorAll(".pg-chip[data-index]")];
   let last = null;
   for (const chip of chips) {
-    const { turn } = payload.tokens[+chip.dataset.index] ?? {};
+    const { turn, part } = payload.tokens[+chip.dataset.index] ?? {};
     chip.classList.toggle("pg-chip-template", turn === -1);
     chip.classList.toggle("pg-chip-turn", turn >= 0 && turn !== last);
-    if (turn !== undefined) chip.title = turnOf(payload, +chip.dataset.index);
+    if (turn !== undefined) chip.title = [turnOf(payload, +chip.dataset.index), part].filter(Boolean).join(" · ");
     last = turn;
   }
-  const strip = chips[0]?.parentElement;
+  const strip = root.querySelector(".pg-chips");
   if (!strip || heard.has(strip)) return;
   heard.add(strip); // after those of the row itself, which write the hint
   strip.addEventListener("mouseover", explain);

@@ -1,4 +1,5 @@
-// A conversation as a value: { on, turns: [[role, text]], special }. What a link, a file or the page says is checked
+// A conversation as a value: { on, turns: [[role, text]], special, open }; open: the last turn is an answer that was begun.
+// What a link, a file or the page says is checked
 // here for its form. Nothing here knows the page.
 export const ROLES = ["system", "user", "assistant"];
 const MOST_TURNS = 64,
@@ -14,13 +15,14 @@ export function checkedChat(sent) {
     turns.every(isTurn) &&
     turns.reduce((sum, [, text]) => sum + text.length, 0) <= MOST_TEXT;
   const kept = fits ? turns.map(([role, text]) => [role, text]) : [];
-  return { on: sent?.on === true && kept.length > 0, turns: kept, special: sent?.special === true };
+  const open = sent?.open === true && isBegun(kept);
+  return { on: sent?.on === true && kept.length > 0, turns: kept, special: sent?.special === true, open };
 }
 
 // The part of it that belongs to the state of the page; null for an untouched one.
 export function chatState(value) {
-  const { on, turns, special } = checkedChat(value);
-  return on || special || turns.length ? { on, turns, special } : null;
+  const checked = checkedChat(value);
+  return checked.on || checked.special || checked.turns.length ? checked : null;
 }
 
 const ownAt = (turns) => {
@@ -38,4 +40,6 @@ export const firstTurns = (system, prompt) => [
   ["assistant", ""],
 ];
 export const isOpen = (turns, at) => at === turns.length - 1 && turns[at][0] === "assistant" && turns[at][1] === "";
+// Whether the last turn is the assistant's and has text: the model may go on with it.
+export const isBegun = (turns) => turns.at(-1)?.[0] === "assistant" && turns.at(-1)[1] !== "";
 export const nextRole = (turns) => (turns.at(-1)?.[0] === "user" ? "assistant" : "user");

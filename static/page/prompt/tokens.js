@@ -1,6 +1,6 @@
 // The prompt's tokens as a row of chips; a click selects one.
-
 import { icon } from "../../parts/icons.js";
+import { areJoined, framed, join, onJoin } from "../characters.js";
 import { el, fill, hint, roving } from "../dom.js";
 import { define } from "../mount.js";
 import { adding, onSelect, pickToken, select, selection } from "../selection/selection.js";
@@ -12,13 +12,15 @@ define("tokens", (root) => {
   const told = el("span", "pg-hint");
   const strip = el("div", "pg-chips", "", { role: "group" });
   const all = el("button", "pg-button pg-chips-all", "", { type: "button", "aria-expanded": "false" });
+  const both = el("button", "pg-button pg-chips-join", "", { type: "button" });
   const note = el("p", "pg-tokens-note", "", { role: "status" });
-  root.append(label, strip, all, told, note);
+  let chips = [];
+  root.append(label, strip, all, both, told, note);
   // One row, and all of them on demand.
   const room = () => {
     const open = strip.classList.contains("pg-chips-open");
     all.hidden = !open && strip.scrollWidth <= strip.clientWidth + 1;
-    all.replaceChildren(...(open ? [icon("shut")] : [icon("open"), ` ${strip.children.length}`]));
+    all.replaceChildren(...(open ? [icon("shut")] : [icon("open"), ` ${chips.length}`]));
   };
   all.onclick = () => {
     all.setAttribute("aria-expanded", strip.classList.toggle("pg-chips-open"));
@@ -27,16 +29,18 @@ define("tokens", (root) => {
   new ResizeObserver(room).observe(strip);
   let current = null;
   const paint = () => {
-    for (const chip of strip.children) {
+    for (const chip of chips) {
       const on = selection.tokens.includes(+chip.dataset.index);
       chip.setAttribute("aria-pressed", on);
     }
   };
   const explain = (event) => {
-    const at = event.target.dataset?.index;
+    const at = event.target.closest?.(".pg-chip")?.dataset.index;
     const token = at === undefined ? null : current.tokens[at];
     told.textContent = token
-      ? fill(current.words.hint, { id: token.id, position: at, bytes: token.bytes })
+      ? [fill(current.words.hint, { id: token.id, position: at, bytes: token.bytes }), token.part]
+          .filter(Boolean)
+          .join(" · ")
       : hint(current.words, "help");
   };
   strip.addEventListener("mouseover", explain);
@@ -45,11 +49,27 @@ define("tokens", (root) => {
     if (current) told.textContent = hint(current.words, "help");
   });
   strip.addEventListener("click", (event) => {
-    const at = +(event.target.dataset?.index ?? -1);
+    const at = +(event.target.closest(".pg-chip")?.dataset.index ?? -1);
     if (at >= 0) pickToken(at, adding(event));
   });
   roving(strip, (key, at, n) => ({ ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: n - 1 })[key] ?? null);
   onSelect(paint);
+  // The chips are made once; joining them or not only moves them.
+  const lay = () => {
+    both.hidden = !current?.frames.length;
+    both.setAttribute("aria-pressed", areJoined());
+    for (const small of strip.querySelectorAll(".pg-joined-id")) small.remove();
+    strip.replaceChildren(
+      ...framed(
+        chips.map((chip) => [chip]),
+        current.frames,
+        current.tokens.map(({ id }) => id),
+      ),
+    );
+    room();
+  };
+  both.onclick = () => join(!areJoined());
+  onJoin(() => current && lay());
   return (payload) => {
     const changed = current?.run !== payload.run;
     current = payload;
@@ -60,17 +80,22 @@ define("tokens", (root) => {
     note.hidden = !payload.note;
     root.classList.toggle("pg-noted", Boolean(payload.note));
     told.textContent = hint(payload.words, "help");
-    strip.replaceChildren(
-      ...payload.tokens.map((token, index) => {
-        const chip = el("button", "pg-chip", token.text, { type: "button", "data-index": index });
-        chip.tabIndex = index ? -1 : 0;
-        return chip;
-      }),
-    );
+    both.textContent = payload.words.join;
+    both.title = payload.words.join_help;
+    chips = payload.tokens.map((token, index) => {
+      const chip = el("button", "pg-chip", token.text, { type: "button", "data-index": index });
+      chip.tabIndex = index ? -1 : 0;
+      if (token.part) {
+        chip.title = token.part;
+        chip.setAttribute("aria-label", `${token.text}, ${token.part}`);
+      }
+      return chip;
+    });
+    lay();
     const written = writtenSpan(payload);
     if (written) {
-      strip.children[written[0]].classList.add("pg-chip-first");
-      for (const chip of [...strip.children].slice(...written)) chip.classList.add("pg-chip-written");
+      chips[written[0]].classList.add("pg-chip-first");
+      for (const chip of chips.slice(...written)) chip.classList.add("pg-chip-written");
       strip.scrollLeft = strip.scrollWidth; // to what was written last
     }
     root.dataset.run = payload.run;

@@ -7,9 +7,11 @@ import { link, state } from "../address/address.js";
 import { el } from "../dom.js";
 import { promptText } from "../prompt/prompt.js";
 import { pageState } from "../state.js";
+import { asking } from "./asking.js";
 import { stay } from "./here.js";
 import { goingOn, pending } from "./pending.js";
 import { tellOfRuns } from "./running.js";
+import { nameVisit } from "./visit.js";
 
 const identity = JSON.parse(document.getElementById("pg-connection-words").content); // { server, words: { en, zh } }
 const PAUSES = [1, 2, 3, 5]; // seconds between two attempts to reach the server
@@ -29,6 +31,7 @@ const language = languages.find((tag) => Object.hasOwn(identity.words, tag)) ?? 
 const words = identity.words[language];
 
 const runs = tellOfRuns(questions.waiting, ask, words);
+export const runBar = runs.bar;
 
 // --- the notice ---
 
@@ -77,7 +80,7 @@ window.addEventListener("pageshow", () => {
   leaving = false;
 });
 // Resolves once this server answers again; where another one does, the page is opened anew.
-const reachable = () =>
+export const reachable = () =>
   (reaching ??= (async () => {
     for (let n = 0; ; n++) {
       const server = await probe();
@@ -95,7 +98,7 @@ const reachable = () =>
   }));
 
 // Servers that take turns behind one address would have a page opened for ever: three times a minute at most.
-function reopen() {
+export function reopen() {
   const now = Date.now(),
     key = "playground-reopened";
   let before = [];
@@ -146,7 +149,7 @@ function numbered(input, options) {
 }
 
 // A request that is repeated until the server is there and has room for it.
-async function joined(input, options) {
+export async function joined(input, options) {
   for (let tries = 0; ; tries++) {
     let answer = null;
     try {
@@ -202,7 +205,8 @@ window.fetch = (input, options) => {
   if (name === "queue/join") {
     const whole = numbered(input, options);
     const [, session_hash = ""] = SESSION.exec(options?.body) ?? [];
-    runs.asked({ session_hash, question: asked });
+    nameVisit(session_hash);
+    if (!asking.ask) runs.asked({ session_hash, question: asked });
     stay(session_hash, () => leaving || reachable());
     return questions.ask(() => joined(input, whole));
   }

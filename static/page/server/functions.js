@@ -5,7 +5,7 @@ const QUOTED = /^\s*return ("(?:[^"\\]|\\.)*");\s*$/; // a template without plac
 const PLAIN = /^return `((?:[^`\\$]|\$(?!\{))*)`;$/; // the same, once more
 const PART =
   /^playground\.(mount|screen|jobChannel)\((?:'([\w-]+)', )?element, props, trigger, watch\); \/\*[\w' -]*\*\/$/;
-const OPENED = /^return \(\n\(\) => \{ playground\.opened\('(\w+)'\); return \[\]; \}\n\);$/;
+const CALLED = /^return \(\n\((\w*)\) => playground\.(opened|ask|choose|picker)\((?:'(\w+)'|(\w*))\)\n\);$/;
 
 const refused = () => new EvalError("This page makes no functions of texts.");
 const same = (text) => () => text;
@@ -26,12 +26,11 @@ export function understood(...texts) {
 
 // What the constructor of asynchronous functions gives.
 export function understoodLater(...texts) {
-  const opened = texts.length === 1 && OPENED.exec(texts[0]);
-  if (!opened) throw refused();
-  return async () => () => {
-    window.playground.opened(opened[1]);
-    return [];
-  };
+  const [, given, name, text, passed] = (texts.length === 1 && CALLED.exec(texts[0])) || [];
+  if (!name || (given ?? "") !== (passed ?? "")) throw refused();
+  return async () =>
+    (...values) =>
+      window.playground[name](...(text ? [text] : values)) ?? [];
 }
 
 const instead = (native, make) =>

@@ -49,6 +49,16 @@ export function tellOfRuns(waiting, ask, words) {
   }
 
   return {
+    bar: {
+      show(report) {
+        if (report.seconds * 1000 < FIRST) return;
+        (box ?? build()).show(report);
+        box.hidden = false;
+      },
+      hide() {
+        if (box) box.hidden = true;
+      },
+    },
     asked(question) {
       newest = question;
       if (timer && pause <= NEXT) return;

@@ -1,48 +1,62 @@
 // One text in several vocabularies as chips side by side, and the merges of byte-pair encoding step by step.
 //
-// payload of "vocabchips": { title, about, rows [{ name, count, chips [[text, id, bytes, broken]], more, problem }],
-//   words, file, source, run, python }; of "mergesteps": { title, about, pieces [{ text, bytes [text], merges [[at, rank,
+// payload of "vocabchips": { title, about, rows [{ name, count, chips [[text, id, bytes, broken, part]], frames, more,
+//   problem }], words, file, source, run, python }; of "mergesteps": { title, about, pieces [{ text, bytes [text], merges [[at, rank,
 //   text, pairs]], ids, tokens [text], added, whole }], words, file, source, run, python }; pairs: [[left, right, rank]]
 //   of the neighbours that could be merged, the one that is first
 import { exporting } from "../../export/menu.js";
+import { framed, onJoin } from "../../page/characters.js";
 import { el, fill, roving } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { titled } from "../../parts/titled.js";
 
-define("vocabchips", (root) => (payload) => {
-  const { words } = payload;
-  const list = el("div", "pg-vocab-rows");
-  for (const { name, count, chips, more, problem } of payload.rows) {
-    const row = el("div", "pg-vocab-row"),
-      line = el("div", "pg-vocab-chips", "", { role: "list", "aria-label": `${name}: ${count}` });
-    for (const [text, id, bytes, broken] of chips) {
-      const chip = el("span", `pg-vocab-chip${broken ? " pg-vocab-broken" : ""}`, text, { role: "listitem" });
-      chip.title = fill(words.chip, { id: id ?? "–", bytes });
-      line.append(chip);
-    }
-    if (more) line.append(el("span", "pg-muted", more));
-    if (problem) line.append(el("span", "pg-muted", problem));
-    row.append(el("b", "pg-vocab-name", name), el("span", "pg-vocab-count", count), line);
-    list.append(row);
-  }
-  root.replaceChildren(
-    el("h2", "", payload.title),
-    el("p", "pg-about", payload.about),
-    list,
-    exporting(root, {
-      file: payload.file,
-      title: payload.title,
-      note: payload.about,
-      source: payload.source,
-      python: payload.python,
-      names: [words.vocabulary, words.place, words.token, "id", words.bytes],
-      lines: () =>
-        payload.rows.flatMap(({ name, chips }) =>
-          chips.map(([text, id, bytes], at) => [name, at, text, id ?? "", bytes]),
+define("vocabchips", (root) => {
+  let last = null;
+  const draw = (payload) => {
+    last = payload;
+    const { words } = payload;
+    const list = el("div", "pg-vocab-rows");
+    for (const { name, count, chips, frames, more, problem } of payload.rows) {
+      const row = el("div", "pg-vocab-row"),
+        line = el("div", "pg-vocab-chips", "", { role: "list", "aria-label": `${name}: ${count}` });
+      const nodes = chips.map(([text, id, bytes, broken, part]) => {
+        const chip = el("span", `pg-vocab-chip${broken ? " pg-vocab-broken" : ""}`, text, { role: "listitem" });
+        chip.title = [fill(words.chip, { id: id ?? "–", bytes }), part].filter(Boolean).join(" · ");
+        return [chip];
+      });
+      line.append(
+        ...framed(
+          nodes,
+          frames,
+          chips.map(([, id]) => id),
         ),
-    }),
-  );
-  root.dataset.run = payload.run;
+      );
+      if (more) line.append(el("span", "pg-muted", more));
+      if (problem) line.append(el("span", "pg-muted", problem));
+      row.append(el("b", "pg-vocab-name", name), el("span", "pg-vocab-count", count), line);
+      list.append(row);
+    }
+    root.replaceChildren(
+      el("h2", "", payload.title),
+      el("p", "pg-about", payload.about),
+      list,
+      exporting(root, {
+        file: payload.file,
+        title: payload.title,
+        note: payload.about,
+        source: payload.source,
+        python: payload.python,
+        names: [words.vocabulary, words.place, words.token, "id", words.bytes],
+        lines: () =>
+          payload.rows.flatMap(({ name, chips }) =>
+            chips.map(([text, id, bytes], at) => [name, at, text, id ?? "", bytes]),
+          ),
+      }),
+    );
+    root.dataset.run = payload.run;
+  };
+  onJoin(() => last && draw(last));
+  return draw;
 });
 
 // --- the merges ---

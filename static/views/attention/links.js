@@ -1,7 +1,7 @@
 // Links as they come from the server, decoded; and pictures of them to keep. For the lines and the running text.
 //
-// payload: { tokens, breaks, kept, panels: [{ name, head, counts, keys, weights, totals }], title, measure, note, source,
-//   run, words }; see links_payload in viz/views/attention/links.py. Within a row, links come by falling weight.
+// payload: { tokens, frames, parts: [[token, note]], breaks, kept, panels: [{ name, head, counts, keys, weights, totals }],
+//   title, measure, note, source, run, words }; see links_payload in viz/views/attention/links.py. Within a row, links come by falling weight.
 import { el } from "../../page/dom.js";
 import { pageState } from "../../page/state.js";
 

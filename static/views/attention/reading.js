@@ -1,5 +1,6 @@
 // The prompt as running text, coloured by what one token reads, or by what reads it. The payload is described in links.js.
 import { exporting } from "../../export/menu.js";
+import { framed, onJoin } from "../../page/characters.js";
 import { alongRow, el, fill, onWidth, rests, roving } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { adding, onSelect, pickToken, selection } from "../../page/selection/selection.js";
@@ -117,6 +118,7 @@ function readoutOf(look) {
 // The largest numbers in one direction, with their tokens.
 function tokenList(look, asLeft, colour) {
   const { words, tokens } = look.payload,
+    parts = new Map(look.payload.parts),
     weights = meanValues(look, asLeft),
     best = largestFirst(weights),
     part = el("div", "pg-reading-list", "", { "data-list": asLeft ? "reads" : "read_by" });
@@ -130,6 +132,7 @@ function tokenList(look, asLeft, colour) {
       type: "button",
       "data-at": at,
       "aria-label": fill(words.token_name, { token: tokens[at], position: at }),
+      title: parts.get(at) ?? "",
     });
     chip.onclick = (event) => pickToken(at, adding(event));
     bar.style.width = `${(100 * weights[at]) / weights[best[0]]}%`;
@@ -141,18 +144,22 @@ function tokenList(look, asLeft, colour) {
   return part;
 }
 
-// The tokens as running text.
-function textTokens({ tokens, breaks, words }) {
-  const ends = new Map(breaks);
-  return tokens.flatMap((token, at) => {
+// The tokens as running text, those that make up one character in one frame.
+function textTokens({ tokens, breaks, words, parts, frames }) {
+  const ends = new Map(breaks),
+    partOf = new Map(parts);
+  const nodes = tokens.map((token, at) => {
+    const label = [fill(words.token_name, { token, position: at }), partOf.get(at)].filter(Boolean).join(", ");
     const button = el("button", "pg-reading-token", "", {
       type: "button",
       "data-index": at,
-      "aria-label": fill(words.token_name, { token, position: at }),
+      "aria-label": label,
+      title: partOf.get(at) ?? "",
       tabindex: at ? -1 : 0,
     });
     return [piece(button, token), ...Array.from({ length: ends.get(at) ?? 0 }, () => el("br"))];
   });
+  return framed(nodes, frames);
 }
 
 // Which way is looked, and at which head; `change` follows. Returns { node, show() }.
@@ -280,6 +287,10 @@ define("reading", (root) => {
     if (token) pickToken(+token.dataset.index, adding(event));
   });
   roving(text, alongRow);
+  onJoin(() => {
+    stale = true;
+    render();
+  });
   onWidth(root, render);
   onTheme(refresh);
   onSelect(refresh);

@@ -12,18 +12,27 @@ const PAUSE = 120; // milliseconds after the last movement of a slider
 const PLACES = 1000; // of a slider that is logarithmic
 
 const copy = (steps) => steps.map((step) => ({ ...step, values: { ...step.values } }));
-const logarithmic = ({ low, high, whole }) => low > 0 && high / low >= (whole ? 100 : 1000);
+// The smallest number above 0 of a slider, and whether the slider is logarithmic: one from 0 has 0 as its first place.
+const least = ({ low, step }) => low || step;
+const logarithmic = (parameter) =>
+  parameter.low >= 0 && parameter.high / least(parameter) >= (parameter.whole ? 100 : 1000) - 1e-6;
 const digits = ({ whole, step }) => (whole ? 0 : Math.max(0, Math.ceil(-Math.log10(step) - 1e-9)));
 const neat = (parameter, value) => Math.min(Math.max(+value.toFixed(digits(parameter)), parameter.low), parameter.high);
 // Where on a slider a number is, and back; a logarithmic one has PLACES places.
-const placeOf = (parameter, value) =>
-  logarithmic(parameter)
-    ? (PLACES * Math.log(value / parameter.low)) / Math.log(parameter.high / parameter.low)
-    : value;
-const valueAt = (parameter, place) =>
-  logarithmic(parameter)
-    ? neat(parameter, parameter.low * (parameter.high / parameter.low) ** (place / PLACES))
-    : place;
+export function placeOf(parameter, value) {
+  if (!logarithmic(parameter)) return value;
+  const first = parameter.low ? 0 : 1,
+    low = least(parameter);
+  if (value < low) return 0;
+  return first + ((PLACES - first) * Math.log(value / low)) / Math.log(parameter.high / low);
+}
+export function valueAt(parameter, place) {
+  if (!logarithmic(parameter)) return place;
+  const first = parameter.low ? 0 : 1,
+    low = least(parameter);
+  if (place < first) return 0;
+  return neat(parameter, low * (parameter.high / low) ** ((place - first) / (PLACES - first)));
+}
 
 // A parameter as a slider with a field of its own. tell(settled) is called once its number in `step` has changed.
 function numberField(warp, step, parameter, words, tell) {

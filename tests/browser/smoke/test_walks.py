@@ -77,7 +77,7 @@ UNSEEN = """() => {
 # Buttons, links and folds that show nothing but a sign, as text or by a style: a machine's fonts may lack it, so that
 # icons are drawn.
 SIGNS = """() => {
-  const sign = /^[\\p{S}‹›⋯…•]+$/u, found = [];
+  const sign = /^(?![↵⇥]+$)[\\p{S}‹›⋯…•]+$/u, found = []; // those two stand in tokens
   for (const control of document.querySelectorAll("button, a[href], summary, [role=button]")) {
     if (control.closest("[data-testid], footer") || !control.checkVisibility()) continue; // the framework's own
     const texts = [control.textContent.replace(/\\s/g, "")];

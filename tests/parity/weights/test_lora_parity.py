@@ -1,5 +1,7 @@
 """Our adapters, read by peft onto transformers' own model: the same logits; and peft's own merging is ours."""
 
+import dataclasses
+
 import pytest
 import torch
 from torch import nn
@@ -8,9 +10,19 @@ from model.alignment.adapter_files import peft_files, save_peft
 from model.alignment.lora import MATRICES, Lora, adapt, adapters, merged
 from model.errors import UnsupportedModel
 from model.loading.checkpoint import build, load_folder
+from model.loading.convert import skeleton
 from tests.parity.common import ids, save
 from tests.parity.families import build_hf
 
+CASES = [
+    "gpt2",
+    "gpt2 untied, erf, default width",
+    "llama GQA",
+    "qwen3 biases",
+    "gpt_neox parallel",
+    "gpt_neox sequential",
+    "gpt_neox no biases",
+]
 ROUNDING = 2e-5  # of the largest logit; float32
 
 
@@ -25,7 +37,7 @@ def adapted(case: str, matrices: str, folder):
 
 
 @pytest.mark.parametrize("matrices", MATRICES)
-@pytest.mark.parametrize("case", ["gpt2", "gpt2 untied, erf, default width", "llama GQA", "qwen3 biases"])
+@pytest.mark.parametrize("case", CASES)
 @torch.inference_mode()
 def test_peft_reads_our_adapters_and_computes_what_we_do(tmp_path, case, matrices):
     from peft import PeftModel
@@ -42,8 +54,24 @@ def test_peft_reads_our_adapters_and_computes_what_we_do(tmp_path, case, matrice
     assert (merged(ours)(ids()) - whole).abs().max() < ROUNDING * largest
 
 
-def test_adapters_without_names_in_peft_are_not_offered(tmp_path):
-    _, ours, lora = adapted("gpt_neox parallel", "attention", tmp_path)
-    assert peft_files(ours, lora, "base") is None and peft_files(ours, None, "base") is None
-    with pytest.raises(UnsupportedModel, match="no names in peft"):
-        save_peft(tmp_path, ours, lora, "base")
+NAMELESS = [
+    ({"norm": "layernorm"}, "GPT-NeoX", "n_kv_head"),
+    ({"norm": "layernorm", "n_kv_head": 4, "mlp": "swiglu"}, "GPT-NeoX", "mlp"),
+    ({"norm": "layernorm", "n_kv_head": 4, "mlp": "gelu", "k_bias": True}, "GPT-NeoX", "k_bias"),
+    ({"norm": "layernorm", "n_kv_head": 4, "mlp": "gelu", "d_head": 10}, "GPT-NeoX", "d_head"),
+    ({"parallel_residual": True}, "Llama", "parallel_residual"),
+    ({"positions": "learned"}, "GPT-2", "norm"),
+]
+
+
+@pytest.mark.parametrize(("changes", "label", "field"), NAMELESS, ids=[field for _, _, field in NAMELESS])
+def test_adapters_without_names_in_peft_are_not_offered(tmp_path, changes, label, field):
+    """The error says of which architecture the model is nearly, and in what it differs."""
+    _, ours, lora = adapted("llama GQA", "attention", tmp_path)
+    if "norm" in changes:
+        changes = {"norm_bias": True, "mlp_bias": True} | changes
+    other = skeleton(dataclasses.replace(ours.config, **changes))
+    assert peft_files(ours, None, "base") is None and peft_files(other, lora, "base") is None
+    with pytest.raises(UnsupportedModel, match=f"no names in peft: it is not of {label}'s shape") as caught:
+        save_peft(tmp_path, other, lora, "base")
+    assert field in caught.value.got and not (tmp_path / "adapter_config.json").exists()

@@ -28,6 +28,7 @@ def small_gguf() -> dict:
     vocab = small_vocab()
     return {
         "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.pre": "gpt-2",
         "tokenizer.ggml.tokens": list(vocab),
         "tokenizer.ggml.merges": list(MERGES),
         "tokenizer.ggml.token_type": [3] + [1] * (len(vocab) - 1),

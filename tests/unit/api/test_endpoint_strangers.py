@@ -110,11 +110,11 @@ def test_an_answer_has_a_bound(playground, monkeypatch):
 
 def test_long_work_waits_for_its_turn_and_gives_it_back(playground):
     ask(playground, "sweep", prompt="abc")
-    assert playground.desk.working == [] == playground.desk.line
+    assert playground.queue.working == [] == playground.queue.line
     with pytest.raises(InputError):
         ask(playground, "sweep", prompt="")
-    assert playground.desk.working == [] and not playground.computing.locked()
-    tickets = [playground.desk.join("someone") for _ in range(playground.desk.bounds.each)]
+    assert playground.queue.working == [] and not playground.computing.locked()
+    tickets = [playground.queue.join("someone") for _ in range(playground.queue.bounds.each)]
     with pytest.raises(PlaygroundError, match="still busy"):
         call(playground, NAMED["sweep"], {"prompt": "abd"}, "someone")
     ask(playground, "attention", prompt="abd", layer=0, head=0)  # short work does not wait
@@ -126,7 +126,7 @@ def test_work_that_takes_too_long_ends(playground, monkeypatch):
     monkeypatch.setattr("viz.seam.reading.MOST_SECONDS", 0.0)
     with pytest.raises(InputError, match="longer than this server allows"):
         ask(playground, "sweep", prompt="abcdef")
-    assert not playground.computing.locked() and playground.desk.working == []
+    assert not playground.computing.locked() and playground.queue.working == []
     texts = ask(playground, "generate", prompt="abc", presets=["greedy"], new_tokens=30)["texts"]
     assert texts[0]["ended"] == "time" and 1 <= texts[0]["measured"]["length"] < 30
 

@@ -92,7 +92,7 @@ def test_answers_and_errors_reach_a_program(client):
 
 
 def test_short_work_is_answered_while_long_work_waits(playground, client):
-    tickets = [playground.desk.join(f"visitor {n}") for n in range(playground.desk.bounds.running)]
+    tickets = [playground.queue.join(f"visitor {n}") for n in range(playground.queue.bounds.running)]
     with ThreadPoolExecutor(1) as pool:
         try:
             long = pool.submit(client.predict, "The cat sat", new_tokens=8, api_name="/generate")

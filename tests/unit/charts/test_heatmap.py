@@ -21,7 +21,6 @@ from viz.charts.heatmap import (
     overview,
     pattern_figure,
     pool,
-    token_chips,
 )
 from viz.theme import CURVES, RAMPS, SIGNED_RAMPS, colorscale, place, ramp_at, scales
 
@@ -210,15 +209,6 @@ def test_overview_codes_decode_to_the_thumbnails():
     assert payload["metrics"][8] == [1.142857143, 7.0]
     turned = overview(thumbnails.transpose(0, 1, 3, 2), metrics, 1)["codes"]  # not contiguous
     assert zlib.decompress(base64.b64decode(turned)) == thumbnails.transpose(0, 1, 3, 2).tobytes()
-
-
-def test_chips_carry_plain_text():
-    chips = token_chips(tokens_of([3, 1, 4, 1, 5], PIECES))
-    assert [chip["text"] for chip in chips] == ["<b>", "·the", "↵", "<U+202E>", "∅"]
-    assert [chip["id"] for chip in chips] == [3, 1, 4, 1, 5]
-    assert [chip["bytes"] for chip in chips] == ["3c 62 3e", "20 74 68 65", "0a", "e2 80 ae", ""]
-    assert [chip["span"] for chip in chips] == [[0, 3], [3, 7], [7, 8], [8, 11], [11, 11]]
-    assert json.loads(json.dumps(chips)) == chips
 
 
 # --- colours ---

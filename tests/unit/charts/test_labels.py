@@ -1,9 +1,12 @@
 """Token text is hostile: nothing in it may act as markup, hide, reorder what follows, or make two labels one."""
 
 import html
+import sys
 import unicodedata
+from collections.abc import Iterator
 
 import pytest
+from tokenizers import Regex, normalizers
 
 from viz.labels import MAX_LABEL, axis_name, plotly_text, shorten, tick_text, visible, visible_lines
 
@@ -41,7 +44,13 @@ HOSTILE = [
     "$x$",
     "👨‍👩‍👧",
     "好",
+    "a\u200db",
+    "\u0301",
+    "\u2800",
+    "\u3164",
+    "\ud800",
 ]
+MARKS = ("Mn", "Mc", "Me")
 
 
 @pytest.mark.parametrize(
@@ -67,6 +76,23 @@ HOSTILE = [
         ("\u200d", "<U+200D>"),
         ("\ufe0f", "<U+FE0F>"),
         ("\u200d\u200d", "<U+200D><U+200D>"),
+        ("a\u200db", "a<U+200D>b"),  # joins nothing that is drawn
+        ("👨\u200d", "👨<U+200D>"),
+        ("\u200d👩", "<U+200D>👩"),
+        ("A\ufe0f", "A<U+FE0F>"),
+        ("🏳\ufe0f\u200d🌈", "🏳\ufe0f\u200d🌈"),
+        ("1\ufe0f\u20e3", "1\ufe0f\u20e3"),
+        ("\u0301", "◌\u0301"),
+        ("\u0301\u0323a", "◌\u0301\u0323a"),
+        (" \u0301", "·◌\u0301"),
+        ("\n\u05b8", "↵◌\u05b8"),
+        ("\u200b\u0301", "<U+200B>◌\u0301"),
+        ("e\u0301", "e\u0301"),
+        ("\u034f", "<U+034F>"),
+        ("\u2800", "<U+2800>"),
+        ("\u3164", "<U+3164>"),
+        ("\U000e0001", "<U+E0001>"),
+        ("\u0378", "<U+0378>"),
         ("👨‍👩‍👧", "👨‍👩‍👧"),
         ("❤\ufe0f", "❤\ufe0f"),
         ("<0xE2><0x96>", "<0xE2><0x96>"),
@@ -81,6 +107,7 @@ def test_visible_by_hand(text: str, shown: str):
 def test_lines_of_a_text_stay_lines():
     assert visible_lines("a b\n\tc\u200bd\u202e \x1b") == "a b\n\tc<U+200B>d<U+202E> <0x1B>"
     assert visible_lines("") == ""
+    assert visible_lines("a\n\u0301 \u3164\u2800") == "a\n◌\u0301 <U+3164><U+2800>"
 
 
 def test_control_characters_become_something_to_see():
@@ -89,12 +116,48 @@ def test_control_characters_become_something_to_see():
         assert shown.isprintable() and shown.strip(), f"U+{code:04X}"
 
 
+def every_character() -> Iterator[str]:
+    """Yield every code point."""
+    return map(chr, range(sys.maxunicode + 1))
+
+
+def test_what_is_blank_or_ignorable_has_its_code_as_its_sign():
+    """Of all code points. Which ones are ignorable is taken from the tables of another program."""
+    text = "".join(c for c in every_character() if unicodedata.category(c) != "Cs")
+    drawn = set(normalizers.Replace(Regex(r"\p{Default_Ignorable_Code_Point}"), "").normalize_str(text))
+    ignorable = set(text) - drawn
+    blank = {"\u2800", "\u3164", "\uffa0", "\u115f", "\u1160", "\U000e0fff"}
+    found = {}
+    for c in every_character():
+        unseen = unicodedata.category(c) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp") and c not in " \n\t"
+        if unseen or c in blank or c in ignorable:
+            found[c] = f"<0x{ord(c):02X}>" if ord(c) < 0x80 else f"<U+{ord(c):04X}>"
+    assert not [c for c, sign in found.items() if visible(c) != sign]
+    assert visible_lines("a".join(found)) == "a".join(found.values())
+    assert {"\u034f", "\u17b4", "\u180b", "\ufe00", "\U000e0100"} < ignorable and len(ignorable) > 4000
+    assert blank < set(found) and len(found) > 800_000
+
+
+def test_a_mark_without_a_letter_stands_on_a_circle_and_one_with_a_letter_does_not():
+    marks = [c for c in every_character() if unicodedata.category(c) in MARKS and not visible(c).startswith("<")]
+    assert len(marks) > 2000
+    for c in marks:
+        assert (visible(c), visible(f"a{c}{c}"), visible(f" {c}")) == (f"◌{c}", f"a{c}{c}", f"·◌{c}")
+
+
+def test_every_other_character_is_shown_as_it_is():
+    for c in every_character():
+        if unicodedata.category(c)[0] in "LNPS" and not visible(c).startswith("<U+"):
+            assert visible(c) == c
+    assert [visible(c) for c in "aéשक你👨+5…"] == list("aéשक你👨+5…")
+
+
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
 def test_nothing_hides_or_reorders(text: str):
     shown = visible(text)
     assert shown.strip(), "something can be seen"
     for c in shown.replace("\u200d", ""):
-        assert unicodedata.category(c) not in ("Cc", "Cf", "Zl", "Zp", "Co", "Cn"), f"U+{ord(c):04X}"
+        assert unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Zl", "Zp", "Co", "Cn"), f"U+{ord(c):04X}"
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)

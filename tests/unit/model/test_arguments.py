@@ -172,7 +172,7 @@ def test_counts_are_counts(value):
         with pytest.raises(InputError, match="whole number"):
             talk(*given)
     for name in ("batch", "tokens", "item"):
-        with pytest.raises(ValueError, match=f"{name} must be a whole number from 1 up"):
+        with pytest.raises(InputError, match=rf"{name}: .* Choose a whole number from 1"):
             Setting(**{name: value})
 
 

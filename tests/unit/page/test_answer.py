@@ -99,7 +99,7 @@ def test_the_page_is_told_as_it_goes_on(server, talker):
     ids, _ = generated(talker, "greedy", done["tokens"])
     assert done["text"] == talker.decode(ids[:-1] if ids[-1] == END else ids)
     assert all(done["text"].startswith(each["text"]) for each in running)
-    assert server.desk.line == [] and server.desk.working == []
+    assert server.queue.line == [] and server.queue.working == []
 
 
 @pytest.mark.parametrize("sent", [None, 7, {}, {"tag": 5, "strategy": "no such"}, {"strategy": {"a": 1}}])
@@ -113,7 +113,7 @@ def test_whatever_a_page_sends_is_answered_by_the_first_strategy(server, talker,
 def test_what_cannot_be_answered_is_said(server):
     channel, _ = wired(server)
     (told,) = said(channel, {"tag": "1"}, chat={})
-    assert "nothing to answer" in told["error"]["text"] and told["tag"] == "1" and server.desk.working == []
+    assert "nothing to answer" in told["error"]["text"] and told["tag"] == "1" and server.queue.working == []
 
 
 def test_a_stop_and_a_visitor_who_leaves_end_it(server):
@@ -128,7 +128,7 @@ def test_a_stop_and_a_visitor_who_leaves_end_it(server):
         else:
             shared.leaving[0]("me")
         *_, last = [unpacked(each) for each in steps]
-        assert last["ended"] == "stopped" and last["tokens"] <= 2 and server.desk.working == []
+        assert last["ended"] == "stopped" and last["tokens"] <= 2 and server.queue.working == []
 
 
 def test_a_second_answer_stops_the_first():
@@ -139,3 +139,15 @@ def test_a_second_answer_stops_the_first():
     stops.stop("me")
     assert second.is_set() and not other.is_set()
     stops.stop("nobody")
+
+
+def test_a_begun_answer_is_gone_on_with_in_its_place(server, talker):
+    turns = (*OPEN.turns[:-1], ("assistant", "Well "))
+    prompt = Prompt("", turns, open=True)
+    ids = talker.chat([*MESSAGES, {"role": "assistant", "content": "Well "}], continue_final=True).ids
+    ticks = [tick.changes[0] for tick in talker.generate(ids, "greedy", 5)]
+    *_, last = (
+        each for each, _ in zip(written(server, talker, prompt, "greedy", threading.Event()), ticks, strict=False)
+    )
+    new = [made.id for change in ticks for made in change.made]
+    assert last.text == "Well " + talker.decode(new[:-1] if new[-1] == END else new)

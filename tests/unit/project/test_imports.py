@@ -22,7 +22,7 @@ FLOORS = {
         ("views",),
         ("seam",),
         ("work",),
-        ("charts",),
+        ("characters", "charts"),
         ("labels",),
         ("numbers", "theme", "words"),
     ),
@@ -42,10 +42,12 @@ FLOORS = {
         ("forgetting", "sampling"),
         ("tracing",),
         ("loading",),
-        ("gpt", "text"),
+        ("by_hand", "gpt", "text"),
         ("kernels",),
-        ("arguments", "by_hand", "command_line", "downloads", "free_memory"),
-        ("errors", "progress", "records", "shares", "store", "strict_json"),
+        ("shares",),
+        ("public",),
+        ("arguments", "command_line", "downloads", "free_memory"),
+        ("errors", "progress", "records", "store", "strict_json"),
     ),
 }
 # What a room may import beside the standard library and the project itself.
@@ -54,7 +56,7 @@ MODEL = NUMBERS | {"torch", "tiktoken", "tokenizers", "tqdm", "safetensors", "th
 MODEL |= {"huggingface_hub", "jinja2"}
 DRAWING = NUMBERS | {"plotly"}
 VIEWS = DRAWING | {"torch"}
-WEB = VIEWS | {"gradio", "starlette", "uvicorn"}
+WEB = VIEWS | {"anyio", "gradio", "starlette", "uvicorn"}
 FRAMEWORK = WEB | {"fastapi", "pydantic"}  # what Gradio is made of
 PACKAGES = {
     "model": MODEL,
@@ -65,6 +67,7 @@ PACKAGES = {
     "viz.words": set(),
     "viz.numbers": NUMBERS,
     "viz.labels": NUMBERS,
+    "viz.characters": NUMBERS,
     "viz.theme": DRAWING,
     "viz.charts": DRAWING,
     "viz.work": VIEWS,

@@ -19,15 +19,15 @@ from benchmarks.load.users import User
 from tests.support.models.helpers import apart
 from viz.page.build import build
 from viz.serve import start
-from viz.work.job_queue import Bounds
 from viz.work.limits import PRIVATE
 from viz.work.playground import Options, Playground
+from viz.work.queue import Bounds
 
 
 @pytest.fixture(scope="module")
 def served(lm):
     """A page of the small model that is served, and the playground behind it."""
-    allowed = dataclasses.replace(PRIVATE, desk=Bounds(running=1, waiting=8))
+    allowed = dataclasses.replace(PRIVATE, bounds=Bounds(running=1, waiting=8))
     playground = Playground(Options(model=lm.id, max_tokens=64, allowed=allowed))
     playground.models.get(lm.id, lambda: lm)
     page = build(playground)
@@ -52,7 +52,7 @@ def visit(served, lm, number, *acts):
 def until_free(playground):
     """Wait until nothing computes and nobody stands in line."""
     end = time.monotonic() + 20
-    while playground.desk.working or playground.desk.line or playground.computing.locked():
+    while playground.queue.working or playground.queue.line or playground.computing.locked():
         assert time.monotonic() < end
         time.sleep(0.01)
 

@@ -18,9 +18,9 @@ from viz.views.sampling.side_by_side import run
 from viz.views.sampling.speculative import view as speculative
 from viz.words import Words, words
 from viz.work import limits as allowed
-from viz.work.job_queue import Bounds
 from viz.work.limits import PRIVATE, PUBLIC, Allowed, check_samples, check_time, check_writing, within
 from viz.work.prompt import Prompt
+from viz.work.queue import Bounds
 
 
 def test_a_shared_server_allows_no_more_than_a_private_one_in_anything():
@@ -28,8 +28,9 @@ def test_a_shared_server_allows_no_more_than_a_private_one_in_anything():
         tight, wide = getattr(PUBLIC, field.name), getattr(PRIVATE, field.name)
         if field.name in ("sessions", "queue", "share"):
             assert tight > wide  # of these a class needs more
-        elif field.name in ("desk", "training"):
-            names = [each.name for each in dataclasses.fields(tight)]
+        elif field.name in ("bounds", "training"):
+            # A class needs more of its questions to wait.
+            names = [each.name for each in dataclasses.fields(tight) if each.name not in ("questions", "share")]
             assert all(getattr(tight, name) <= getattr(wide, name) for name in names)
         elif field.name != "models":
             assert tight < wide
@@ -160,11 +161,11 @@ def test_a_job_of_a_page_is_bounded(shared):
     told = list(background.perform_in_turn(ours, "me", background.Job(("x",), work), "en", threading.Event()))
     last = told[-1][0]
     assert "takes longer than this server allows" in last["text"] and last["state"] == "failed"
-    assert not ours.desk.working
+    assert not ours.queue.working
 
 
 def test_jobs_at_once_are_those_of_the_server(shared):
-    assert shared.desk.bounds == TIGHT.desk == Bounds(each=2)
-    shared.desk.join("me"), shared.desk.join("me")
+    assert shared.queue.bounds == TIGHT.bounds == Bounds(each=2, questions=256, share=128)
+    shared.queue.join("me"), shared.queue.join("me")
     with pytest.raises(Exception, match="still busy"):
-        shared.desk.join("me")
+        shared.queue.join("me")

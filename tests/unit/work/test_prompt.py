@@ -113,3 +113,27 @@ def test_a_conversation_is_read_once_and_travels(talker):
         server.tokens(talker, Prompt("", (("user", "x" * 201),)))
     with pytest.raises(InputError, match=f"{PRIVATE.characters + 1} characters"):
         server.tokens(talker, Prompt("", (("user", "x" * (PRIVATE.characters + 1)),)))
+
+
+def test_a_begun_answer_is_left_open(talker):
+    turns = (*TALK, ("assistant", "Well"))
+    begun = prompt_of("", sent(turns, open=True))
+    assert (
+        begun
+        == Prompt("", turns, open=True)
+        == conversation([*messages_of(TALK), {**messages_of(turns)[-1], "prefix": True}])
+    )
+    assert begun.begun == "Well" and not begun.answer and begun.before is None
+    found, expected = read(talker, begun), talker.chat(messages_of(turns), continue_final=True)
+    assert found.tokens.ids.tolist() == expected.ids.tolist() == [*talker.chat(messages_of(TALK)).ids, *b"Well"]
+    assert (found.turns[-4:] == 4).all()
+    assert eval(python_of(begun), {"lm": talker}).tolist() == expected.ids.tolist()
+    for closed in (sent(TALK, open=True), sent((*TALK, ("assistant", "")), open=True), sent(turns, open="yes")):
+        assert not prompt_of("", closed).open
+    for wrong in (messages_of(TALK), messages_of((*TALK, ("assistant", "")))):
+        with pytest.raises(InputError, match="cannot be continued"):
+            conversation([*wrong[:-1], {**wrong[-1], "prefix": True}])
+
+
+def messages_of(turns) -> list[dict]:
+    return [{"role": role, "content": text} for role, text in turns]

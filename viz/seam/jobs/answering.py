@@ -41,12 +41,16 @@ def written(
 ) -> Iterator[Written]:
     """The answer to a conversation that is open, step by step; it ends at the token that ends a turn.
 
+    An answer that was begun is part of it.
+
     The model is held for one forward at a time. Raises InputError for a conversation that is not open, without room for
     an answer, or for an unknown strategy.
     """
-    if not prompt.answer:
+    if not (prompt.answer or prompt.begun):
         raise InputError("There is nothing to answer.", "", "End the conversation with an empty turn of the assistant.")
-    prompt_ids = playground.tokens(model, prompt).ids
+    prompt_ids = playground.tokens(model, prompt).ids.tolist()
+    begun = prompt.begun
+    begun = begun if model.decode(prompt_ids).endswith(begun) else begun.rstrip()  # a template may trim it
     most = room(playground, model, len(prompt_ids))
     ticks = cast(Generator, model.generate(prompt_ids, strategy, most, together=True))
     ids: list[int] = []
@@ -66,4 +70,4 @@ def written(
             ids += [made.id for made in change.made]
             ended = change.ended
             own = ids[:-1] if ids and ids[-1] in ends else ids
-            yield Written(model.decode(own), len(ids), ended)
+            yield Written(begun + model.decode(own), len(ids), ended)

@@ -82,7 +82,7 @@ def perform_in_turn(
 ) -> Iterator[tuple]:
     """The same once it is this visitor's turn; until then the part says how many are before."""
     try:
-        ticket = playground.desk.join(owner)
+        ticket = playground.queue.join(owner)
     except PlaygroundError as error:
         yield failed(error, language), ""
         return

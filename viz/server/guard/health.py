@@ -22,15 +22,15 @@ class Health:
 
     def report(self) -> dict:
         """What there is to do now."""
-        presence, desk = self.playground.presence, self.playground.desk
+        presence, queue = self.playground.presence, self.playground.queue
         return {
             "state": "draining" if self.draining.is_set() else "ready",
             "process": os.getpid(),
             "pages": presence.open_pages,
             "listening": presence.listeners,
             "computing_waits": self.playground.computing.waiting,
-            "long_work": len(desk.working),
-            "long_work_waits": len(desk.line),
+            "long_work": sum(each.kind != "view" for each in queue.working),
+            "long_work_waits": sum(each.kind != "view" for each in queue.line),
         }
 
     def answer(self, request: Request) -> Response:

@@ -7,6 +7,7 @@ import numpy as np
 
 from model.attention.measures import MEASURES
 from model.records import Tokens
+from viz.characters import frames, part_notes
 from viz.labels import visible
 from viz.seam.view import Payload, Seen
 from viz.views.attention.patterns import hidden_note, lines_of, titles, value_name, without_sign
@@ -27,6 +28,7 @@ def drawn_links(seen: Seen) -> Payload:
     notes = words["no_scores"] if signed else "", hidden_note(facts, seen.all_words, name, of)
     panels = list(zip(shown.panels, seen.result.z, strict=True))
     return links_payload(panels, shown.heads, facts.tokens) | {
+        "parts": list(part_notes(facts.tokens.raw, seen.all_words).items()),
         "run": f"{facts.run} {shown.name}",
         "title": shown.title,
         "measure": value_name(facts, seen.all_words, name, of),
@@ -59,6 +61,7 @@ def links_payload(panels: Sequence[tuple[str, np.ndarray]], heads: Sequence[Sequ
     cut = any(np.isfinite(z).sum(1).max(initial=0) > limit for _, z in panels)
     return {
         "tokens": [visible(piece) for piece in tokens.pieces],
+        "frames": frames(tokens.raw),
         "breaks": [[i, min(piece.count("\n"), 2)] for i, piece in enumerate(tokens.pieces) if "\n" in piece],
         "kept": limit if cut else None,
         "panels": parts,

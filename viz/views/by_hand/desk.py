@@ -14,6 +14,7 @@ from model.by_hand.steps import Step
 from model.by_hand.tables import LONGEST, LONGEST_NAME, MOST, Table, Typed, problems
 from model.by_hand.writing import as_latex, as_numpy
 from model.errors import InputError, say
+from model.text.surrogates import whole
 from viz.numbers import typed as written
 from viz.seam.endpoint import Endpoint
 from viz.seam.scene import Scene
@@ -57,7 +58,7 @@ def _rows(sent: object) -> tuple[tuple[str, ...], ...]:
 
 
 def _text(sent: object, most: int) -> str:
-    return sent[:most].encode("utf-8", "replace").decode("utf-8") if isinstance(sent, str) else ""
+    return whole(sent[:most]) if isinstance(sent, str) else ""
 
 
 # --- drawing ---

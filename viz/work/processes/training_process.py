@@ -33,6 +33,7 @@ from model.errors import InputError, PlaygroundError, say
 from model.gpt.transformer import Transformer
 from model.loading.checkpoint import CONFIG, save_folder
 from model.loading.sources import Resolved
+from model.loading.vocabulary_export import write_files
 from model.text.tokenizer import Tokenizer, from_folder
 from model.training.jobs.job import Limits
 from model.training.jobs.lesson import DIVERGED, Finished
@@ -91,8 +92,7 @@ def _teach(connection: Connection, job: Any, limits: Limits, folder: Path) -> No
     kind = kind_of(job)
     lesson = kind.begin(job, limits)
     folder.mkdir(parents=True, exist_ok=True)
-    for name, text in lesson.files.items():
-        (folder / name).write_text(text, encoding="utf-8")
+    write_files(folder, lesson.files)
     connection.send(lesson.started)
     reason, spent, paused, began = "done", 0.0, 0.0, time.monotonic()
     saving = Saving(folder, lesson.model, lesson.leave)

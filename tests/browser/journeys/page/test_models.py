@@ -71,7 +71,23 @@ def look_inside(page) -> None:
     expect(written.first).to_be_visible(timeout=SOON)
     expect(page.locator("#pg-tokens .pg-chip-written.pg-chip-template")).to_have_count(0)
     assert "".join(written.all_text_contents()).replace("·", " ").strip() == said
-    expect(page.get_by_role("button", name="Answer", exact=True)).to_be_disabled()
+    expect(page.locator(".pg-chat-answer").get_by_role("button", name="Continue")).to_be_visible()
+
+
+def go_on(page) -> None:
+    """An answer that a person began is left open, and the model goes on with it in its place."""
+    answer, written = page.locator(".pg-chat-turn:last-child textarea"), page.locator("#pg-tokens .pg-chip-template")
+    before, said = written.count(), answer.input_value()
+    answer.fill("The capital of France is")
+    leave = page.get_by_label("Leave this answer open")
+    expect(leave).to_be_visible()
+    leave.check()
+    expect(written).to_have_count(before - 2, timeout=SOON)  # the token that ends a turn, and the line break behind it
+    page.locator(".pg-chat-answer").get_by_role("button", name="Continue").click()
+    expect(answer).to_have_value(re.compile("^The capital of France is Paris"), timeout=SOON)
+    expect(page.locator(".pg-chat-answer").get_by_role("button", name="Continue")).to_be_visible(timeout=SOON)
+    expect(written).to_have_count(before, timeout=SOON)  # it ended by itself, and is closed
+    answer.fill(said)
 
 
 def talk(page, reload) -> None:
@@ -88,10 +104,13 @@ def talk(page, reload) -> None:
     page.get_by_role("button", name="Answer", exact=True).click()
     answer = page.locator(".pg-chat-turn:last-child textarea")
     expect(answer).to_have_value(re.compile("Paris"), timeout=SOON)
-    expect(page.get_by_role("button", name="Answer", exact=True)).to_be_visible(timeout=SOON)
+    expect(page.locator(".pg-chat-answer").get_by_role("button", name="Continue")).to_be_visible(timeout=SOON)
     expect(page.locator("#pg-tokens .pg-chip", has_text="Paris").first).to_be_visible(timeout=SOON)
     said = texts(page)
     look_inside(page)
+    assert texts(page) == said
+    go_on(page)
+    expect(page.locator("#pg-tokens .pg-chip", has_text="Paris").first).to_be_visible(timeout=SOON)
     assert texts(page) == said
     page.locator("#model input").click()
     page.get_by_role("option", name="TinyGPT").click()

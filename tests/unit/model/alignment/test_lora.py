@@ -115,5 +115,5 @@ def test_what_cannot_be_adapted_is_refused():
     with pytest.raises(InputError, match="none of the matrices"):
         adapt(model_of({"mixer": "mamba", "positions": "none"}), Lora(matrices="qv"))
     for wrong in ({"rank": 0}, {"rank": 65}, {"alpha": 0.0}, {"alpha": float("nan")}, {"matrices": "x"}):
-        with pytest.raises(ValueError, match=next(iter(wrong))):
+        with pytest.raises(InputError, match=next(iter(wrong))):
             Lora(**wrong)

@@ -16,6 +16,7 @@ from model.alignment.reward_folder import about_reward, fingerprint, load_reward
 from model.alignment.reward_model import (
     RewardModel,
     RewardRecipe,
+    _deviations,
     accuracy,
     calibration,
     copied,
@@ -250,3 +251,12 @@ def test_states_are_computed_in_batches_that_tell_their_progress(lm):
     told = []
     assert last_states(lm.model, TEXTS, lambda done, total, what: told.append((done, total))).shape[0] == 4
     assert told[-1] == (4, 4)
+
+
+def test_a_direction_that_varies_by_rounding_alone_learns_nothing():
+    """States near 11,000 that are alike to the last place have no deviation to be scaled by."""
+    states = torch.full((6, 3), 11_000.1)
+    states[::2, 0] = torch.nextafter(states[::2, 0], torch.tensor(math.inf))
+    states[::2, 1] += 0.5
+    states[:, 2] = 0
+    assert _deviations(states).tolist() == [math.inf, pytest.approx(0.25, rel=1e-2), math.inf]

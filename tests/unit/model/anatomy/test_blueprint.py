@@ -118,7 +118,7 @@ def test_formulas_follow_the_config():
 
 
 def test_no_tokens_are_no_prompt():
-    with pytest.raises(ValueError, match="T = 0"):
+    with pytest.raises(InputError, match="T: 0"):
         blueprint(tiny_config(), 0)
 
 

@@ -31,6 +31,7 @@ from model.anatomy.measured_memory import (
     storage_bytes,
     trainable,
 )
+from model.errors import InputError
 from model.gpt import linear
 from model.gpt.cache import KVCache
 from model.gpt.config import PRESETS
@@ -167,7 +168,7 @@ def test_smaller_numbers_halve_cache_and_activations():
 
 
 def test_a_mode_that_is_none():
-    with pytest.raises(ValueError, match="mode"):
+    with pytest.raises(InputError, match="mode: dreaming"):
         parts(tiny_config(), Setting("dreaming"))
 
 

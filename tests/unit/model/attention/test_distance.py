@@ -96,6 +96,9 @@ def test_share_of_distance():
     assert both == pytest.approx(spread / (spread + 1), abs=0.02)
     assert math.isnan(share_of_distance(np.full((1, 1), 2.0)))
     assert math.isnan(share_of_distance(np.where(hidden, NAN, 1.0)))  # nothing varies
+    equal = np.where(hidden, NAN, 100.1).astype(np.float32)
+    equal[::2] = np.nextafter(equal[::2], np.float32(np.inf))  # by rounding alone
+    assert math.isnan(share_of_distance(equal))
 
 
 def test_reading_all_alike():

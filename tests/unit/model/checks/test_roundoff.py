@@ -1,17 +1,31 @@
 """What is measured of rounding covers what float32 does, for every wiring, and is not much more than that."""
 
+import functools
 import math
 
 import pytest
 import torch
 
 from model.checks.path_checks import doubled
-from model.checks.roundoff import RESULTS, STEP, UNIT, bounds, moved, row_sizes, summed, terms
+from model.checks.roundoff import (
+    RESULTS,
+    SAMPLES,
+    STEP,
+    UNIT,
+    bounds,
+    enough,
+    moved,
+    row_sizes,
+    summed,
+    terms,
+    watched,
+)
 from model.gpt.tap import SITES, record
 from tests.support.models.helpers import VARIANTS, H, L, random_ids, tiny_config, tiny_model
 
 T = 17
 IDS = random_ids(2, T)
+ONE_KEY = torch.tensor([[1.0, 0.0]])
 
 
 @torch.no_grad()
@@ -84,10 +98,24 @@ def test_rows_that_chance_moved_little_get_what_is_usual_for_their_size():
     """Many rows are moved by less than the root mean square of all; none is left with less than that."""
     model = tiny_model()
     size = row_sizes("scores", at_every_site(model)["scores", 1]).double()
-    share = (bounds(model, IDS, sites=["scores"])["scores", 1] / size).flatten()
-    usual = share.min()
-    assert len(share) // 4 < int(torch.isclose(share, usual).sum()) < len(share)
-    assert usual <= share.square().mean().sqrt() < 2 * usual
+    for share in (bounds(model, IDS, sites=["scores"], draws=1)["scores", 1] / size).unbind(1):  # of each head
+        usual = share.min()
+        assert share.numel() // 4 < int(torch.isclose(share, usual).sum()) < share.numel()
+        assert usual <= share.square().mean().sqrt() < 2 * usual
+
+
+def test_a_pattern_of_few_keys_is_perturbed_until_chance_counts_no_more():
+    """Two keys move by one random number: other draws of the same change the bound by little, and none is near 0."""
+    model, ids = tiny_model(), random_ids(1, 2)
+    run = functools.partial(model, ids.repeat(enough(2) + 1, 1))
+    found = [
+        watched(lambda n, tap: run(tap=tap), model.config, ["pattern"], enough(2), seed)["pattern", 1][0, :, 1]
+        for seed in range(6)
+    ]
+    assert (torch.stack(found).amin(0) > torch.stack(found).amax(0) / 4).all()
+    assert (
+        enough(1) == SAMPLES and enough(SAMPLES) == enough(500) == 1 and row_sizes("pattern", ONE_KEY).tolist() == [0]
+    )
 
 
 @torch.no_grad()

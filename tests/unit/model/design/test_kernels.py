@@ -206,9 +206,9 @@ def test_the_last_step_is_the_softmax(scores, block):
 
 
 def test_steps_that_do_not_fit():
-    with pytest.raises(ValueError, match="blocks of 1"):
+    with pytest.raises(InputError, match="block: 0"):
         online_steps(np.zeros(3), np.zeros((3, 1)), 0)
-    with pytest.raises(ValueError, match="one value a score"):
+    with pytest.raises(ValueError, match="a row for each of the scores"):
         online_steps(np.zeros(3), np.zeros((2, 1)), 1)
 
 

@@ -197,6 +197,7 @@ def test_tables_without_a_spectrum():
         spectrum(np.ones((1, 3)))
     assert spectrum(np.ones((4, 3))).share.tolist() == [0, 0]
     assert principal_shares(np.ones((4, 3))).tolist() == [0, 0, 0]
+    assert not principal_shares(np.full((7, 3), 100.1, np.float32)).any()
 
 
 def test_principal_shares_by_hand():

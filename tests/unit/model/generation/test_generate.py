@@ -289,14 +289,14 @@ def test_a_stop_text_ends_any_method(name, tmp_path):
 
 # --- what is refused, before the model runs ---
 
-TOP_K = Step("top_k", (("k", 0),))
+TOP_K = Step("top_k", (("k", -1),))
 BAD = [
     ([], {}, "There is no strategy"),
     ([Strategy()] * 9, {}, "too many strategies"),
     ([Strategy(method="beam", options=(("beams", 16),))] * 5, {}, "too many rows"),
     ([Strategy(method="guess")], {}, "method is not known"),
     ([Strategy((Step("shake"),))], {}, "step is not known"),
-    ([Strategy((TOP_K,))], {}, "top_k, k: 0"),
+    ([Strategy((TOP_K,))], {}, "top_k, k: -1"),
     ([Strategy((Step("top_k", (("p", 1),)),))], {}, "top_k, p: 1"),
     ([Strategy(method="beam", options=(("beams", 17),))], {}, "from 1 to 16"),
     ([Strategy(method="beam", options=(("beams", 1.5),))], {}, "beams: 1.5"),

@@ -98,6 +98,8 @@ def test_steps_are_put_together():
 def test_strategies_without_chance():
     assert [key for key in STRATEGIES if certain(STRATEGIES[key])] == ["greedy", "no_repeat", "beam", "contrastive"]
     assert certain(Strategy((Step("top_k", (("k", 1),)),)))
+    assert certain(Strategy((Step("top_p", (("p", 0),)),)))
+    assert not certain(Strategy((Step("top_k", (("k", 0),)),)))
     assert not certain(Strategy((Step("top_k", (("k", 2),)), Step("temperature", (("temperature", 0.01),)))))
     assert not certain(Strategy())
 

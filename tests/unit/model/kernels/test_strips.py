@@ -106,6 +106,32 @@ def test_a_digest_tells_any_change(d_in):
     assert len(seen) == 6 and before not in seen and digest([weight.copy() for weight in weights]) == before
 
 
+@pytest.mark.parametrize("shape", [(3, 2048), (5, 2052), (7, 33), (1, 1)])
+def test_a_digest_tells_every_bit_and_any_signs(shape, monkeypatch):
+    """One bit of each column, and the signs of any columns; by the compiled loop and without it."""
+    weight, draw = randn(*shape).numpy(), np.random.default_rng(0)
+    bits, before, seen = weight.view(np.uint32), digest([weight]), set()
+    for column in draw.permutation(shape[1])[:40]:
+        row, bit = draw.integers(shape[0]), np.uint32(1 << int(draw.integers(32)))
+        bits[row, column] ^= bit
+        seen.add(digest([weight]))
+        bits[row, column] ^= bit
+    for _ in range(40 if shape[1] > 1 else 0):
+        columns = draw.permutation(shape[1])[: draw.integers(1, shape[1])]
+        for odd in (columns, columns[columns % 2 == 1]):
+            if len(odd):
+                weight[:, odd] *= -1
+                seen.add(digest([weight]))
+                weight[:, odd] *= -1
+    assert before not in seen and digest([weight]) == before
+    assert digest([weight.reshape(-1, 1)]) != before or shape[1] == 1, "another shape"
+    assert ready.now() is not None
+    monkeypatch.setattr(ready, "soon", ready.now)
+    compiled = digest([weight])
+    monkeypatch.setattr(ready, "soon", lambda: None)
+    assert digest([weight]) == compiled == before
+
+
 def test_codes_take_half_of_the_free_memory_at_most_and_no_more_than_pays(monkeypatch):
     asked = []
     monkeypatch.setattr(kernels_coded, "fits", lambda size: asked.append(size) or size < 1000)

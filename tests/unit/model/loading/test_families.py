@@ -1,12 +1,15 @@
 """Config keys of every family are used, known not to matter, or refused by name."""
 
+import json
+import math
+
 import pytest
 import torch
 from safetensors.torch import save_file
 
 from model.errors import CheckpointError, UnsupportedModel
 from model.gpt.config import RopeScaling
-from model.loading.checkpoint import load_folder
+from model.loading.checkpoint import MAX_CONFIG_BYTES, load_folder, read_config
 from tests.support.models.family_configs import A_SIZE, CONFIGS, GPT2, LLAMA, NEOX, QWEN2, QWEN3, read
 
 # --- config ----------------------------------------------------------------------------------------
@@ -58,7 +61,6 @@ def test_a_size_that_is_no_size_is_refused(family, value):
 
 REFUSED = [
     (LLAMA, "hidden_act", "gelu"),
-    (LLAMA, "pretraining_tp", 2),
     (LLAMA, "rope_interleaved", True),
     (LLAMA, "partial_rotary_factor", 0.5),
     (QWEN3, "partial_rotary_factor", 0.5),
@@ -66,6 +68,9 @@ REFUSED = [
     (GPT2, "scale_attn_by_inverse_layer_idx", True),
     (GPT2, "scale_attn_weights", False),
     (GPT2, "add_cross_attention", True),
+    (GPT2, "pruned_heads", {"0": [1]}),
+    (NEOX, "is_encoder_decoder", True),
+    (LLAMA, "layer_types", ["full_attention", "sliding_attention"]),
     (QWEN2, "use_sliding_window", True),
     (QWEN2, "layer_types", ["full_attention", "sliding_attention"]),
     (QWEN3, "layer_types", ["sliding_attention"] * 2),
@@ -77,6 +82,50 @@ REFUSED = [
 def test_what_is_not_computed_is_refused_by_name(values, key, value):
     with pytest.raises(UnsupportedModel, match=key):
         read(values | {key: value})
+
+
+UNSEEN = [
+    {"output_past": True, "pruned_heads": {}, "use_bfloat16": False, "n_special": 0, "predict_special_tokens": True},
+    {"max_length": 20, "do_sample": True, "temperature": 0.7, "top_k": 50, "bad_words_ids": None},
+    {"is_encoder_decoder": False, "add_cross_attention": False, "cross_attention_hidden_size": None},
+    {"logit_softcapping": None, "quantization_config": None},
+    {"torch_dtype": "float16", "dtype": "bfloat16"},
+    {"time_step_limit": None, "initializer_range": math.inf, "dropout": math.nan},
+]
+
+
+@pytest.mark.parametrize("more", UNSEEN, ids=[next(iter(more)) for more in UNSEEN])
+@pytest.mark.parametrize("family", CONFIGS)
+def test_a_key_that_changes_nothing_is_no_reason_to_refuse(family, more):
+    theirs = {"n_special", "predict_special_tokens", "output_past"}  # of GPT-2 alone
+    more = {key: value for key, value in more.items() if family == "gpt2" or key not in theirs}
+    assert read(CONFIGS[family] | more) == read(CONFIGS[family])
+
+
+def test_a_key_of_another_family_is_refused():
+    with pytest.raises(CheckpointError, match="n_special, predict_special_tokens"):
+        read(LLAMA | {"n_special": 0, "predict_special_tokens": True})
+    assert read(LLAMA | {"pretraining_tp": 2}) == read(LLAMA)  # it splits products; their sum stays
+
+
+def test_sizes_that_a_family_derives_may_be_given():
+    assert read(GPT2 | {"n_inner": 20}).d_mlp == 20 and read(GPT2 | {"n_inner": None}).d_mlp == 32
+    assert read(LLAMA | {"head_dim": 6}).d_head == 6 and read(LLAMA | {"head_dim": None}).d_head == 4
+    assert read(QWEN3 | {"head_dim": None}).d_head == 128  # as transformers, whose Qwen3 derives none
+
+
+@pytest.mark.parametrize("kinds", [["full_attention"], ["full_attention"] * 3, "full_attention", 2, {}])
+@pytest.mark.parametrize("values", [LLAMA, QWEN2, QWEN3], ids=["llama", "qwen2", "qwen3"])
+def test_kinds_of_other_layers_than_there_are_are_refused(values, kinds):
+    with pytest.raises(CheckpointError, match="layer_types"):
+        read(values | {"layer_types": kinds})
+    assert read(values | {"layer_types": ["full_attention"] * 2}) == read(values)
+
+
+@pytest.mark.parametrize("key", ["rope_scaling", "rope_parameters"])
+def test_rope_divided_by_one_and_empty_keys_of_rope_are_plain(key):
+    assert read(LLAMA | {key: {"type": "linear", "factor": 1.0}}) == read(LLAMA)
+    assert read(LLAMA | {key: {"rope_type": "default", "attention_factor": None}}) == read(LLAMA)
 
 
 @pytest.mark.parametrize("kind", ["linear", "dynamic", "yarn", "longrope"])
@@ -138,11 +187,46 @@ def test_two_context_lengths_that_differ_are_refused():
         read(GPT2 | {"n_ctx": 17})
 
 
-@pytest.mark.parametrize("content", ['{"model_type": "mamba"}', '{"model_type": ["gpt2"]}', "{}"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"model_type": "mamba"}',
+        '{"model_type": ["gpt2"]}',
+        "{}",
+        '{"architectures": ["GPT2LMHeadModel", "GPT2Model"]}',
+        '{"architectures": ["BertModel"]}',
+        '{"architectures": [["GPT2LMHeadModel"]]}',
+        '{"architectures": "GPT2LMHeadModel"}',
+        '{"model_type": null, "architectures": ["GPT2LMHeadModel"]}',
+        '{"model_type": "nemotron_h", "time_step_limit": [0.0, Infinity]}',
+    ],
+)
 def test_other_architectures_are_refused(content, tmp_path):
     (tmp_path / "config.json").write_text(content)
     with pytest.raises(UnsupportedModel, match="model_type"):
         load_folder(tmp_path)
+
+
+def test_the_class_names_the_family_of_a_file_of_2019(tmp_path):
+    values = {key: value for key, value in GPT2.items() if key != "model_type"}
+    (tmp_path / "config.json").write_text(json.dumps(values))
+    assert read_config(tmp_path)[1] == read(GPT2)
+
+
+def test_python_numbers_are_read_and_refused_where_they_are_used(tmp_path):
+    values = GPT2 | {"layer_norm_epsilon": math.nan, "task_specific_params": math.inf}
+    (tmp_path / "config.json").write_text(json.dumps(values))
+    with pytest.raises(CheckpointError, match=r"not finite.*layer_norm_epsilon"):
+        read_config(tmp_path)
+
+
+def test_a_config_of_an_absurd_length_is_not_parsed(tmp_path):
+    text = json.dumps(GPT2)
+    (tmp_path / "config.json").write_text(text.ljust(MAX_CONFIG_BYTES))
+    assert read_config(tmp_path)[1] == read(GPT2)
+    (tmp_path / "config.json").write_text("{" + " " * MAX_CONFIG_BYTES)
+    with pytest.raises(CheckpointError, match=r"too large.*config\.json: 1,048,577 bytes.*1,048,576"):
+        read_config(tmp_path)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "not json"])

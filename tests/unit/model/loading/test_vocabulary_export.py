@@ -38,5 +38,7 @@ def test_the_metadata_of_a_gguf_file_are_written_as_json(pre, tmp_path):
 def test_a_folder_is_copied():
     source = resolve("tinygpt")
     files = vocabulary_files(source)
-    assert set(files) == {"tokenizer.json", "tokenizer_config.json"}
+    assert set(files) == {"tokenizer.json", "tokenizer_config.json", "generation_config.json"}
+    ends = json.loads((source.path / "config.json").read_text(encoding="utf-8"))["eos_token_id"]
+    assert json.loads(files["generation_config.json"]) == {"eos_token_id": [ends]}
     assert files["tokenizer.json"] == (source.path / "tokenizer.json").read_text(encoding="utf-8")

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
+from model.errors import InputError
 from model.predictions.next_token import next_token
 from model.sampling.pipeline import draw
 
@@ -29,5 +30,5 @@ def test_shares_and_draws_are_those_of_the_whole_distribution(seed):
 def test_a_small_vocabulary_has_no_more_tokens_and_nonsense_is_refused():
     assert len(next_token(np.zeros(3), (1.0,), 0.999, top=10).ids) == 3
     for wrong in (((-1.0,), 0.5, 1), ((1.0,), 1.0, 1), ((1.0,), 0.5, 0)):
-        with pytest.raises(ValueError, match="temperatures >= 0"):
+        with pytest.raises(InputError, match=r"temperatures|top|random number"):
             next_token(np.zeros(3), *wrong)

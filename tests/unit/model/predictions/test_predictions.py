@@ -159,7 +159,7 @@ def test_tokens_without_bytes_have_no_bits_per_byte():
 def test_what_does_not_fit_is_refused():
     trace = trace_of({})
     assert predict(trace, 1000).ids.shape == (T, V)
-    with pytest.raises(ValueError, match="at least 1"):
+    with pytest.raises(InputError, match="top: 0"):
         predict(trace, 0)
     for token in (-1, V, True, 2.0, "x", None):
         with pytest.raises(InputError, match="no token with this id"):

@@ -1,5 +1,7 @@
 """The tuned lens: its maps, how they are fitted, and the files that come with the bundled models."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -183,7 +185,7 @@ def test_command_line(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("name", ["tinygpt", "smollm2-135m"])
-def test_the_files_say_what_they_gain(name):
+def test_the_files_and_their_cards_say_what_they_gain(name):
     path = tuned_lens.WEIGHTS / name / tuned_lens.FILE
     shapes = {"tinygpt": (8, 256, 8), "smollm2-135m": (30, 576, 9)}
     n_layer, d_model, n_head = shapes[name]
@@ -191,6 +193,13 @@ def test_the_files_say_what_they_gain(name):
     kl = read_lens(path, config).about["kl"]
     assert len(kl["plain"]) == len(kl["tuned"]) == n_layer
     assert (np.array(kl["tuned"]) < np.array(kl["plain"])).all()
+    card = (path.parent / "README.md").read_text(encoding="utf-8")
+    table = {
+        cells[1]: cells[2:-1] for cells in (re.split(r" *\| *", line) for line in card.splitlines()) if len(cells) > 3
+    }
+    layers = [int(cell) for cell in table["stream entering block"]]
+    for row, kind in (("logit lens", "plain"), ("tuned lens", "tuned")):
+        assert table[row] == [f"{kl[kind][layer]:.2f}" for layer in layers]
 
 
 def test_the_lens_of_the_bundled_model_beats_the_plain_one():

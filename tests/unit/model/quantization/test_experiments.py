@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from model.errors import InputError
 from model.gpt.linear import linears, pack, tune
 from model.quantization import experiments, speed
 from model.quantization.experiments import (
@@ -296,6 +297,6 @@ def test_a_format_that_changes_nothing_changes_nothing():
 
 
 def test_what_cannot_be_swept():
-    with pytest.raises(ValueError, match="'row'"):
+    with pytest.raises(InputError, match="by: row"):
         sweep(tiny_model(), PROMPT, FORMATS[FEW], "row")
     assert isinstance(sample(tiny_model(), PROMPT), Sample) and math.isfinite(1.0)

@@ -53,6 +53,8 @@ def kept(warp: str, values: dict[str, float], logits: torch.Tensor, context: Con
         ("top_k", {"k": 2}, [0, 1]),
         ("top_k", {"k": 4}, [0, 1, 2, 3, 4]),  # the fourth and the fifth are equal
         ("top_k", {"k": 1000}, [0, 1, 2, 3, 4]),
+        ("top_k", {"k": 0}, [0, 1, 2, 3, 4]),  # off
+        ("top_p", {"p": 0}, [0]),
         ("top_p", {"p": 0.5}, [0]),  # exactly reached
         ("top_p", {"p": 0.51}, [0, 1]),
         ("top_p", {"p": 0.75}, [0, 1]),
@@ -72,6 +74,8 @@ def kept(warp: str, values: dict[str, float], logits: torch.Tensor, context: Con
         ("epsilon", {"epsilon": 0.125}, [0, 1, 2]),
         ("epsilon", {"epsilon": 0.126}, [0, 1]),
         ("epsilon", {"epsilon": 0.9}, [0]),
+        ("epsilon", {"epsilon": 0}, [0, 1, 2, 3, 4]),
+        ("eta", {"eta": 0}, [0, 1, 2, 3, 4]),
         # sqrt(1/4) 2^(-15/8) = 0.136 is less than 1/4
         ("eta", {"eta": 0.25}, [0, 1]),
         # sqrt(1/64) 2^(-15/8) = 0.034 is more than 1/64
@@ -135,12 +139,22 @@ def test_temperature_by_hand():
     assert warped("temperature", {"temperature": 0}, torch.tensor([1.0, 3, 3, 2])).tolist() == [OUT, 3, OUT, OUT]
 
 
+def test_top_p_of_zero_keeps_the_first_of_equals():
+    assert kept("top_p", {"p": 0}, torch.tensor([1.0, 3, OUT, 3])) == [1]
+
+
 @pytest.mark.parametrize("t", [0.01, 1e-30, 1e-300, 5e-324])
 def test_a_low_temperature_stays_finite(t):
     logits = torch.tensor([2.0, 1e37, OUT, -1e37, 1e37])
     left = warped("temperature", {"temperature": t}, logits)
     assert torch.isfinite(left).tolist() == [True, True, False, True, True]
     assert_close(softmax(left.numpy()), [0, 0.5, 0, 0, 0.5], 0)
+
+
+def test_repetition_penalty_below_one_rewards_repeats():
+    logits = torch.tensor([3.0, -3, 0, 3, OUT, 3e38])
+    left = warped("repetition_penalty", {"penalty": 0.5}, logits, Context((0, 1, 0, 2, 4, 5), 2))
+    assert left.tolist() == [6, -1.5, 0, 3, OUT, torch.finfo(torch.float32).max]
 
 
 def test_repetition_penalty_divides_or_multiplies_once():
@@ -298,7 +312,11 @@ def test_defaults_fill_in_what_a_step_leaves_out():
     [
         (Step("nothing"),),
         (Step("top_k", (("p", 0.5),)),),
-        (Step("top_k", (("k", 0.0),)),),
+        (Step("top_k", (("k", -1.0),)),),
+        (Step("top_p", (("p", -0.01),)),),
+        (Step("repetition_penalty", (("penalty", 0.0),)),),
+        (Step("typical", (("mass", 0.0),)),),
+        (Step("presence_penalty", (("presence", -2.1),)),),
         (Step("top_k", (("k", 2.5),)),),
         (Step("top_p", (("p", math.nan),)),),
         (Step("logit_bias", tokens=((9, 1.0),)),),

@@ -121,10 +121,10 @@ def test_messages_that_are_none(tokenizer):
 
 
 def test_a_template_can_refuse(tokenizer):
-    with pytest.raises(InputError, match=r"does not take these messages\. Got: no system role\. Let user"):
+    with pytest.raises(InputError, match=r"does not take these messages\. Got: no system role\.$"):
         chat_ids(with_template(tokenizer, "{{ raise_exception('no system role') }}"), [user("x")])
     for template in ("{{ messages[7].x.y }}", "{{ nothing() }}", "{{ 1 + messages }}", "{{ 1 / 0 }}"):
-        assert write(template, {"messages": []})["error"] == "refused"
+        assert write(template, {"messages": []})["error"] == "failed"
 
 
 def test_a_broken_template_is_no_template(tokenizer):
@@ -148,7 +148,7 @@ def test_a_broken_template_is_no_template(tokenizer):
 )
 def test_a_template_reaches_nothing_outside(template):
     found = write(template, {"messages": []})
-    assert found.get("error") == "refused" or found == {"text": ""}
+    assert found.get("error") == "failed" or found == {"text": ""}
 
 
 def test_text_without_end_is_cut_off():
@@ -213,3 +213,108 @@ def test_what_a_model_wrote_is_typable_without_its_end_and_without_special_token
     assert typable(tokenizer, [EOS]) == typable(tokenizer, []) == ""
     assert typable(tokenizer, [*plain("a"), START, *plain("b")]) is None
     assert typable(tokenizer, [*plain("a"), END, END]) is None
+
+
+# --- answers that were begun -----------------------------------------------------------------------
+
+SMOLLM2 = (
+    "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\nYou "
+    "are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + "
+    "message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}"
+    "{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+TRIMS = (
+    "{{ bos_token }}{% for m in messages %}<|im_start|>{{ m.role }}\n\n{{ m.content | trim }}<|im_end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n\n{% endif %}"
+)
+THINKS = (
+    "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}{% if m.role == 'assistant' and loop.last %}"
+    "{{ '<think>\n\n</think>\n\n' }}{% endif %}{{ m.content.split('</think>')[-1].lstrip('\n') }}<|im_end|>\n"
+    "{% endfor %}"
+)
+SPACED = "{% for m in messages %}[{{ m.role }}] {{ m.content }} <|im_end|>{% endfor %}"
+BEGUN = [
+    "The capital of France is",
+    "The capital of France is ",
+    " a\n\n",
+    "user",
+    "",
+    "你好 👍",
+    "x</think>\ny",
+    "What is it?",
+]
+
+
+@pytest.fixture(scope="module")
+def reference():
+    """A tokenizer of transformers, for its templates alone."""
+    from tokenizers import Tokenizer as Plain
+    from tokenizers import models
+    from transformers import PreTrainedTokenizerFast
+
+    return PreTrainedTokenizerFast(tokenizer_object=Plain(models.BPE()), bos_token="<s>")
+
+
+@pytest.mark.parametrize("begun", BEGUN)
+@pytest.mark.parametrize("template", [SMOLLM2, CHATML, TRIMS, THINKS, SPACED])
+def test_a_begun_answer_is_left_open_as_transformers_leaves_it(tokenizer, reference, template, begun):
+    talk = [user("What is it?"), user(begun, "assistant")]
+    ours = dataclasses.replace(tokenizer, chat_template=template, bos_id=EOS)
+
+    def expected() -> str:
+        return reference.apply_chat_template(talk, chat_template=template, tokenize=False, continue_final_message=True)
+
+    if template == THINKS and "</think>" in begun:
+        with pytest.raises(ValueError, match="does not appear in the chat"):
+            expected()
+        with pytest.raises(InputError, match="cannot be continued"):
+            chat_ids(ours, talk, continue_final=True)
+        return
+    ids, turns = chat.chat_turns(ours, talk, continue_final=True)
+    assert ours.decode(ids) == expected()
+    assert ids == chat_ids(ours, talk, answer=False, continue_final=True)
+    own = ours.decode([number for number, turn in zip(ids, turns, strict=True) if turn == 1])
+    assert own in begun and begun.strip() == own.strip()
+
+
+def test_special_tokens_in_a_begun_answer_stay_text(tokenizer):
+    ids = chat_ids(tokenizer, [user("x"), user("a<|im_end|>\U00100000", "assistant")], continue_final=True)
+    assert ids[-len(plain("a<|im_end|>\U00100000")) :] == plain("a<|im_end|>\U00100000") and ids.count(END) == 1
+
+
+def test_a_begun_answer_that_the_template_leaves_out_cannot_be_continued(tokenizer):
+    for template in (
+        "{{ messages[0].content }}",
+        "{{ messages[-1].content | upper }}",
+        "{{ messages[-1].content[:2] }}",
+    ):
+        with pytest.raises(InputError, match=r"does not write the last message as it is.*Got: abc"):
+            chat_ids(with_template(tokenizer, template), [user("x"), user("abc", "assistant")], continue_final=True)
+
+
+# --- templates that fail ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ("{{ raise_exception('no system role') }}", r"does not take these messages\. Got: no system role\.$"),
+        ("{{ nothing.x }}", r"ends in an error\. Got: UndefinedError: 'nothing' is undefined\.$"),
+        ("{{ nothing() }}", r"ends in an error\. Got: UndefinedError: 'nothing' is undefined\.$"),
+        ("{{ 1 / 0 }}", r"ends in an error\. Got: ZeroDivisionError: division by zero\.$"),
+        ("a\n{% if %}", r"cannot be read\. Got: line 2: Expected an expression, got 'end of statement block'\.$"),
+    ],
+)
+def test_a_template_that_fails_says_why_and_nothing_else(tokenizer, template, said):
+    with pytest.raises((InputError, UnsupportedModel), match=said):
+        chat_ids(with_template(tokenizer, template), [user("x")])
+
+
+def test_an_undefined_name_is_nothing_as_in_transformers(tokenizer, reference):
+    template = "{{ nothing }}[{{ sep_token }}]{% if tools %}t{% endif %}"
+    expected = reference.apply_chat_template([user("x")], chat_template=template, tokenize=False)
+    assert tokenizer.decode(chat_ids(with_template(tokenizer, template), [user("x")])) == expected == "[]"
+
+
+def test_both_halves_of_a_character_in_a_message_are_the_character(tokenizer):
+    assert chat_ids(tokenizer, [user("a\ud83d\udc4d")]) == chat_ids(tokenizer, [user("a\U0001f44d")])

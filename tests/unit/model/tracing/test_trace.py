@@ -271,7 +271,7 @@ def test_out_of_range(ask, what: str, edit):
 
 
 def test_an_unknown_site_is_a_programmers_mistake():
-    with pytest.raises(ValueError, match=r"unknown sites \['attention'\]"):
+    with pytest.raises(InputError, match=r"names\[0\]: attention"):
         traced().sites(0, ["attention"])
 
 

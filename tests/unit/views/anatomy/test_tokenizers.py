@@ -97,7 +97,7 @@ def test_hostile_text_stays_text(playground):
     parts = drawn(playground, {"text": HOSTILE, "merges": "tinygpt"})
     texts = [piece["text"] for piece in parts["tokenizers_merges"]["pieces"]]
     assert "<U+202E>" in "".join(texts) and "\u202e" not in json.dumps(texts, ensure_ascii=False)
-    assert "".join(row[0] for row in chips([b"<", b"i"], [1, 2])) == "<i"
+    assert "".join(row[0] for row in chips([b"<", b"i"], [1, 2], {})) == "<i"
 
 
 def test_merges_lead_to_the_tokenizers_ids(playground):

@@ -7,9 +7,11 @@ from fractions import Fraction
 import pytest
 
 from model.by_hand.mistakes import MISTAKES
+from model.by_hand.numbers import FLOATS
 from model.by_hand.sheets import SHEETS
 from model.errors import InputError
 from tests.support.views.views import drawn
+from viz.api.json import plain
 from viz.numbers import typed
 from viz.page.pipeline import PageRequest, payloads
 from viz.views.by_hand.desk import answer, read
@@ -119,6 +121,34 @@ def test_every_number_of_an_exercise_gets_an_answer(playground, name):
             said = payloads(playground, asked)[0]["hand_mistakes_exercise"]["answer"]
             assert said["found"] == ((line, column) in wrong) and said["text"] and said["why"]
             assert said["formula"] or "given" in said["text"]
+
+
+@pytest.mark.parametrize("kind", FLOATS)
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_an_overflow_is_shown_as_what_it_is(playground, kind, language):
+    """The example of three logits near a thousand without its maximum: inf, inf, NaN, on the page and for programs."""
+    parts = of(playground, "hand_logits", {"example": "thousand"}, language, stable=False, kind=kind)
+    shown = {step["name"]: [cell[0] for cell in step["cells"][0]] for step in parts["hand_logits_steps"]["steps"]}
+    assert shown["E"] == ["∞"] * 3 and shown["Z"] == ["∞"] and shown["P"] == ["NaN"] * 3 and shown["L"] == ["NaN"]
+    json.dumps(parts["hand_logits_steps"], allow_nan=False)
+    told = plain(answer("logits", "thousand", [], {"stable": False, "kind": kind}))
+    shares = next(step for step in told["steps"] if step["name"] == "P")
+    assert shares["numbers"] == [[None] * 3] and shares["exact"] == [["NaN"] * 3]
+
+
+@pytest.mark.parametrize("cell", ["0", "1e-30", "-1000000000000", "1000000000000", "1000.1", "1/999999999999999"])
+@pytest.mark.parametrize("key", KEYS)
+def test_extreme_numbers_are_drawn_or_named_as_a_problem(playground, key, cell):
+    sheet = SHEETS[key.removeprefix("hand_")]
+    for example in sheet.examples:
+        usual = dict(read(sheet, {"example": example}).tables)
+        tables = {name: [[cell] * len(row) for row in rows] for name, rows in usual.items()}
+        free = {name: rows for name, rows in tables.items() if sheet.tables[name].low is None}
+        for sent in (tables, free):
+            for form in ({}, {"stable": False, "kind": "float16"}, {"norm": "all"}, {"scheme": "affine"}):
+                parts = of(playground, key, {"example": example, "tables": sent}, "en", **form)
+                shown = json.loads(json.dumps(parts[f"{key}_steps"], allow_nan=False))
+                assert shown.get("steps") or shown["problem"]["text"]
 
 
 def test_what_a_page_sends_of_an_exercise():

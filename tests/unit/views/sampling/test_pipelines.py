@@ -103,7 +103,7 @@ def test_the_order_that_was_sent_is_kept_and_a_warp_may_come_twice(lm):
         [{"warp": "top_k", "values": {"k": True}}],
         [{"warp": "top_k", "values": {"k": float("nan")}}],
         [{"warp": "top_k", "values": {"k": float("inf")}}],
-        [{"warp": "top_k", "values": {"k": 0}}],
+        [{"warp": "top_k", "values": {"k": -1}}],
         [{"warp": "top_k", "values": {"k": 2.5}}],
         [{"warp": "top_k", "values": {"other": 2}}],
         [{"warp": "temperature", "values": {"temperature": -0.1}}],

@@ -168,7 +168,7 @@ def test_a_strategy_comes_back_as_it_was_sent(lm, name):
         {"steps": [3]},
         {"steps": [{"warp": "no"}]},
         {"steps": [], "method": "no"},
-        {"steps": [{"warp": "top_k", "values": {"k": 0}}]},
+        {"steps": [{"warp": "top_k", "values": {"k": -1}}]},
         {"steps": [{"warp": "temperature", "values": {}, "tokens": [[999, 1.0]]}]},
         {"steps": [{"warp": "temperature", "values": {}, "tokens": [[1, "x"]]}]},
     ],

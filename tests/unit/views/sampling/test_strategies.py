@@ -93,7 +93,7 @@ BAD_CARDS = [
         for value in (0, -1, 1e9, 2.5, True, "3", None, float("nan"), [3], float("inf"), -float("inf"), HUGE, -HUGE)
     ),
     *([card(steps=value)] for value in ("x", {"warp": "top_k"}, [3], [None], [{"warp": []}], [{"warp": "top_k"}] * 25)),
-    *([card(steps=[{"warp": "top_k", "values": {"k": value}}])] for value in (0, 1.5, HUGE, float("nan"), "4", True)),
+    *([card(steps=[{"warp": "top_k", "values": {"k": value}}])] for value in (-1, 1.5, HUGE, float("nan"), "4", True)),
     [card(steps=[{"warp": "top_k", "values": {"p": 0.5}}])],
 ]
 

@@ -36,11 +36,14 @@ def part_text(raw: bytes) -> str:
         return " ".join(f"{byte:02X}" for byte in raw)
 
 
-def chips(raw: Sequence[bytes], ids: Sequence[int | None]) -> list[list]:
-    """[label, id, number of bytes, whether it is only part of a character] of the first tokens."""
+def chips(raw: Sequence[bytes], ids: Sequence[int | None], notes: Mapping[int, str]) -> list[list]:
+    """Return [label, id, number of bytes, whether it is only part of a character, and of which] of the first tokens.
+
+    `notes`: what each token that is only part of a character is a part of, by its place.
+    """
     return [
-        [part_text(each), number, len(each), not _is_text(each)]
-        for each, number in zip(raw[:MOST_CHIPS], ids[:MOST_CHIPS], strict=True)
+        [part_text(each), number, len(each), not _is_text(each), notes.get(at, "")]
+        for at, (each, number) in enumerate(zip(raw[:MOST_CHIPS], ids[:MOST_CHIPS], strict=True))
     ]
 
 

@@ -5,6 +5,7 @@ from typing import Annotated
 from model.api import LanguageModel
 from model.loading.tokenizer_comparison import BYTES, Counted
 from model.text.bpe_steps import MOST_CHARACTERS
+from viz.characters import frames, part_notes
 from viz.labels import visible
 from viz.numbers import NONE, decimals, percent, whole
 from viz.seam.arguments import Long
@@ -82,7 +83,8 @@ def side_by_side(seen: Seen) -> Payload:
             {
                 "name": name_of(seen, row.key),
                 "count": words["count"].format(n=whole(n)) if row.cut else "",
-                "chips": chips(row.cut.raw, row.cut.ids) if row.cut else [],
+                "chips": chips(row.cut.raw, row.cut.ids, part_notes(row.cut.raw, seen.all_words)) if row.cut else [],
+                "frames": [each for each in frames(row.cut.raw) if each[1] <= MOST_CHIPS] if row.cut else [],
                 "more": words["more"].format(n=whole(n - MOST_CHIPS)) if n > MOST_CHIPS else "",
                 "problem": "" if row.cut else seen.words["refused"],
             }

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from model.alignment.preferences import LONGEST, PROMPTS, Ask, Pair, agreement, chosen_by, write_texts
 from model.alignment.rewards import RULES, as_text, parse_rules, parts, score, span
 from model.errors import InputError, PlaygroundError, say
+from model.text.surrogates import whole
 from viz.numbers import number
 from viz.seam.endpoint import Endpoint
 from viz.seam.jobs import background
@@ -117,7 +118,7 @@ def read_listed(sent: object) -> tuple[Pair, ...]:
     for each in listed[:MOST_SHOWN] if isinstance(listed, list) else []:
         if isinstance(each, list) and len(each) == 4 and all(isinstance(part, str) for part in each):
             try:
-                pairs.append(Pair(*(part.encode("utf-8", "replace").decode() for part in each)))
+                pairs.append(Pair(*(whole(part) for part in each)))
             except PlaygroundError:
                 continue
     return tuple(pairs)

@@ -42,9 +42,8 @@ _IMPORTS = ("import numpy as np", "from model.attention.turns import by_turn")
 
 
 def _lines(facts: Facts, found: Reads) -> list[str]:
-    messages, answer = facts.prompt.messages, "" if facts.prompt.answer else ", answer=False"
     return [
-        f"turns = lm.turns({messages!r}{answer})  # [T], -1: the template's",
+        f"turns = lm.turns({facts.prompt.messages!r}{facts.prompt.ending})  # [T], -1: the template's",
         f"heads = {[list(head) for head in facts.heads]}",
         f"rows = np.stack([run.pattern(layer, head)[{found.position}] for layer, head in heads])",
         f"by_turn(rows, turns, {len(found.roles)})  # [heads, turns + 1], the template last; rows sum to 1",

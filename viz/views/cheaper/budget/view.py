@@ -89,7 +89,7 @@ def _source(seen: Seen) -> str:
 def _lines(seen: Seen, last: str) -> str:
     result = seen.result
     lines = [
-        "first = lm.tokenizer.bos_id if lm.tokenizer.add_bos else None",
+        "first = lm.tokenizer.begin_id",
         f"windows = windows_of(lm.tokenizer.encode_ids(bundled_text()), {result.length}, 8, first)[:{result.windows}]",
         f"policies = [Policy(kind, n) for kind in {result.kinds!r} for n in {result.budgets!r}]",
         "readings = read_all(lm.model, windows, policies, size=lm.tokenizer.vocab_size)",

@@ -128,7 +128,7 @@ class TextRead:
 def text_windows(model: LanguageModel, limit: int) -> torch.Tensor:
     """Windows of the bundled text. int64 [W, T + 1]"""
     length = min(LENGTH, model.config.n_ctx, limit)
-    first = model.tokenizer.bos_id if model.tokenizer.add_bos else None
+    first = model.tokenizer.begin_id
     return windows_of(model.tokenizer.encode_ids(bundled_text()), length, WINDOWS, first)
 
 

@@ -91,7 +91,7 @@ def _text_source(seen: Seen, read: TextRead) -> str:
 def _text_lines(seen: Seen, read: TextRead) -> str:
     windows, length = read.full.shape
     lines = [
-        "first = lm.tokenizer.bos_id if lm.tokenizer.add_bos else None",
+        "first = lm.tokenizer.begin_id",
         f"windows = windows_of(lm.tokenizer.encode_ids(bundled_text()), {length}, {windows}, first)",
         f"policies = [{', '.join(map(lines_of, read.policies))}]",
         "read_all(lm.model, windows, policies, size=lm.tokenizer.vocab_size)",

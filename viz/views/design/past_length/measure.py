@@ -141,7 +141,7 @@ def text_of(text: str | None, limit: int) -> str:
 def measure(scene: Scene, settings: Settings, progress: Progress) -> Measured:
     """The loss of every token under every scheme, of the model without edits. Raises InputError, see `text_of`."""
     planned, lm = plan(scene, settings), scene.model
-    first = lm.tokenizer.bos_id if lm.tokenizer.add_bos else None
+    first = lm.tokenizer.begin_id
     ids = lm.tokenizer.encode_ids(text_of(settings.own, scene.playground.options.allowed.characters))
     windows = windows_of(ids, planned.length, planned.windows, first)
     return Measured(planned, past_trained(lm.model, windows, planned.schemes, first, progress))

@@ -92,7 +92,7 @@ def _python(seen: Seen, last: str) -> str:
     text = 'open("text.txt", encoding="utf-8").read()' if planned.own_text else "bundled_text()"
     lines = [
         f"ids = lm.tokenizer.encode_ids({text})",
-        "first = lm.tokenizer.bos_id if lm.tokenizer.add_bos else None",
+        "first = lm.tokenizer.begin_id",
         f"windows = windows_of(ids, {planned.length}, {planned.windows}, first)",
         f"schemes = schemes_of(lm.config, {planned.length}, {planned.factor!r}, {planned.family!r})",
         "past = past_trained(lm.model, windows, schemes, first)",

@@ -36,7 +36,7 @@ class Read:
 def measure(scene: Scene, settings: Settings) -> Read:
     """Both orders through the model without edits. A token that every text begins with stays where it is."""
     lm, ids = scene.model, scene.tokens.ids.tolist()
-    first = int(lm.tokenizer.add_bos and ids[0] == lm.tokenizer.bos_id)
+    first = int(ids[0] == lm.tokenizer.begin_id)
     if len(ids) - first < LEAST:
         return Read(np.arange(len(ids)), first, ())
     order = new_order(len(ids), settings.seed, first)

@@ -346,7 +346,7 @@ class Race:
         A token that a vocabulary asks for before a text, and one that ended it, are left out.
         """
         tokenizer, prompt = self.request.model.tokenizer, self.request.prompt
-        prompt = prompt[bool(prompt and prompt[0] == tokenizer.bos_id) :]
+        prompt = prompt[bool(prompt and prompt[0] == tokenizer.begin_id) :]
         return [typable(tokenizer, [*prompt, *(token.id for token in tokens)]) for tokens in ([], *self.written)]
 
     @property

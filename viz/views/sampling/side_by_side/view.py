@@ -142,7 +142,7 @@ def start(visit: Visit, sent: object) -> Iterator[Payload]:
     playground, races = visit.playground, visit.state
     model = playground.opened(visit.model_id)
     race = Race(visit.session, request_of(playground, model, visit.prompt, visit.values.get("strategies"), sent))
-    ticket = playground.desk.join(visit.session, text=True)
+    ticket = playground.queue.join(visit.session, "text")
     try:
         races.begin(race)
         while (ahead := ticket.wait(LOOK_EVERY)) and not race.stop.is_set():

@@ -10,7 +10,7 @@ from model.generation.requests import DRAFTS, MOST_DRAFTED, Draft, Request
 from model.generation.speculative import shares_tokenizer
 from model.progress import Progress
 from model.sampling.pipeline import Step
-from model.text.chat import typable
+from model.text.chat import ending, typable
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Number, Range, Settings
 from viz.seam.view import Measure
@@ -124,7 +124,7 @@ def measure(scene: Scene, settings: Settings, progress: Progress) -> Drafted:
         settings.gamma,
         settings.tokens,
         settings.seed,
-        frozenset() if lm.tokenizer.eos_id is None else frozenset((lm.tokenizer.eos_id,)),
+        ending(lm.tokenizer),
     )
     by = drafters(scene).get(other)
     compared = compare(lm.model, ids, Draft(kind, n, by.model if by else None), request, progress)

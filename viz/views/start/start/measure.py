@@ -9,6 +9,7 @@ from model.predictions.attribution import attribute, components
 from model.predictions.next_token import NextToken, next_token
 from model.records import Tokens
 from model.sampling.pipeline import uniform
+from model.text.chat import ending
 from model.tracing.logit_lens import read_layers
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
@@ -25,7 +26,7 @@ class Next:
     following: NextToken
     texts: tuple[tuple[int, str], ...]  # (token, the prompt that ends with it)
     before: str  # the prompt up to the position; "" in a conversation
-    end: int | None  # the token that ends a text
+    ends: frozenset[int]  # the tokens that end a text
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +61,7 @@ def measure_next(scene: Scene, settings: Settings) -> Next:
     ids = tokens.ids[: position + 1].tolist()
     candidates = dict.fromkeys([*following.ids.tolist(), *following.drawn.tolist()])
     texts = tuple((token, "" if scene.prompt.turns else _typed(scene, text, ids, token)) for token in candidates)
-    return Next(following, texts, text, scene.model.tokenizer.eos_id)
+    return Next(following, texts, text, ending(scene.model.tokenizer))
 
 
 def _typed(scene: Scene, before: str, ids: list[int], token: int) -> str:

@@ -22,7 +22,12 @@ def following(seen: Seen) -> Payload:
     at = facts.position
 
     def token(number: int) -> dict:
-        return {"id": number, "text": visible(facts.piece(number)), "prompt": texts[number], "ends": number == next.end}
+        return {
+            "id": number,
+            "text": visible(facts.piece(number)),
+            "prompt": texts[number],
+            "ends": number in next.ends,
+        }
 
     return {
         "title": words["title"],

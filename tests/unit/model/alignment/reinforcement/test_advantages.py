@@ -111,3 +111,44 @@ def test_whitened_numbers_have_mean_zero_and_deviation_one():
     assert found[0, 2] == 0
     assert found[written].mean().item() == pytest.approx(0, abs=1e-6)
     assert found[written].std(correction=0).item() == pytest.approx(1, abs=1e-5)
+
+
+EQUAL = [n / 100 for n in range(1, 101)] + [-4.8, 100.1, 1e6 + 0.1, -2.3, 0.056, 3e38, 1e-30]
+
+
+@pytest.mark.parametrize("group", [2, 3, 7, 10, 16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_equal_rewards_have_no_advantage_at_all(group, dtype):
+    """The mean of equal numbers can be off by a unit in the last place, which is nobody's advantage."""
+    rewards = torch.tensor(EQUAL, dtype=dtype).repeat_interleave(group)
+    assert not group_normalised(rewards, group).any() and group_normalised(rewards, group).dtype == dtype
+    for each in EQUAL:
+        values = torch.full((1, group), each, dtype=dtype)
+        assert not whiten(values, torch.ones(1, group, dtype=torch.bool)).any()
+    if dtype == torch.float32:
+        assert not leave_one_out(rewards, group).any()
+
+
+@FEW
+@given(st.lists(st.floats(-5, 5, width=32), min_size=4, max_size=4), st.sampled_from([1e-3, 1.0, 1e6]))
+def test_rewards_that_differ_by_rounding_alone_are_equal_whatever_their_size(nudges, size):
+    base = torch.full((4,), size)
+    nudged = torch.nextafter(base, torch.tensor([float("inf") if n > 0 else 0.0 for n in nudges]))
+    assert not group_normalised(nudged, 4).any()
+
+
+def test_a_small_difference_of_large_rewards_counts():
+    """Of 1,000 and 1,000.01 the deviation is 0.005, and the advantages are as of 0 and 1."""
+    found = group_normalised(torch.tensor([1000.0, 1000.01]), 2)
+    assert_close(found, torch.tensor([-1.0, 1.0]), 5e-4)
+
+
+def test_whitening_nothing_and_what_is_no_number():
+    nothing = whiten(torch.ones(2, 3), torch.zeros(2, 3, dtype=torch.bool))
+    assert nothing.tolist() == [[0, 0, 0]] * 2
+    assert group_normalised(torch.tensor([1.0, float("nan"), 1.0, 2.0]), 2).isnan().tolist() == [
+        True,
+        True,
+        False,
+        False,
+    ]

@@ -329,3 +329,19 @@ def test_a_look_shows_what_became_likelier(setting):
 def test_settings_out_of_range_are_refused(changes):
     with pytest.raises(InputError):
         Course(**changes)
+
+
+def test_pairs_and_prompts_begin_and_end_as_the_vocabulary_asks(setting):
+    """BOS before every prompt, EOS behind an answer that is whole; the reference scores the EOS too."""
+    model, work = setting
+    asked = dataclasses.replace(work.tokenizer, bos_id=1, eos_id=2, add_bos=True)
+    begun = task(asked, ["Once", "A b"], work.reward)
+    assert begun.prompts == ((1, *b"Once"), (1, *b"A b"))
+    pairs = from_texts(model, begun, [("ab", "cde", "f"), ("a", "bc", "de")], longest=3)
+    assert pairs.chosen.texts() == [[1, *b"abcde"], [1, *b"abc", 2]]  # the first was cut at three tokens
+    assert pairs.rejected.texts() == [[1, *b"abf", 2], [1, *b"ade"[:3], 2]]
+    ids = torch.tensor([[1, *b"abf", 2]])
+    with torch.no_grad():
+        log_q = model(ids)[0].log_softmax(-1)
+    expected = sum(float(log_q[place, ids[0, place + 1]]) for place in (2, 3))
+    assert pairs.rejected_reference[0].item() == pytest.approx(expected, abs=1e-4)

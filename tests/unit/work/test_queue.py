@@ -9,17 +9,17 @@ from model.errors import PlaygroundError
 from viz.seam.jobs import background
 from viz.seam.jobs.background import Job, perform_in_turn
 from viz.words import words
-from viz.work.job_queue import Bounds, Desk
 from viz.work.limits import PRIVATE
 from viz.work.playground import Options, Playground
+from viz.work.queue import Bounds, Full, Queue
 
 
 def test_so_many_run_and_the_others_hear_how_many_are_before():
-    desk = Desk(Bounds(running=2, waiting=3))
-    tickets = [desk.join(owner) for owner in "abcde"]
+    queue = Queue(Bounds(running=2, waiting=3))
+    tickets = [queue.join(owner) for owner in "abcde"]
     assert [ticket.wait(0) for ticket in tickets] == [0, 0, 1, 2, 3]
     with pytest.raises(PlaygroundError, match="busy"):
-        desk.join("f")
+        queue.join("f")
     tickets[0].leave()
     tickets[0].leave()  # twice is once
     assert [ticket.wait(0) for ticket in tickets[2:]] == [0, 1, 2]
@@ -27,27 +27,27 @@ def test_so_many_run_and_the_others_hear_how_many_are_before():
     assert tickets[4].wait(0) == 1
     for ticket in tickets:
         ticket.leave()
-    assert not desk.line and not desk.working
+    assert not queue.line and not queue.working
 
 
 def test_a_free_place_goes_to_the_visitor_with_the_least_at_work():
-    desk = Desk(Bounds(running=2, each=3))
-    first = [desk.join("a") for _ in range(3)]
-    b, c = desk.join("b"), desk.join("c")
+    queue = Queue(Bounds(running=2, each=3))
+    first = [queue.join("a") for _ in range(3)]
+    b, c = queue.join("b"), queue.join("c")
     with pytest.raises(PlaygroundError, match="cancel"):
-        desk.join("a")
+        queue.join("a")
     first[0].leave()
     assert b.running and not first[2].running
     first[1].leave()
-    assert first[2].running and not c.running  # both have nothing at work now, and it came first
+    assert c.running and not first[2].running  # both have nothing at work now, and its last turn is longer ago
     b.leave()
-    assert c.running
+    assert first[2].running
 
 
 def test_texts_have_places_of_their_own_and_hear_how_many_texts_are_before():
-    desk = Desk(Bounds(running=1, texts=2, each=1))
-    job, other = desk.join("a"), desk.join("b")
-    texts = [desk.join(owner, text=True) for owner in "cdef"]
+    queue = Queue(Bounds(running=1, texts=2, each=1))
+    job, other = queue.join("a"), queue.join("b")
+    texts = [queue.join(owner, "text") for owner in "cdef"]
     assert job.running and not other.running
     assert [ticket.wait(0) for ticket in texts] == [0, 0, 1, 2]
     assert other.wait(0) == 1
@@ -59,8 +59,8 @@ def test_texts_have_places_of_their_own_and_hear_how_many_texts_are_before():
 
 def test_each_place_where_models_are_takes_as_many():
     places = [2]
-    desk = Desk(Bounds(running=2, texts=1), places=lambda: places[0])
-    jobs, texts = ([desk.join(f"{text} {n}", text=text) for n in range(7)] for text in (False, True))
+    queue = Queue(Bounds(running=2, texts=1), places=lambda: places[0])
+    jobs, texts = ([queue.join(f"{text} {n}", "text" if text else "job") for n in range(7)] for text in (False, True))
     assert [sum(each.running for each in kind) for kind in (jobs, texts)] == [4, 2]
     places[0] = 3  # another replica is there; whoever leaves calls the next ones
     jobs[0].leave()
@@ -68,8 +68,8 @@ def test_each_place_where_models_are_takes_as_many():
 
 
 def test_waiting_ends_when_the_turn_comes():
-    desk = Desk(Bounds(running=1))
-    first, second = desk.join("a"), desk.join("b")
+    queue = Queue(Bounds(running=1))
+    first, second = queue.join("a"), queue.join("b")
     threading.Timer(0.05, first.leave).start()
     assert second.wait(10) == 0
 
@@ -78,7 +78,7 @@ def test_waiting_ends_when_the_turn_comes():
 def playground(monkeypatch):
     monkeypatch.setattr(background, "LOOK_EVERY", 0.01)
     monkeypatch.setattr(background, "_SHOW_EVERY", 0.01)
-    allowed = dataclasses.replace(PRIVATE, desk=Bounds(running=1, waiting=2, each=2))
+    allowed = dataclasses.replace(PRIVATE, bounds=Bounds(running=1, waiting=2, each=2))
     return Playground(Options(allowed=allowed))
 
 
@@ -88,7 +88,7 @@ def told(step):
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_a_job_waits_for_its_turn_and_says_so(playground, language):
-    before, said = [playground.desk.join(owner) for owner in "ab"], words(language)
+    before, said = [playground.queue.join(owner) for owner in "ab"], words(language)
     steps = perform_in_turn(playground, "c", Job(("k",), lambda progress: 42), language, threading.Event())
     assert told(next(steps))["text"] == said["job.ahead"].format(n=2)
     before[1].leave()
@@ -103,31 +103,31 @@ def test_a_job_waits_for_its_turn_and_says_so(playground, language):
     assert playground.results.peek(("k",)) is None
     list(steps)
     assert playground.results.peek(("k",)).value == 42
-    assert not playground.desk.line and not playground.desk.working
+    assert not playground.queue.line and not playground.queue.working
 
 
 def test_a_job_that_is_cancelled_while_it_waits_never_runs(playground):
-    before, note = playground.desk.join("a"), threading.Event()
+    before, note = playground.queue.join("a"), threading.Event()
     steps = perform_in_turn(playground, "b", Job(("k",), lambda progress: 1 / 0), "en", note)
     next(steps)
     note.set()
     (last,) = steps
-    assert told(last)["text"] == words("en")["job.cancelled"] and playground.desk.line == []
+    assert told(last)["text"] == words("en")["job.cancelled"] and playground.queue.line == []
     before.leave()
-    assert not playground.desk.working
+    assert not playground.queue.working
 
 
 def test_leaving_while_a_job_waits_gives_its_place_back(playground):
-    playground.desk.join("a")
+    playground.queue.join("a")
     steps = perform_in_turn(playground, "b", Job(("k",), lambda progress: 1 / 0), "en", threading.Event())
     next(steps)
     steps.close()
-    assert playground.desk.line == []
+    assert playground.queue.line == []
 
 
 def test_a_server_that_is_full_says_so_in_the_readers_language(playground):
     for owner in "abc":
-        playground.desk.join(owner)
+        playground.queue.join(owner)
     (only,) = perform_in_turn(playground, "d", Job(("k",), lambda progress: 1), "zh", threading.Event())
     assert told(only)["state"] == "failed" and told(only)["text"].startswith("服务器正忙于其他人的任务。")
 
@@ -145,15 +145,15 @@ def test_a_cancelled_job_keeps_its_place_until_its_work_has_ended(playground):
     assert begun.wait(10)
     note.set()
     list(steps)
-    assert len(playground.desk.working) == 1
+    assert len(playground.queue.working) == 1
     go.set()
-    other = playground.desk.join("b")
-    assert other.wait(10) == 0 and playground.desk.working == [other]
+    other = playground.queue.join("b")
+    assert other.wait(10) == 0 and playground.queue.working == [other]
 
 
 def test_a_job_that_fails_gives_its_place_back(playground, caplog):
     list(perform_in_turn(playground, "a", Job(("k",), lambda progress: 1 / 0), "en", threading.Event()))
-    other = playground.desk.join("b")
+    other = playground.queue.join("b")
     assert other.wait(10) == 0 and not playground.computing.locked()
 
 
@@ -162,20 +162,65 @@ def client_of(visit):
     return visit.rstrip("0123456789")
 
 
-def test_who_invents_visits_is_one_client_at_the_desk():
-    desk = Desk(Bounds(running=2, each=3), client_of)
-    first = [desk.join("eve1"), desk.join("bob1")]
-    eve, ann = desk.join("eve2"), desk.join("ann1")
+def test_who_invents_visits_is_one_client_in_the_queue():
+    queue = Queue(Bounds(running=2, each=3), client_of)
+    first = [queue.join("eve1"), queue.join("bob1")]
+    eve, ann = queue.join("eve2"), queue.join("ann1")
     first[1].leave()  # eve still has one at work
     assert ann.running and not eve.running
 
 
 def test_nobody_takes_the_last_places_in_line_who_has_several_already():
-    desk = Desk(Bounds(running=1, waiting=6, reserve=2, several=3), client_of)
+    queue = Queue(Bounds(running=1, waiting=6, reserve=2, several=3), client_of)
     for n in range(5):
-        desk.join(f"eve{n}")
+        queue.join(f"eve{n}")
     with pytest.raises(PlaygroundError, match="busy with others"):
-        desk.join("eve9")
-    desk.join("ann1"), desk.join("bob1")
+        queue.join("eve9")
+    queue.join("ann1"), queue.join("bob1")
     with pytest.raises(PlaygroundError, match="busy with others"):
-        desk.join("cid1")  # now the line is full
+        queue.join("cid1")  # now the line is full
+
+
+def test_views_have_places_of_their_own_and_are_refused_at_once_where_all_wait():
+    queue = Queue(Bounds(views=1, questions=3, share=2))
+    job, first = queue.join("a"), queue.join("a", "view")
+    assert job.running and first.running
+    waiting = [queue.join("a", "view") for _ in range(2)]
+    with pytest.raises(Full):
+        queue.join("a", "view")  # the share of a client
+    queue.join("b", "view")
+    with pytest.raises(Full):
+        queue.join("c", "view")  # of all
+    assert not any(each.running for each in waiting)
+
+
+def test_views_are_answered_in_turns_of_clients_and_then_of_their_visits():
+    """One client with four pages that ask again and again, and one with a single page."""
+    client_of = {"b": "other"}.get
+    queue = Queue(Bounds(views=1, questions=99, share=99), lambda visit: client_of(visit, "class"))
+    order, waiting = [], [queue.join(visit, "view") for visit in "aaaacdb"]
+    while waiting:
+        (now,) = [each for each in waiting if each.running]
+        order.append(now.owner)
+        waiting.remove(now)
+        now.leave()
+    assert order == ["a", "b", "c", "d", "a", "a", "a"]
+
+
+def test_a_ticket_calls_once_when_its_turn_comes():
+    calls = []
+    queue = Queue(Bounds(views=1))
+    first = queue.join("a", "view", lambda: calls.append("a"))
+    second = queue.join("b", "view", lambda: calls.append("b"))
+    assert calls == ["a"]
+    first.leave()
+    second.leave()
+    assert calls == ["a", "b"]
+
+
+def test_a_turn_is_given_back_whatever_happens_in_it():
+    queue = Queue(Bounds(views=1))
+    with pytest.raises(ZeroDivisionError), queue.turn("a", "view"):
+        assert len(queue.working) == 1
+        raise ZeroDivisionError
+    assert queue.working == []

@@ -1,0 +1,91 @@
+"""Which tokens make up one character together, where a vocabulary cuts characters into bytes."""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+from tokenizers import Regex, pre_tokenizers
+
+# Well-formed sequences of several bytes: table 3-7 of the Unicode standard, version 16, section 3.9.
+_SEVERAL = (
+    rb"[\xC2-\xDF][\x80-\xBF]|\xE0[\xA0-\xBF][\x80-\xBF]|[\xE1-\xEC\xEE\xEF][\x80-\xBF]{2}|\xED[\x80-\x9F][\x80-\xBF]"
+    rb"|\xF0[\x90-\xBF][\x80-\xBF]{2}|[\xF1-\xF3][\x80-\xBF]{3}|\xF4[\x80-\x8F][\x80-\xBF]{2}"
+)
+_CHARACTER = re.compile(_SEVERAL)
+_STRETCH = re.compile(rb"(?:[\x00-\x7F]|" + _SEVERAL + rb")+")  # of valid UTF-8
+_CLUSTERS = pre_tokenizers.Split(Regex(r"\X"), "isolated")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Neighbouring tokens, from `start` up to but not including `end`, that make up `text` together."""
+
+    start: int
+    end: int
+    text: str  # U+FFFD for bytes that are part of no character
+
+
+@dataclass(frozen=True)
+class Part:
+    """The bytes of a character that are in a token: `first` to `last`, counted from 1, of `of` bytes."""
+
+    text: str
+    first: int
+    last: int
+    of: int
+
+
+def character_groups(raw: Sequence[bytes], *, clusters: bool = False) -> tuple[Group, ...]:
+    """Return the shortest runs of tokens that no character crosses, in order and without gaps.
+
+    `raw`: the bytes of each token [T]. With `clusters`, a character is what a reader takes for one: a letter with its
+    marks, a family of emoji (an extended grapheme cluster, Unicode Standard Annex 29), except a line break of two
+    characters. Otherwise it is a code point. The texts joined are the text of all tokens; where that is valid UTF-8,
+    so is each group. A text that ends within a character has its last bytes in groups of their own.
+    """
+    if not raw:
+        return ()
+    joined = b"".join(raw)
+    ends = list(accumulate(map(len, raw)))
+    inside: set[int] = set()  # places between two bytes of one character
+    if not joined.isascii():
+        for start, end in _clusters(joined) if clusters else (match.span() for match in _CHARACTER.finditer(joined)):
+            inside.update(range(start + 1, end))
+    cuts = [0, *(at for at, end in enumerate(ends[:-1], 1) if end not in inside), len(raw)]
+    return tuple(
+        Group(start, end, b"".join(raw[start:end]).decode("utf-8", "replace")) for start, end in pairwise(cuts)
+    )
+
+
+def character_parts(raw: Sequence[bytes]) -> dict[int, tuple[Part, ...]]:
+    """Return, for each token [T] that holds only some bytes of a character, those characters and which bytes.
+
+    A token has at most two: the end of one and the beginning of another. Bytes that are part of no character, as of one
+    that the text does not finish, are not in it.
+    """
+    edges = [0, *accumulate(map(len, raw))]
+    parts: dict[int, tuple[Part, ...]] = {}
+    for match in _CHARACTER.finditer(b"".join(raw)):
+        start, end = match.span()
+        first, last = bisect_right(edges, start) - 1, bisect_left(edges, end) - 1  # the tokens of its ends
+        for at in range(first, last + 1) if last > first else ():
+            low, high = max(edges[at], start), min(edges[at + 1], end)
+            if low < high:
+                part = Part(match[0].decode(), low - start + 1, high - start, end - start)
+                parts[at] = (*parts.get(at, ()), part)
+    return parts
+
+
+def _clusters(joined: bytes) -> list[tuple[int, int]]:
+    """Return the byte spans of the clusters of several bytes in the valid stretches of a text."""
+    spans = []
+    for stretch in _STRETCH.finditer(joined):
+        at = stretch.start()
+        for cluster, _ in _CLUSTERS.pre_tokenize_str(stretch[0].decode()):
+            size = len(cluster.encode())
+            if size > 1 and cluster != "\r\n":
+                spans.append((at, at + size))
+            at += size
+    return spans

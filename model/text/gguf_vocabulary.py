@@ -1,0 +1,189 @@
+"""The vocabulary in the metadata of a GGUF file."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from model.errors import CheckpointError, UnsupportedModel, say
+from model.text.bpe_ranks import ALPHABET, FRESH_COPY
+from model.text.vocabulary import (
+    GPT2_PATTERN,
+    LLAMA3_PATTERN,
+    QWEN_PATTERN,
+    SMOLLM_PATTERN,
+    AddedToken,
+    Vocabulary,
+    as_merges,
+    byte_level,
+    refuse,
+)
+
+
+@dataclass(frozen=True)
+class Split:
+    """How text is prepared for the merges: what a value of tokenizer.ggml.pre means.
+
+    `whole`: pieces of text are looked up before they are merged. `nfc`: text is normalized to NFC first, as the model's
+    own tokenizer does. `add_bos`: BOS comes first where tokenizer.ggml.add_bos_token says nothing.
+    """
+
+    pattern: str
+    whole: bool = False
+    nfc: bool = False
+    add_bos: bool = False
+
+
+_LLAMA3, _GPT2 = Split(LLAMA3_PATTERN, whole=True, add_bos=True), Split(GPT2_PATTERN)
+_SMOLLM, _QWEN = Split(SMOLLM_PATTERN), Split(QWEN_PATTERN, nfc=True)
+# The names that llama.cpp (src/llama-vocab.cpp) reads as these expressions. Left out are those of encoders, which put a
+# separator last. llama.cpp has no NFC; the names that stand for Qwen's expression get it from Qwen's tokenizer.
+SPLITS: dict[str, Split] = {
+    **dict.fromkeys(
+        ("llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"), _LLAMA3
+    ),
+    **dict.fromkeys(("dbrx", "smaug-bpe", "glm4", "chatglm-bpe"), Split(LLAMA3_PATTERN)),
+    **dict.fromkeys(
+        (
+            *("gpt-2", "gpt2", "phi-2", "jina-es", "jina-de", "jina-v2-es", "jina-v2-de", "gigachat", "a.x-4.0"),
+            *("mellum", "exaone4", "mpt", "olmo", "jais", "trillion", "granite-docling"),
+        ),
+        _GPT2,
+    ),
+    **dict.fromkeys(
+        ("smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b"),
+        _SMOLLM,
+    ),
+    **dict.fromkeys(
+        ("qwen2", "deepseek-r1-qwen", "kormo", "megrez", "stablelm2", "hunyuan", "grok-2"),
+        _QWEN,
+    ),
+}
+# Key of the metadata, between "tokenizer.ggml." and "_token_id" -> the name by which templates know the token.
+_NAMES = {
+    "bos": "bos_token",
+    "eos": "eos_token",
+    "unknown": "unk_token",
+    "seperator": "sep_token",  # spelled so in the files
+    "padding": "pad_token",
+    "mask": "mask_token",
+}
+_ENDS = ("eos", "eot", "eom")  # a text ends at any of them
+_TEMPLATE = "tokenizer.chat_template"
+
+
+def read_gguf(metadata: Mapping[str, object]) -> Vocabulary:
+    """Return the vocabulary in GGUF metadata, keys `tokenizer.*`.
+
+    A text ends at tokenizer.ggml.eos_token_id, eot_token_id and eom_token_id. Raises UnsupportedModel for tokenizers
+    other than byte-level BPE and for a pre-tokenizer that is unknown or not stated, CheckpointError for inconsistent
+    lists.
+    """
+    split = _split(metadata)
+    tokens = _strings(metadata, "tokenizer.ggml.tokens")
+    merges = as_merges(_strings(metadata, "tokenizer.ggml.merges"), "tokenizer.ggml.merges")
+    types = _types(metadata, len(tokens))
+    if len(types) != len(tokens) or len(set(tokens)) != len(tokens):
+        got = f"{len(tokens)} tokens, {len(set(tokens))} of them different, {len(types)} types"
+        raise CheckpointError("The GGUF vocabulary is inconsistent.", got, FRESH_COPY)
+    named = {key: _token(metadata, key, len(tokens)) for key in {**_NAMES, **dict.fromkeys(_ENDS)}}
+    ends = [number for key in _ENDS if (number := named[key]) is not None]
+    mergeable = {left + right for left, right in merges} | ALPHABET.keys()
+    special = {i for i, kind in enumerate(types) if kind == 3} | {
+        number for number in (named["bos"], *ends) if number is not None and tokens[number] not in mergeable
+    }
+    added = [AddedToken(tokens[i], i, i in special) for i, kind in enumerate(types) if i in special or kind != 1]
+    default, others = _templates(metadata)
+    base = Vocabulary(
+        name=str(_text(metadata, "general.name", None) or f"{_text(metadata, 'tokenizer.ggml.pre', '')} vocabulary"),
+        pattern=split.pattern,
+        raw=(),
+        ranks={},
+        rank_ids=(),
+        nfc=split.nfc,
+        bos_id=named["bos"],
+        eos_id=named["eos"],
+        add_bos=_flag(metadata, "tokenizer.ggml.add_bos_token", split.add_bos) and named["bos"] is not None,
+        chat_template=default,
+        other_templates=others,
+        end_ids=tuple(dict.fromkeys(ends)),
+        named={name: tokens[number] for key, name in _NAMES.items() if (number := named[key]) is not None},
+    )
+    return byte_level({token: i for i, token in enumerate(tokens)}, merges, added, split.whole, base)
+
+
+def _split(metadata: Mapping[str, object]) -> Split:
+    """Return how text is prepared; raises UnsupportedModel for another kind of tokenizer, and for an unknown name."""
+    kind, pre = (_text(metadata, f"tokenizer.ggml.{key}", None) for key in ("model", "pre"))
+    if kind is None:
+        raise CheckpointError("The GGUF file has no tokenizer.", "no tokenizer.ggml.model", FRESH_COPY)
+    if kind != "gpt2":
+        raise refuse("tokenizer model", kind, "In GGUF, tokenizer.ggml.model gpt2 is supported.")
+    if pre is None:  # files from before May 2024; the models of one architecture split text in different ways
+        raise UnsupportedModel(
+            "The GGUF file does not say how its text is split.",
+            "no tokenizer.ggml.pre",
+            "Convert the model again with a llama.cpp of today, or add the key with gguf-new-metadata --pre-tokenizer.",
+        )
+    if pre not in SPLITS:
+        raise refuse("pre-tokenizer", pre, f"Supported in GGUF are {', '.join(SPLITS)}.")
+    return SPLITS[pre]
+
+
+def _templates(metadata: Mapping[str, object]) -> tuple[str | None, dict[str, str]]:
+    """Return the default chat template and the others by name: tokenizer.chat_template and .chat_template.NAME."""
+    others = {
+        key.removeprefix(f"{_TEMPLATE}."): text
+        for key in metadata
+        if key.startswith(f"{_TEMPLATE}.") and (text := _text(metadata, key, None)) is not None
+    }
+    default = _text(metadata, _TEMPLATE, None)
+    return others.pop("default", None) if default is None else default, others
+
+
+def _token(metadata: Mapping[str, object], key: str, count: int) -> int | None:
+    """Return the id of a special token, None where the file names none; CheckpointError for one that is no token."""
+    number = metadata.get(f"tokenizer.ggml.{key}_token_id")
+    if number is not None and not (type(number) is int and 0 <= number < count):
+        if key not in ("bos", *_ENDS):  # nothing is computed with it
+            return None
+        raise CheckpointError(say("The {} token is not in the vocabulary.", key), str(number), FRESH_COPY)
+    return number
+
+
+def _strings(metadata: Mapping[str, object], key: str) -> list[str]:
+    values = metadata.get(key)
+    if not isinstance(values, Sequence) or isinstance(values, (str, bytes)):
+        raise CheckpointError(say("The GGUF file has no list {}.", key), type(values).__name__, FRESH_COPY)
+    try:
+        strings = [value.decode() if isinstance(value, bytes) else value for value in values]
+    except UnicodeDecodeError as error:
+        raise CheckpointError(say("{} holds text that is not UTF-8.", key), str(error)[:80], FRESH_COPY) from error
+    if not set(map(type, strings)) <= {str}:
+        raise CheckpointError(say("{} must be a list of strings.", key), "", FRESH_COPY)
+    return strings
+
+
+def _text(metadata: Mapping[str, object], key: str, default: str | None) -> str | None:
+    value = metadata.get(key, default)
+    if value is not None and not isinstance(value, str | bytes):
+        raise CheckpointError(say("{} must be a text.", key), type(value).__name__, FRESH_COPY)
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def _flag(metadata: Mapping[str, object], key: str, default: bool) -> bool:
+    value = metadata.get(key, default)
+    if not isinstance(value, bool):
+        raise CheckpointError(say("{} must be true or false.", key), type(value).__name__, FRESH_COPY)
+    return value
+
+
+def _types(metadata: Mapping[str, object], count: int) -> list[int]:
+    """The type of each token: 1 normal, 3 special, others added. [V]"""
+    types = metadata.get("tokenizer.ggml.token_type")
+    if types is None:
+        return [1] * count
+    types = types.tolist() if isinstance(types, np.ndarray) else types
+    if not isinstance(types, list) or not set(map(type, types)) <= {int}:
+        raise CheckpointError("The token types are not whole numbers.", type(types).__name__, FRESH_COPY)
+    return types

@@ -1,0 +1,124 @@
+"""What the files beside a vocabulary say of it: special tokens by name, the tokens that end a text, chat templates.
+
+Which file decides, as in transformers:
+
+- a chat template: chat_template.jinja and additional_chat_templates/*.jinja, else `chat_template` of
+  tokenizer_config.json (PreTrainedTokenizerBase.from_pretrained).
+- special tokens by name: tokenizer_config.json and special_tokens_map.json; the latter wins where the former lists no
+  `added_tokens_decoder`, the sign of a file that stands alone (the same function).
+- the ends of a text: `eos_token_id` of generation_config.json, one or several, and where it names none, of config.json
+  (GenerationMixin.generate). The tokenizer's own `eos_token` ends a text as well, which transformers leaves to the
+  caller.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from model.errors import CheckpointError, say
+from model.text.bpe_ranks import FRESH_COPY
+from model.text.vocabulary import read_json, read_text
+
+DEFAULT = "default"  # the name of the template that is used where none is named
+TOKENIZER_CONFIG, TOKENS_MAP = "tokenizer_config.json", "special_tokens_map.json"
+GENERATION_CONFIG, CONFIG = "generation_config.json", "config.json"
+TEMPLATE, MORE_TEMPLATES = "chat_template.jinja", "additional_chat_templates"
+_STANDARD = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+_SEVERAL = ("additional_special_tokens", "extra_special_tokens")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is said of a vocabulary beside it."""
+
+    named: Mapping[str, str | list[str]] = field(default_factory=dict)  # the texts of special tokens, by name
+    end_texts: tuple[str, ...] = ()  # each `eos_token`
+    end_ids: tuple[int, ...] = ()  # each `eos_token_id`; may lie outside the vocabulary
+    add_bos: bool = False
+    templates: Mapping[str, str] = field(default_factory=dict)  # chat templates by name
+    kind: str = "GPT2Tokenizer"  # tokenizer_class
+
+
+def read_settings(folder: Path) -> Settings:
+    """Return what the files of a model folder say of its vocabulary; CheckpointError for a broken file."""
+    config, listed, generation, model = (
+        read_json(folder / name) if (folder / name).is_file() else {}
+        for name in (TOKENIZER_CONFIG, TOKENS_MAP, GENERATION_CONFIG, CONFIG)
+    )
+    ends = _token_ids(generation, GENERATION_CONFIG) or _token_ids(model, CONFIG)
+    return settings_of(config, listed, _template_files(folder), ends)
+
+
+def settings_of(
+    config: Mapping,
+    listed: Mapping | None = None,
+    templates: Mapping[str, str] | None = None,
+    end_ids: tuple[int, ...] = (),
+) -> Settings:
+    """Return the settings in the content of tokenizer_config.json and of special_tokens_map.json (`listed`).
+
+    `templates` are the chat templates that have files of their own, by name. Raises CheckpointError for a chat template
+    that is none.
+    """
+    both = (_named(config), _named(listed or {}))
+    first, second = both if "added_tokens_decoder" in config else reversed(both)
+    return Settings(
+        named={**second, **first},
+        end_texts=tuple(dict.fromkeys(str(each["eos_token"]) for each in both if "eos_token" in each)),
+        end_ids=end_ids,
+        add_bos=config.get("add_bos_token") is True,
+        templates=templates or _templates(config.get("chat_template")),
+        kind=str(config.get("tokenizer_class", "GPT2Tokenizer")),
+    )
+
+
+def _named(values: Mapping) -> dict[str, str | list[str]]:
+    """Return the texts of special tokens by the names under which a chat template finds them."""
+    found: dict[str, str | list[str]] = {}
+    for key, value in values.items():
+        if key in _SEVERAL and isinstance(value, list):
+            found[key] = [text for each in value if (text := _content(each)) is not None]
+        elif key == "extra_special_tokens" and isinstance(value, Mapping):
+            found |= {name: text for name, each in value.items() if (text := _content(each)) is not None}
+        elif isinstance(key, str) and key.endswith("_token") and (text := _content(value)) is not None:
+            found[key] = text
+        elif key in _STANDARD[:2] and value is not None:
+            what = say("The {} in {} is not in the vocabulary.", key, TOKENIZER_CONFIG)
+            raise CheckpointError(what, str(value)[:80], FRESH_COPY)
+    return found
+
+
+def _content(token: object) -> str | None:
+    """Return the text of a token, which stands alone or under "content"."""
+    text = token.get("content") if isinstance(token, Mapping) else token
+    return text if isinstance(text, str) else None
+
+
+def _token_ids(values: Mapping, name: str) -> tuple[int, ...]:
+    """Return the `eos_token_id` of a file, one or a list; CheckpointError for anything else."""
+    value = values.get("eos_token_id")
+    ids = value if isinstance(value, list) else [] if value is None else [value]
+    if not set(map(type, ids)) <= {int}:
+        raise CheckpointError(say("The eos_token_id in {} is no token.", name), str(value)[:80], FRESH_COPY)
+    return tuple(ids)
+
+
+def _template_files(folder: Path) -> dict[str, str]:
+    """Return the chat templates that have files of their own, by name."""
+    files = {DEFAULT: folder / TEMPLATE} if (folder / TEMPLATE).is_file() else {}
+    files |= {path.stem: path for path in sorted((folder / MORE_TEMPLATES).glob("*.jinja"))}
+    return {name: read_text(path) for name, path in files.items()}
+
+
+def _templates(value: object) -> dict[str, str]:
+    """Return the chat templates of tokenizer_config.json by name: from a text, a list or an object of named ones."""
+    if value is None:
+        return {}
+    if isinstance(value, str):
+        return {DEFAULT: value}
+    if isinstance(value, list) and all(isinstance(each, Mapping) for each in value):
+        value = {each.get("name"): each.get("template") for each in value}
+    if isinstance(value, Mapping) and all(isinstance(each, str) for pair in value.items() for each in pair):
+        return dict(value)
+    what = say("The chat template in {} is neither a text nor several by name.", TOKENIZER_CONFIG)
+    raise CheckpointError(what, type(value).__name__, FRESH_COPY)

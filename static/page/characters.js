@@ -1,0 +1,32 @@
+// Tokens that make up one character together, in one frame with it; whether they are joined is chosen above the prompt.
+//
+// frames: [[first token, end, character]]
+import { el } from "./dom.js";
+
+let joined = true;
+const heard = new Set();
+export const areJoined = () => joined;
+export const onJoin = (call) => heard.add(call);
+export function join(on) {
+  joined = on;
+  for (const call of heard) call();
+}
+
+// The nodes of the tokens in their order, [[node, ...]] a token, those of a frame within one. `ids`: of the tokens of a
+// frame, written behind each.
+export function framed(tokens, frames, ids = null) {
+  const nodes = [];
+  let next = 0;
+  for (const [start, end, character] of joined ? frames : []) {
+    nodes.push(...tokens.slice(next, start).flat());
+    const frame = el("span", "pg-joined");
+    frame.append(el("bdi", "pg-joined-character", character));
+    tokens.slice(start, end).forEach((of, at) => {
+      if (ids) of[0].append(el("small", "pg-joined-id", String(ids[start + at] ?? "–")));
+      frame.append(...of);
+    });
+    nodes.push(frame);
+    next = end;
+  }
+  return [...nodes, ...tokens.slice(next).flat()];
+}

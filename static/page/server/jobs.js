@@ -1,0 +1,38 @@
+// Jobs: each is one request, whose lines are its bar; closing it ends the work.
+import { mounted } from "../mount.js";
+import { asking } from "./asking.js";
+import { reachable } from "./connection.js";
+import { ask as post } from "./post.js";
+import { page } from "./question.js";
+
+const running = new Map(); // the controller of each part's request
+
+async function start(part) {
+  running.get(part)?.abort();
+  const controller = new AbortController(),
+    show = (payload) => payload && running.get(part) === controller && mounted.get(part)?.show(payload);
+  running.set(part, controller);
+  const { signal } = controller;
+  let stopped = null;
+  try {
+    const take = (line) => {
+      stopped ??= line.stopped;
+      show(line.bar);
+      if (!line.done) return;
+      page.done = line.done;
+      asking.ask();
+    };
+    await post("job", { part }, take, signal);
+  } catch (error) {
+    if (!signal.aborted) await reachable(); // the server is gone, and what it did with it
+    show(stopped);
+    if (!signal.aborted && !stopped) throw error;
+  } finally {
+    if (running.get(part) === controller) running.delete(part);
+  }
+}
+
+export function job(event, part) {
+  if (event === "cancel") running.get(part)?.abort();
+  else start(part);
+}

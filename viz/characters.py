@@ -1,0 +1,46 @@
+"""Characters that several tokens make up together, as the page shows them."""
+
+from collections.abc import Mapping, Sequence
+
+from model.records import Tokens
+from model.text.characters import character_groups, character_parts
+from viz.labels import quoted, visible
+
+
+def frames(raw: Sequence[bytes]) -> list[list]:
+    """Return [first token, end, character] for each run of several tokens that make up a character together.
+
+    `raw`: the bytes of each token. A character is what a reader takes for one, drawn as a label.
+    """
+    groups = character_groups(raw, clusters=True)
+    return [[group.start, group.end, quoted(group.text)] for group in groups if group.end - group.start > 1]
+
+
+def part_notes(raw: Sequence[bytes], words: Mapping[str, str]) -> dict[int, str]:
+    """Return what each token that holds only some bytes of a character is a part of: "byte 1 of 2 of \u05e9".
+
+    `words`: the whole catalogue.
+    """
+    return {
+        at: ", ".join(
+            words["characters.byte" if part.first == part.last else "characters.bytes"].format(
+                first=part.first, last=part.last, of=part.of, character=quoted(part.text)
+            )
+            for part in parts
+        )
+        for at, parts in character_parts(raw).items()
+    }
+
+
+def token_chips(tokens: Tokens, words: Mapping[str, str]) -> list[dict]:
+    """Return the row of tokens: visible text, id, bytes as hex, byte span; `part` for a part of a character.
+
+    `part` is as by `part_notes`. Plain text, set by textContent. `words`: the whole catalogue.
+    """
+    notes = part_notes(tokens.raw, words)
+    rows = zip(tokens.pieces, tokens.ids, tokens.raw, tokens.spans, strict=True)
+    return [
+        {"text": visible(piece), "id": int(i), "bytes": raw.hex(" "), "span": [int(a), int(b)]}
+        | ({"part": notes[at]} if at in notes else {})
+        for at, (piece, i, raw, (a, b)) in enumerate(rows)
+    ]

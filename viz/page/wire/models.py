@@ -1,0 +1,66 @@
+"""Choosing a model, and following a link to a state of the page."""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import anyio
+from anyio import to_thread
+
+from viz.page import address
+from viz.page.examples import FIRST
+from viz.page.loading import Chosen, load_model
+from viz.page.pipeline import selection_payload
+from viz.page.wire.lines import in_threads, line
+from viz.views.tabs import TABS
+from viz.words import words
+from viz.work.playground import Playground
+
+
+async def model_lines(
+    playground: Playground, visitor: str, model_id: str, language: str, limiter: anyio.CapacityLimiter
+) -> AsyncIterator[str]:
+    """Load a model; yields {"cancelled": notice}, what is said once the page has closed the request, then {"notice"}
+    as it goes on, and {"loaded": its id, "models": [[label, id]]} at last where it is there.
+
+    Closing the iterator stops the work.
+    """
+    text = words(language)["notice.cancelled"].format(model=model_id[:80])
+    yield line(cancelled={"kind": "info", "text": text})
+    steps = load_model(playground, model_id, language)
+    try:
+        async for step in in_threads(steps, limiter):
+            if not isinstance(step, Chosen):
+                yield line(notice=step)
+            elif step.loaded:
+                yield line(notice={}, loaded=model_id, models=playground.choices(visitor))
+            else:
+                yield line(notice=step.notice)
+    finally:
+        with anyio.CancelScope(shield=True):
+            await to_thread.run_sync(steps.close, limiter=limiter)
+
+
+def restored(playground: Playground, sent: Mapping[str, Any], present: str, language: str) -> dict:
+    """Return the answer to a link: {"linked", "prompt", "tab", "model", "selection"}.
+
+    "model" is the one that is shown, "selection" None where there is none to take over.
+    """
+    link = address.link_of(sent, tuple(tab.key for tab in TABS))
+    found = address.answer(playground, link, present, (FIRST, TABS[0].key))
+    selection = None
+    if found.selection is not None:
+        name = address.name_of(playground, found.model_id)
+        cell = {
+            "tokens": list(found.selection.tokens),
+            "pair": list(found.selection.pair) if found.selection.pair else None,
+        }
+        payload = selection_payload(words(language), found.selection, name, found.model)
+        selection = payload | cell | {"run": found.run}
+    return {
+        "linked": address.linked_payload(link.step, found.waits, language),
+        "prompt": found.prompt,
+        "tab": found.tab,
+        "model": found.model_id,
+        "wanted": found.waits or found.model_id,
+        "selection": selection,
+    }

@@ -1,0 +1,57 @@
+"""What a page sends: how it is set and what it shows; a stranger's input until it was read here."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from viz.page import address
+from viz.page.pipeline import ASKS, PageRequest
+from viz.views.tabs import TABS
+from viz.work.playground import MOST_NAME
+
+MOST_ID = 64  # characters of the name of a visit or of a part
+
+
+def read(body: bytes) -> Mapping[str, Any]:
+    """Return the question that a page sent. Raises ValueError for what is not a JSON object."""
+    try:
+        sent = json.loads(body)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    if not isinstance(sent, Mapping):
+        raise ValueError("not an object")
+    return sent
+
+
+def page_request(sent: Mapping[str, Any], language: str) -> PageRequest:
+    """Return what a page asks; fields that are not of their form count as absent."""
+    values = sent.get("values")
+    named = {name: values[name] for name in ASKS & values.keys()} if isinstance(values, Mapping) else {}
+    return PageRequest(
+        text_of(sent.get("model"), MOST_NAME),
+        text_of(sent.get("prompt")),
+        sent.get("selection"),
+        named,
+        shown_of(sent.get("shown")),
+        language,
+        text_of(sent.get("tab"), MOST_ID) or TABS[0].key,
+        text_of(sent.get("done"), MOST_ID),
+        address.step_of({"n": sent.get("step")}),
+        visitor=text_of(sent.get("visit"), MOST_ID),
+        chat=sent.get("chat"),
+    )
+
+
+def shown_of(sent: Any) -> dict:
+    """Return what a page says that it shows: {"run", "language", "step", "drawn": {part: key}}."""
+    if not isinstance(sent, Mapping):
+        return {}
+    drawn = sent.get("drawn")
+    named = {name: key for name, key in drawn.items() if isinstance(key, str)} if isinstance(drawn, Mapping) else {}
+    texts = {name: sent[name] for name in ("run", "language") if isinstance(sent.get(name), str)}
+    return {**texts, "step": address.step_of({"n": sent.get("step")}), "drawn": named}
+
+
+def text_of(sent: Any, limit: int | None = None) -> str:
+    """Return a text, cut at `limit` characters where there is one; "" for anything else."""
+    return sent[:limit] if isinstance(sent, str) else ""

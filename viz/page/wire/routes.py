@@ -1,0 +1,109 @@
+"""The page's own wire: a question by POST, the answer as lines of JSON; closing the request cancels the work.
+
+A question says what the page shows, so the server keeps nothing of a page. The lines of an answer, in their order:
+
+VIEW: {"running": {done, total, seconds}} while a run takes long; {"early": {part: payload}} for pictures that are drawn
+before the run has ended; at last {"parts": {part: payload}, "shown": what the page shows then}.
+JOB: {"stopped": payload}, what its part shows once the page has closed the request; {"bar": payload} as it goes on; at
+last, where there is a result, {"done": a name for it}.
+STREAM: viz.page.wire.streams.event_lines. MODEL: viz.page.wire.models.model_lines. LINK answers with one value.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import anyio
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from model.errors import PlaygroundError
+from viz.page.job_channel import PLANS
+from viz.page.pipeline import PageRequest
+from viz.page.wire.jobs import job_lines
+from viz.page.wire.lines import sent as sending
+from viz.page.wire.models import model_lines, restored
+from viz.page.wire.question import MOST_ID, page_request, read, text_of
+from viz.page.wire.streams import channels, event_lines
+from viz.page.wire.view import answer_lines
+from viz.words import pick_language
+from viz.work.playground import MOST_NAME, Playground
+
+VIEW, JOB, STREAM = "/playground/view", "/playground/job", "/playground/stream"
+MODEL, LINK = "/playground/model", "/playground/link"
+Answer = Callable[[Mapping[str, Any], PageRequest], Awaitable[Response]]
+
+
+def routes(playground: Playground) -> list[Route]:
+    """Return the routes of the wire, with the streams of this app."""
+    limiter = anyio.CapacityLimiter(playground.engine.threads)
+    streams = channels()
+    leaving = playground.presence.leaving
+
+    def left(visitor: str) -> None:
+        leaving(visitor)
+        for channel in streams.values():
+            channel.stream.leave(channel.state, visitor)
+
+    playground.presence.leaving = left
+
+    async def view(sent: Mapping[str, Any], question: PageRequest) -> Response:
+        ready, loop = asyncio.Event(), asyncio.get_running_loop()
+        try:
+            ticket = playground.queue.join(question.visitor, "view", lambda: _soon(loop, ready.set))
+        except PlaygroundError as error:
+            return JSONResponse({"detail": error.what}, 503, {"retry-after": "1"})
+        return sending(answer_lines(playground, question, ready, ticket.leave))
+
+    async def job(sent: Mapping[str, Any], question: PageRequest) -> Response:
+        part = sent.get("part")
+        if not isinstance(part, str) or part not in PLANS:
+            return _refused("There is no such job.")
+        return sending(job_lines(playground, question, part, limiter))
+
+    async def stream(sent: Mapping[str, Any], question: PageRequest) -> Response:
+        channel = streams.get(text_of(sent.get("part"), MOST_ID))
+        event = channel.stream.events.get(text_of(sent.get("event"), MOST_ID)) if channel else None
+        if channel is None or event is None:
+            return _refused("There is no such stream.")
+        visit = channel.visit(playground, question)
+        return sending(event_lines(playground, event, visit, sent.get("sent"), limiter))
+
+    async def model(sent: Mapping[str, Any], question: PageRequest) -> Response:
+        name = text_of(sent.get("choose"), MOST_NAME + 1)
+        return sending(model_lines(playground, question.visitor, name, question.language, limiter))
+
+    async def link(sent: Mapping[str, Any], question: PageRequest) -> Response:
+        to = sent.get("to") if isinstance(sent.get("to"), Mapping) else {}
+        return JSONResponse(await run_in_threadpool(restored, playground, to, question.model_id, question.language))
+
+    paths = {VIEW: view, JOB: job, STREAM: stream, MODEL: model, LINK: link}
+    return [Route(path, _asked(playground, answer), methods=["POST"]) for path, answer in paths.items()]
+
+
+def _asked(playground: Playground, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
+    """Return the handler of a route: it reads the question, and whose it is."""
+
+    async def handle(request: Request) -> Response:
+        language = pick_language(request.query_params.get("lang"), request.headers.get("accept-language"))
+        try:
+            sent = read(await request.body())
+        except ValueError:
+            return _refused("This is not a question of a page.")
+        question, owner = page_request(sent, language), request.scope.get("playground.client", "")
+        if not question.visitor or not playground.presence.belongs(question.visitor, owner):
+            return _refused("This visit is somebody else's.", 403)
+        return await answer(sent, question)
+
+    return handle
+
+
+def _refused(why: str, status: int = 400) -> Response:
+    return JSONResponse({"detail": why}, status)
+
+
+def _soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+    """Call a function in the thread of an event loop, from any thread."""
+    loop.call_soon_threadsafe(call)

@@ -1,0 +1,168 @@
+"""Whose turn it is: one fair queue for the views of all pages, for jobs and for texts."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from model.errors import PlaygroundError
+
+KINDS = ("view", "job", "text")
+MOST_SERVED = 4096  # clients and visits whose last turn is remembered
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How much work a server takes on: at once for each place where models are, and waiting for that."""
+
+    views: int = 4  # questions of pages at once
+    running: int = 4  # jobs at once; they take turns with the model
+    texts: int = 8  # texts at once, which share their forwards (model.generation.together)
+    questions: int = 64  # views that wait
+    share: int = 64  # of them those of one client
+    waiting: int = 32  # jobs and texts that wait, enough for a class that presses a button together
+    each: int = 3  # jobs and texts, running or waiting, of one visit
+    reserve: int = 8  # waiting places that a client with `several` jobs and texts there leaves to others
+    several: int = 4
+
+
+class Full(PlaygroundError):
+    """The queue has no room for another question of this client."""
+
+    def __init__(self) -> None:
+        super().__init__("The server is busy with others' work.", "", "Try again in a moment.")
+
+
+@dataclass(eq=False)
+class Ticket:
+    """A place in the line, or at work."""
+
+    owner: str  # the visit
+    queue: "Queue"
+    client: str = ""  # an address or a login name
+    kind: str = "job"  # of KINDS
+    running: bool = False
+    called: Callable[[], None] = lambda: None  # called once, from any thread, when the work may begin
+
+    def wait(self, seconds: float) -> int:
+        """Return 0 as soon as the work may begin, else the place among those of its kind after that many seconds."""
+        with self.queue.changed:
+            self.queue.changed.wait_for(lambda: self.running, seconds)
+            if self.running:
+                return 0
+            line = self.queue.line
+            return 1 + sum(other.kind == self.kind for other in line[: line.index(self)])
+
+    def leave(self) -> None:
+        """Make room for the next one; a second call does nothing."""
+        self.queue.leave(self)
+
+
+@dataclass(eq=False)
+class Queue:
+    """All work of a server that waits for its turn.
+
+    A free place goes to the client (an address or a login name) with the least of that kind at work, then to its visit
+    with the least; among equals to the client, and then the visit, whose last turn is longest ago; then in the order
+    of arrival. Whoever invents visits is still one client. Views, jobs and texts have places of their own.
+    """
+
+    bounds: Bounds = field(default_factory=Bounds)
+    client_of: Callable[[str], str] = lambda owner: owner
+    places: Callable[[], int] = lambda: 1  # where models are: viz.work.engine.Engine.places
+    line: list[Ticket] = field(default_factory=list)
+    working: list[Ticket] = field(default_factory=list)
+    changed: threading.Condition = field(default_factory=threading.Condition)
+    _served: OrderedDict[tuple[str, ...], int] = field(default_factory=OrderedDict)  # the number of the last turn
+    _turns: int = 0
+
+    def join(self, owner: str, kind: str = "job", called: Callable[[], None] = lambda: None) -> Ticket:
+        """Return a ticket for work of `kind` of a visit; `called` is called when it may begin.
+
+        Raises Full, or PlaygroundError for a visit that has too much under way.
+        """
+        with self.changed:
+            client = self.client_of(owner)
+            self._check_room(owner, client, kind)
+            ticket = Ticket(owner, self, client, kind, called=called)
+            self.line.append(ticket)
+            begun = self._begin()
+        _call(begun)
+        return ticket
+
+    def leave(self, ticket: Ticket) -> None:
+        """Take a ticket out of the line or from work."""
+        with self.changed:
+            for place in (self.line, self.working):
+                if ticket in place:
+                    place.remove(ticket)
+            begun = self._begin()
+        _call(begun)
+
+    @contextmanager
+    def turn(self, owner: str, kind: str) -> Iterator[None]:
+        """Wait for a turn, and hold its place until the end of the block. Raises as `join` does."""
+        ticket = self.join(owner, kind)
+        try:
+            while ticket.wait(60.0):
+                pass
+            yield
+        finally:
+            ticket.leave()
+
+    def _check_room(self, owner: str, client: str, kind: str) -> None:
+        long = kind != "view"
+        of_kind = [ticket for ticket in self.line if (ticket.kind != "view") == long]
+        mine = sum(ticket.client == client for ticket in of_kind)
+        if not long:
+            if len(of_kind) >= self.bounds.questions or mine >= self.bounds.share:
+                raise Full
+            return
+        if sum(each.owner == owner for each in (*of_kind, *self.working) if each.kind != "view") >= self.bounds.each:
+            raise PlaygroundError(
+                "The server is still busy with what you started before.", "", "Wait until it ends, or cancel it."
+            )
+        if len(of_kind) >= self.bounds.waiting - (self.bounds.reserve if mine >= self.bounds.several else 0):
+            raise Full
+
+    def _begin(self) -> list[Ticket]:
+        """Begin what there are places for; returns the tickets that may begin now."""
+        begun = []
+        for kind in KINDS:
+            while self._free(kind) and (waiting := [ticket for ticket in self.line if ticket.kind == kind]):
+                chosen = min(waiting, key=self._rank)
+                self.line.remove(chosen)
+                chosen.running = True
+                self.working.append(chosen)
+                self._note(chosen)
+                begun.append(chosen)
+        self.changed.notify_all()
+        return begun
+
+    def _rank(self, ticket: Ticket) -> tuple[int, int, int, int]:
+        """Return what decides between two of a kind: the least goes first."""
+        alike = [each for each in self.working if each.kind == ticket.kind]
+        of_client = sum(each.client == ticket.client for each in alike)
+        of_owner = sum(each.owner == ticket.owner for each in alike)
+        last_of_client = self._served.get((ticket.kind, ticket.client), 0)
+        return of_client, last_of_client, of_owner, self._served.get((ticket.kind, ticket.client, ticket.owner), 0)
+
+    def _note(self, ticket: Ticket) -> None:
+        self._turns += 1
+        for key in ((ticket.kind, ticket.client), (ticket.kind, ticket.client, ticket.owner)):
+            self._served.pop(key, None)
+            self._served[key] = self._turns
+        while len(self._served) > MOST_SERVED:
+            self._served.popitem(last=False)
+
+    def _free(self, kind: str) -> bool:
+        """Whether another one of a kind may begin."""
+        at_work = sum(ticket.kind == kind for ticket in self.working)
+        most = {"view": self.bounds.views, "job": self.bounds.running, "text": self.bounds.texts}[kind]
+        return at_work < self.places() * most
+
+
+def _call(tickets: list[Ticket]) -> None:
+    for ticket in tickets:
+        ticket.called()
