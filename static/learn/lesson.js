@@ -11,7 +11,7 @@ import { el, fill } from "../page/dom.js";
 import { mounted } from "../page/mount.js";
 import { selection } from "../page/selection/selection.js";
 import { pageState } from "../page/state.js";
-import { icon, tickedText } from "../parts/icons.js";
+import { tickedText, withIcon } from "../parts/icons.js";
 import { ending } from "./ending.js";
 import { labelOf, plainOf, question, sentence } from "./fields.js";
 import { switching } from "./keys.js";
@@ -341,7 +341,7 @@ function top(steps) {
     mark.append(el("span", "pg-tour-live", text));
     marks.append(mark);
   });
-  if (ways.back) line.append(backTo(words.to_list, ways.back));
+  if (ways.back) line.append(withIcon("back", button(words.to_list, ways.back, "pg-quiet")));
   line.append(el("span", "pg-muted", fill(words.step, { n: at + 1, all: steps.length })), marks);
   return line;
 }
@@ -395,10 +395,4 @@ function helping(now) {
   );
   box.append(row);
   return box;
-}
-
-function backTo(text, act) {
-  const node = button(` ${text}`, act, "pg-quiet");
-  node.prepend(icon("back"));
-  return node;
 }

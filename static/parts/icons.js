@@ -46,9 +46,9 @@ export function iconButton(name, label, act, { look = "pg-button pg-quiet", titl
 export const cross = (label, act, { look = "", ...more } = {}) =>
   iconButton("cross", label, act, { look: `pg-cross${look && ` ${look}`}`, ...more });
 
-// A text behind a tick.
-export function tickedText(tag, look, text) {
-  const node = el(tag, look);
-  node.append(icon("tick"), ` ${text}`);
+// Put an icon before what an element shows.
+export function withIcon(name, node) {
+  node.prepend(icon(name), " ");
   return node;
 }
+export const tickedText = (tag, look, text) => withIcon("tick", el(tag, look, text));
