@@ -13,6 +13,7 @@
 //   python                lines that make the same numbers
 //   extra                 elements that stand before the buttons
 import { el, fill } from "../page/dom.js";
+import { tableOf } from "../parts/table.js";
 import { tools } from "../parts/tools.js";
 import { csv, json, npz, parquet, save } from "./files.js";
 import * as onefile from "./onefile.js";
@@ -145,18 +146,15 @@ function table(root, { names, lines, note }) {
   if (root.hidden) return;
   const size = (line) => (typeof line.at(-1) === "number" ? Math.abs(line.at(-1)) : -1);
   const shown = note ? lines : [...lines].sort((a, b) => size(b) - size(a)).slice(0, MOST);
-  const head = el("tr"),
-    body = el("tbody"),
-    grid = el("table");
-  for (const name of names) head.append(el("th", "", name, { scope: "col" }));
-  for (const line of shown) {
-    const row = el("tr");
-    for (const value of line)
-      row.append(el("td", "", typeof value === "number" ? String(+value.toPrecision(6)) : value));
-    body.append(row);
-  }
-  grid.append(el("caption", "", note ?? fill(words.table_note, { n: shown.length })), head, body);
-  root.replaceChildren(grid);
+  const written = (value) => (typeof value === "number" ? String(+value.toPrecision(6)) : value);
+  root.replaceChildren(
+    tableOf({
+      caption: note ?? fill(words.table_note, { n: shown.length }),
+      columns: names,
+      rows: shown.map((line) => line.map(written)),
+      named: -1,
+    }),
+  );
 }
 
 export function exporting(root, source) {

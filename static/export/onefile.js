@@ -2,6 +2,7 @@
 // light or dark, and prints black on white. All that people or models wrote stands in it as text.
 import { el, fill } from "../page/dom.js";
 import { themed } from "../parts/figure_look.js";
+import { tableOf } from "../parts/table.js";
 import { sourceOf, sources } from "./sources.js";
 import { still } from "./still.js";
 import { colours, styles } from "./styles.js";
@@ -157,20 +158,9 @@ export const folded = (title, ...content) => {
   return box;
 };
 function numbers({ names, lines }, words) {
-  const grid = el("table"),
-    head = el("tr"),
-    body = el("tbody"),
-    top = el("thead"),
-    box = el("div", "pg-numbers");
-  for (const name of names) head.append(el("th", "", name, { scope: "col" }));
-  for (const line of lines.slice(0, MOST)) {
-    const row = el("tr");
-    for (const value of line) row.append(el("td", "", String(value ?? "")));
-    body.append(row);
-  }
-  top.append(head);
-  grid.append(top, body);
-  box.append(grid);
+  const box = el("div", "pg-numbers"),
+    rows = lines.slice(0, MOST).map((line) => line.map((value) => String(value ?? "")));
+  box.append(tableOf({ columns: names, rows, named: -1 }));
   return folded(
     fill(words.rows, { n: lines.length }),
     ...(lines.length > MOST ? [el("p", "", fill(words.rows_cut, { n: MOST }))] : []),

@@ -32,11 +32,9 @@ const ASKING = new Set([
   "edits",
   "strategies",
   "pipeline",
-  "lesson",
-  "racefeed",
+  "feed",
   "training",
   "tuning",
-  "tuninglesson",
 ]);
 const RUNS = new Set(["training", "tuning"]); // forms with figures of a run
 let words = null,

@@ -6,6 +6,7 @@ import { el, fill } from "../page/dom.js";
 import { headerItem } from "../page/header_items.js";
 import { mounted, onDrawn } from "../page/mount.js";
 import { pageState } from "../page/state.js";
+import { cross } from "../parts/icons.js";
 
 const OURS = ".pg-howto p, .pg-question, .pg-about, .pg-control-help span, .pg-empty, h2, h3, th[scope=col]";
 const PLAIN = new Set(["howto", "question", "about"]); // kinds of parts that are explanations from end to end
@@ -141,16 +142,17 @@ function entry(id, title) {
 function show(id, from) {
   anchor = from ?? anchor;
   card ??= el("div", "pg-term-card", "", { role: "dialog", tabindex: -1 });
-  const shutter = el("button", "pg-cross", "×", { type: "button", "aria-label": words.close });
   const all = el("button", "pg-button pg-quiet", words.all, { type: "button" }),
     head = el("div", "pg-term-head"),
     text = el("div");
-  shutter.onclick = () => shut(true);
   all.onclick = () => {
     shut();
     open(id);
   };
-  head.append(el("strong", "", terms[id].name), shutter);
+  head.append(
+    el("strong", "", terms[id].name),
+    cross(words.close, () => shut(true)),
+  );
   text.append(...entry(id, head));
   card.replaceChildren(...text.childNodes, all);
   card.setAttribute("aria-label", terms[id].name);

@@ -8,6 +8,7 @@ import { el, fill } from "../page/dom.js";
 import { headerItem } from "../page/header_items.js";
 import { define } from "../page/mount.js";
 import { selection } from "../page/selection/selection.js";
+import { cross, tickedText } from "../parts/icons.js";
 import { watchFor } from "./deeds.js";
 import * as glossary from "./glossary.js";
 import { nameBack } from "./last_good.js";
@@ -157,20 +158,17 @@ const say = (text) => {
 function draw() {
   const last = document.activeElement?.closest?.(".pg-tour [data-do]")?.dataset.do;
   const step = steps[at],
-    ticked = step && done.has(step.id);
+    over = step && done.has(step.id);
   const head = el("div", "pg-tour-head"),
     body = el("div", "pg-tour-body"),
     marks = el("ol", "pg-tour-marks", "", { "aria-label": words.progress });
-  const close = button("×", () => end(true), "pg-cross");
-  close.className = "pg-cross";
-  close.setAttribute("aria-label", words.close);
   head.append(
     el(
       "span",
       "pg-muted",
       step ? `${words.title} · ${fill(words.step, { n: at + 1, all: steps.length })}` : words.title,
     ),
-    close,
+    cross(words.close, () => end(true)),
   );
   steps.forEach(({ id, title }, n) => {
     const text = fill(done.has(id) ? words.mark_done : words.mark, { n: n + 1, title }),
@@ -195,7 +193,7 @@ function draw() {
       back,
       named(
         "on",
-        button(ticked ? words.next : words.skip, () => go(at + 1)),
+        button(over ? words.next : words.skip, () => go(at + 1)),
       ),
       named(
         "show",
@@ -212,7 +210,7 @@ function draw() {
     body.append(
       el("h2", "", step.title),
       el("p", "", step.text),
-      el("p", `pg-tour-state${ticked ? " pg-tour-ticked" : ""}`, ticked ? `✓ ${words.ticked}` : words.waiting),
+      over ? tickedText("p", "pg-tour-state pg-tour-ticked", words.ticked) : el("p", "pg-tour-state", words.waiting),
     );
   } else {
     acts.append(
@@ -317,14 +315,13 @@ headerItem(10, (catalogue) => {
     type: "button",
     "aria-haspopup": "dialog",
   });
-  const away = el("button", "pg-cross", "×", { type: "button", "aria-label": catalogue.tour_away });
-  open.onclick = () => start();
-  away.onclick = () => {
+  const away = cross(catalogue.tour_away, () => {
     known = true;
     keep();
     hint();
     open.focus();
-  };
+  });
+  open.onclick = () => start();
   away.hidden = known;
   box.append(open, away);
   return box;

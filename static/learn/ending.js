@@ -3,6 +3,8 @@
 import { save } from "../export/files.js";
 import { page } from "../export/onefile.js";
 import { el, fill } from "../page/dom.js";
+import { tickedText } from "../parts/icons.js";
+import { tableOf } from "../parts/table.js";
 import { button } from "./panel.js";
 import * as progress from "./progress.js";
 
@@ -10,37 +12,34 @@ import * as progress from "./progress.js";
 function sheet({ key, title, goals, steps }, words) {
   const box = el("div", "pg-learn-sheet"),
     aims = el("ul", "pg-learn-goals"),
-    table = el("table", "pg-learn-results"),
-    head = el("tr"),
+    rows = [],
     kept = progress.of(key).steps;
-  aims.append(...goals.map((goal) => el("li", "", `✓ ${goal}`)));
-  head.append(...[words.question, words.your_guess, words.result].map((text) => el("th", "", text, { scope: "col" })));
-  table.append(el("caption", "pg-tour-live", words.results), head);
+  aims.append(...goals.map((goal) => tickedText("li", "", goal)));
   let solved = 0,
     all = 0;
   for (const { id, check } of steps) {
     const one = kept[id] ?? {};
-    if (one.question) table.append(line(one.question, one.guess || "–", one.result || "–"));
+    if (one.question) rows.push([one.question, one.guess || "–", one.result || "–"]);
     if (!check) continue;
     all += 1;
     if (one.solved) solved += 1;
     if (one.check) {
       const tries = one.solved ? fill(one.tries === 1 ? words.first_try : words.tries, { n: one.tries }) : "–";
-      table.append(line(one.check, one.answer || "–", `${one.solved ? (one.right ?? "") : "–"} (${tries})`));
+      rows.push([one.check, one.answer || "–", `${one.solved ? (one.right ?? "") : "–"} (${tries})`]);
     }
   }
   box.append(
     el("h3", "", title),
     aims,
     el("p", "pg-muted", `${fill(words.score, { n: solved, all })} · ${new Date().toISOString().slice(0, 10)}`),
-    table,
+    tableOf({
+      look: "pg-learn-results",
+      caption: { text: words.results, look: "pg-tour-live" },
+      columns: [words.question, words.your_guess, words.result],
+      rows,
+    }),
   );
   return box;
-}
-function line(...cells) {
-  const row = el("tr");
-  row.append(...cells.map((text) => el("td", "", String(text))));
-  return row;
 }
 
 export function ending(lesson, words, { back, again, next, startLesson }) {

@@ -3,6 +3,7 @@
 // GET playground/lessons: { lessons: [{ key, title, goals, minutes, part, needs, steps }], words }.
 // GET playground/lessons/KEY: one lesson, see lesson.js.
 import { el, fill } from "../page/dom.js";
+import { tickedText } from "../parts/icons.js";
 import { begin, leave } from "./lesson.js";
 import * as panel from "./panel.js";
 import * as progress from "./progress.js";
@@ -72,14 +73,15 @@ function entry({ key, title: name, goals, minutes, needs, steps }, words, named)
     item = el("li", finished ? "pg-learn-finished" : ""),
     facts = [fill(words.minutes, { n: minutes })];
   const lacking = needs.filter((each) => !progress.of(each).finished).map((each) => named.get(each) ?? each);
-  if (finished) facts.unshift(`✓ ${words.finished}`);
+  if (finished) facts.unshift(words.finished);
   else if (at) facts.unshift(fill(words.so_far, { n: at, all: steps }));
   if (lacking.length) facts.push(fill(words.needs, { titles: lacking.join(", ") }));
   const start = panel.button(name, () => startLesson(key), "pg-learn-start");
   start.dataset.lesson = key;
   const aims = el("ul", "pg-learn-goals");
   aims.append(...goals.map((goal) => el("li", "", goal)));
-  item.append(start, el("p", "pg-muted", facts.join(" · ")), aims);
+  const told = facts.join(" · ");
+  item.append(start, finished ? tickedText("p", "pg-muted", told) : el("p", "pg-muted", told), aims);
   return item;
 }
 

@@ -11,6 +11,7 @@ import { el, fill } from "../page/dom.js";
 import { mounted } from "../page/mount.js";
 import { selection } from "../page/selection/selection.js";
 import { pageState } from "../page/state.js";
+import { tickedText, withIcon } from "../parts/icons.js";
 import { ending } from "./ending.js";
 import { labelOf, plainOf, question, sentence } from "./fields.js";
 import { switching } from "./keys.js";
@@ -340,14 +341,17 @@ function top(steps) {
     mark.append(el("span", "pg-tour-live", text));
     marks.append(mark);
   });
-  if (ways.back) line.append(button(`‹ ${words.to_list}`, ways.back, "pg-quiet"));
+  if (ways.back) line.append(withIcon("back", button(words.to_list, ways.back, "pg-quiet")));
   line.append(el("span", "pg-muted", fill(words.step, { n: at + 1, all: steps.length })), marks);
   return line;
 }
 function action(now) {
   const done = stage !== "do",
     box = el("div", `pg-learn-part pg-learn-do${done ? " pg-learn-done" : ""}`, "", { tabindex: -1 });
-  box.append(sentence("p", "", now.do), el("p", "pg-learn-state", done ? `✓ ${words.done}` : words.waiting));
+  box.append(
+    sentence("p", "", now.do),
+    done ? tickedText("p", "pg-learn-state", words.done) : el("p", "pg-learn-state", words.waiting),
+  );
   if (!done) box.append(el("p", "pg-learn-state pg-learn-keys", words.keys));
   return box;
 }
@@ -367,7 +371,7 @@ function told(now) {
     last = at === lesson.steps.length - 1;
   if (now.check) {
     box.append(sentence("p", "pg-learn-question", now.check.text));
-    box.append(el("p", "pg-learn-right", `✓ ${plainOf(said.verdict.text)} ${said.verdict.result}`));
+    box.append(tickedText("p", "pg-learn-right", `${plainOf(said.verdict.text)} ${said.verdict.result}`));
   }
   box.append(sentence("p", "pg-learn-why", said.verdict.why));
   const next = button(last ? words.finish : words.next, () => go(at + 1), "pg-primary pg-learn-next");

@@ -1,5 +1,6 @@
 // The panel of the lessons and what is asked of the server for it.
 import { el } from "../page/dom.js";
+import { cross } from "../parts/icons.js";
 
 let panel = null,
   body = null,
@@ -42,8 +43,7 @@ export function open(words, shut) {
   from = document.activeElement;
   panel = el("section", "pg-learn", "", { role: "complementary", "aria-label": words.title, tabindex: -1 });
   const head = el("div", "pg-learn-head"),
-    fold = el("button", "pg-learn-fold", "", { type: "button" }),
-    cross = el("button", "pg-cross", "×", { type: "button", "aria-label": words.close });
+    fold = el("button", "pg-learn-fold", "", { type: "button" });
   title = el("h2", "pg-learn-title");
   body = el("div", "pg-learn-body");
   live = el("p", "pg-tour-live", "", { "aria-live": "polite" });
@@ -54,8 +54,7 @@ export function open(words, shut) {
     fold.setAttribute("aria-label", opened ? words.fold : words.unfold);
   };
   fold.onclick = () => turn(panel.classList.contains("pg-folded"));
-  cross.onclick = shut;
-  head.append(fold, title, ...(shut ? [cross] : []));
+  head.append(fold, title, ...(shut ? [cross(words.close, shut)] : []));
   panel.append(head, body, live);
   panel.addEventListener("keydown", (event) => {
     if (event.key === "/" || event.key === "Escape") event.stopPropagation(); // for the page they mean something else

@@ -8,6 +8,15 @@ export function el(tag, className = "", text = "", attributes = {}) {
   return node;
 }
 
+const SVG = "http://www.w3.org/2000/svg";
+// The same for what is drawn.
+export function svg(tag, attributes = {}, ...inside) {
+  const node = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...inside);
+  return node;
+}
+
 // "{tokens} tokens" with {tokens: 3} -> "3 tokens"
 export const fill = (template, values) => template.replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
 
@@ -40,6 +49,20 @@ export function roving(container, step) {
     buttons[to].tabIndex = 0;
     buttons[to].focus();
   });
+}
+
+// The steps of a row and of a column of buttons, for roving.
+export const alongRow = (key, at, n) => ({ ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: n - 1 })[key] ?? null;
+export const alongColumn = (key, at, n) => ({ ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: n - 1 })[key] ?? null;
+
+// Call `act` whenever an element has another width, and once it has one.
+export function onWidth(node, act) {
+  let width = 0;
+  new ResizeObserver(() => {
+    if (node.clientWidth === width) return;
+    width = node.clientWidth;
+    act(width);
+  }).observe(node);
 }
 
 // Scrolling moves elements below a pointer that rests; only a pointer that moves points at something.

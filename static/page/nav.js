@@ -2,6 +2,8 @@
 //
 // payload: { title, groups: [{ key, label, tabs: [{ key, label, question }] }], views, languages, words, search,
 //   models: { label, title, items: [{ id, label, line, facts }], add } }.
+
+import { iconButton } from "../parts/icons.js";
 import { addressIn } from "./address/address.js";
 import { arrived, currentTab, go, onTab } from "./address/places.js";
 import { el } from "./dom.js";
@@ -26,12 +28,12 @@ define("nav", (root, props, ask) => {
   const title = el("h1", "pg-title"),
     row = el("nav", "pg-nav"),
     items = el("div", "pg-header-items"),
-    more = el("button", "pg-button pg-more", "⋯", { type: "button", "aria-expanded": "false" });
+    open = () => more.setAttribute("aria-expanded", items.classList.toggle("pg-open")),
+    more = iconButton("dots", "", open, { look: "pg-button pg-more", "aria-expanded": "false" });
   const search = el("span", "pg-search-place"),
     models = el("span", "pg-models-place");
   root.append(title, models, search, more, row, items);
   root.classList.add("pg-nav-root");
-  more.onclick = () => more.setAttribute("aria-expanded", items.classList.toggle("pg-open"));
   let groups = [];
   const visited = new Map(); // the tab of each group that was open last
   const paint = (tab) => {

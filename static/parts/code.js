@@ -3,6 +3,7 @@
 // payload: { sets [[name, excerpts [{ caption, pieces [[line, text]], shapes { line: text } }]]], words }, see viz/seam/code.py
 import { el } from "../page/dom.js";
 import { define } from "../page/mount.js";
+import { icon } from "./icons.js";
 import { switcher } from "./switcher.js";
 
 const KEYWORDS =
@@ -36,12 +37,17 @@ function coloured(text) {
   return lines;
 }
 
+const gap = () => {
+  const row = el("div", "pg-excerpt-gap", "", { "aria-hidden": "true" });
+  row.append(icon("gap"));
+  return row;
+};
 function excerptOf({ caption, pieces, shapes }) {
   const figure = el("figure", "pg-excerpt"),
     scroll = el("div", "pg-excerpt-box", "", { tabindex: 0, role: "group", "aria-label": caption }),
     grid = el("div");
   pieces.forEach(([first, text], i) => {
-    if (i) grid.append(el("div", "pg-excerpt-gap", "⋮", { "aria-hidden": "true" }));
+    if (i) grid.append(gap());
     coloured(text).forEach((spans, n) => {
       const row = el("div", "pg-excerpt-row"),
         code = el("code");

@@ -3,34 +3,84 @@
 // payload: { figure (JSON), title, note, source, file, run, columns, python, words }
 //   figure.layout.meta: scales { light, dark } of coloraxis, as text, height, narrow;
 //   of a pattern also block, window [q0, q1, k0, k1] and whole. A point's customdata { head } or { tokens } is what a
-//   click on it selects, and { part } is passed to the figure's owner; in a heat map of layers x heads (meta.heads
-//   true) the cell itself is the head.
-import { exporting } from "../export/menu.js";
-import { el } from "../page/dom.js";
+//   click on it selects, and { part } is passed to the figure's owner (the event "pg-part" of the kind "figure"); in a
+//   heat map of layers x heads (meta.heads true) the cell itself is the head.
+// payload of "figure" also: absent (nothing is shown), picks "pair" (a pattern, with `places` of another run's tokens)
+//   or "column" (with `last`), zooms (a zoom requests the part in full: value { run, window }), wide (a layout for
+//   where there is room for its panels side by side)
+import { el, onWidth } from "../page/dom.js";
 import { define } from "../page/mount.js";
 import { adding, onSelect, pickHead, select, selection } from "../page/selection/selection.js";
 import { onTheme } from "../page/theme.js";
 import { fitted, marks } from "./figure_look.js";
 import { arrays, lines, ownFigure } from "./figure_numbers.js";
 import { plotly } from "./plotly.js";
+import { titled } from "./titled.js";
 import { tools } from "./tools.js";
+
+const ROOM = 860; // pixels across, from which on the wide layout is drawn
+
+// What a click on a point does; `on` as in mountPlot.
+function pickPoint({ points: [point], event }, { block, window: seen, heads }, on) {
+  const cell = point.pointIndex ?? point.pointNumber,
+    data = point.customdata;
+  if (data?.part !== undefined) return on.part?.(data.part);
+  if (heads && Array.isArray(cell)) return pickHead(cell[1], cell[0], adding(event));
+  if (data?.head) return pickHead(...data.head, adding(event));
+  if (data?.tokens) return select({ tokens: data.tokens });
+  if (seen && Array.isArray(cell)) on.pick?.(seen[0] + cell[0] * block, seen[2] + cell[1] * block, block);
+}
+
+// The window [q0, q1, k0, k1] that a zoom asks for, null for all of it, undefined for nothing new.
+function zoomedTo(change, { block, window: seen, whole }) {
+  if (!seen) return undefined;
+  if (change["xaxis.autorange"] || change["yaxis.autorange"]) return whole ? undefined : null;
+  const [q0, q1, k0, k1] = seen;
+  const range = (axis) =>
+    Object.keys(change)
+      .filter((name) => name.startsWith(axis) && name.includes("range["))
+      .slice(0, 2)
+      .map((name) => change[name]);
+  const x = range("xaxis"),
+    y = range("yaxis").sort((a, b) => a - b);
+  if (x.length < 2 || y.length < 2 || block === 1) return undefined; // single tokens are already drawn
+  const span = ([from, to], start, end) => [
+    Math.max(start, start + Math.floor(from + 0.5) * block),
+    Math.min(end, start + Math.ceil(to + 0.5) * block),
+  ];
+  return [...span(y, q0, q1), ...span(x, k0, k1)];
+}
+
+// The names of the columns of its numbers.
+function namesOf({ columns, words }, figure) {
+  const names = columns ?? [words.query, words.key, words.weight],
+    width = lines(figure)[0]?.length ?? names.length;
+  return width > names.length ? [words.series ?? "", ...names].slice(-width) : names.slice(-width);
+}
 
 // Where a figure lives; `on.pick(tokens)` hears a click on a cell [query, key], `on.ask(window)` a zoom into what is
 // pooled, and `on.marked()` says whose rows and columns are framed.
 export function mountPlot(root, on) {
-  const title = el("h2"),
-    note = el("p", "pg-about"),
-    chart = el("div", "pg-chart", "", { role: "img" });
-  const foot = el("div");
-  const marked = on.marked ?? (() => []);
-  root.append(title, note, chart, foot);
+  const chart = el("div", "pg-chart", "", { role: "img" }),
+    frame = titled(root, chart),
+    marked = on.marked ?? (() => []),
+    config = { displaylogo: false, displayModeBar: false, responsive: true, doubleClick: "reset" };
   let payload = null,
     figure = null,
     Plotly = null,
     drawnAt = 0, // pixels across
+    marking = false,
     drawing = Promise.resolve();
-  const config = { displaylogo: false, displayModeBar: false, responsive: true, doubleClick: "reset" };
 
+  const ask = (window) => on.ask?.(window, payload.run);
+  const listen = () => {
+    chart.dataset.wired = "yes";
+    chart.on("plotly_click", (event) => pickPoint(event, figure.layout.meta, on));
+    chart.on("plotly_relayout", (change) => {
+      const window = zoomedTo(change, figure.layout.meta);
+      if (window !== undefined) ask(window);
+    });
+  };
   const render = async () => {
     if (!figure || root.hidden || !root.clientWidth) return;
     Plotly ??= await plotly();
@@ -42,11 +92,7 @@ export function mountPlot(root, on) {
     drawnAt = root.clientWidth;
     await Plotly.react(chart, figure.data, figure.layout, config);
     if (wider) await Plotly.redraw(chart); // a legend that needed more lines before would stand in the picture
-    if (!chart.dataset.wired) {
-      chart.dataset.wired = "yes";
-      chart.on("plotly_click", picked);
-      chart.on("plotly_relayout", zoomed);
-    }
+    if (!chart.dataset.wired) listen();
     root.dataset.run = payload.run;
   };
   // In a task of its own: several figures on one page would hold it up together.
@@ -54,80 +100,13 @@ export function mountPlot(root, on) {
   const redraw = () => {
     drawing = drawing.then(soon, soon).then(render);
   };
-
-  const picked = ({ points: [point], event }) => {
-    const { block, window: seen, heads } = figure.layout.meta;
-    const cell = point.pointIndex ?? point.pointNumber;
-    if (point.customdata?.part !== undefined) return on.part?.(point.customdata.part);
-    if (heads && Array.isArray(cell)) return pickHead(cell[1], cell[0], adding(event));
-    if (point.customdata?.head) return pickHead(...point.customdata.head, adding(event));
-    if (point.customdata?.tokens) return select({ tokens: point.customdata.tokens });
-    if (seen && Array.isArray(cell)) on.pick?.(seen[0] + cell[0] * block, seen[2] + cell[1] * block, block);
-  };
-  const ask = (window) => on.ask?.(window, payload.run);
-  const zoomed = (change) => {
-    const { block, window: seen, whole } = figure.layout.meta;
-    if (!seen) return;
-    if (change["xaxis.autorange"] || change["yaxis.autorange"]) {
-      if (!whole) ask(null);
-      return;
-    }
-    const [q0, q1, k0, k1] = seen;
-    const range = (axis) =>
-      Object.keys(change)
-        .filter((name) => name.startsWith(axis) && name.includes("range["))
-        .slice(0, 2)
-        .map((name) => change[name]);
-    const x = range("xaxis"),
-      y = range("yaxis").sort((a, b) => a - b);
-    if (x.length < 2 || y.length < 2 || block === 1) return; // single tokens are already drawn
-    const span = ([from, to], start, end) => [
-      Math.max(start, start + Math.floor(from + 0.5) * block),
-      Math.min(end, start + Math.ceil(to + 0.5) * block),
-    ];
-    ask([...span(y, q0, q1), ...span(x, k0, k1)]);
-  };
-
-  const names = () => {
-    const { columns, words } = payload,
-      names = columns ?? [words.query, words.key, words.weight];
-    const width = lines(figure)[0]?.length ?? names.length;
-    return width > names.length ? [words.series ?? "", ...names].slice(-width) : names.slice(-width);
-  };
   // As the server sent it, with what is picked framed.
   const whole = () => {
-    const figure = ownFigure(payload);
-    figure.layout.shapes = marks(figure, root, marked());
-    return figure;
+    const copy = ownFigure(payload);
+    copy.layout.shapes = marks(copy, root, marked());
+    return copy;
   };
-  const footer = () => {
-    const { file, source, python, words } = payload,
-      part = figure.layout.meta.window && !figure.layout.meta.whole;
-    foot.replaceChildren(
-      exporting(root, {
-        file,
-        source,
-        python,
-        title: payload.title,
-        note: payload.note,
-        names,
-        lines: () => lines(figure),
-        arrays: () => arrays(figure),
-        figure: whole,
-        table: true,
-        extra: part ? [...tools([[words.reset, () => ask(null)]]).children] : [],
-      }),
-    );
-  };
-
-  let width = 0,
-    marking = false;
-  new ResizeObserver(() => {
-    if (root.clientWidth !== width) {
-      width = root.clientWidth;
-      redraw();
-    }
-  }).observe(root);
+  onWidth(root, redraw);
   onTheme(redraw);
   onSelect(() => {
     if (marking || !figure || !Plotly || !root.clientWidth || !chart.dataset.wired) return;
@@ -142,27 +121,85 @@ export function mountPlot(root, on) {
   return (next) => {
     payload = next;
     figure = ownFigure(payload);
-    title.textContent = payload.title;
-    note.textContent = payload.note;
     chart.setAttribute("aria-label", payload.title);
-    footer();
+    const { meta } = figure.layout,
+      part = meta.window && !meta.whole;
+    frame(
+      { ...payload, run: undefined },
+      {
+        names: () => namesOf(payload, figure),
+        lines: () => lines(figure),
+        arrays: () => arrays(figure),
+        figure: whole,
+        table: true,
+        extra: part ? [...tools([[payload.words.reset, () => ask(null)]]).children] : [],
+      },
+    );
     redraw();
   };
 }
 
-// A pattern: a click on a cell picks its pair, a zoom requests the part in full.
-define("plot", (root, props, trigger) =>
-  Object.assign(
-    mountPlot(root, {
-      marked: () => selection.tokens,
-      pick: (query, key, block) =>
-        select({ tokens: [...new Set([query, key])], pair: block === 1 ? [query, key] : null }),
-      ask: (window, run) => {
-        props.value = { run, window };
-        trigger("select", { index: 0, value: JSON.stringify(window) });
-      },
-    }),
-    { stateOf: (value) => (value.window ? value : null) },
-  ),
-);
-define("figure", (root) => mountPlot(root, {}));
+// What a click in a pattern picks, and whose rows and columns are framed. `places`: for a picture of another run, the
+// position in this one of each of its tokens, null where there is none.
+const PICKS = {
+  // The cell's pair; a zoom requests the part in full.
+  pair: {
+    marked: ({ places }) =>
+      places ? selection.tokens.map((token) => places.indexOf(token)).filter((at) => at >= 0) : selection.tokens,
+    pick({ places }, query, key, block) {
+      const here = (token) => (places ? (places[token] ?? null) : token),
+        pair = [here(query), here(key)],
+        tokens = [...new Set(pair)].filter((token) => token !== null),
+        whole = block === 1 && (!places || (!pair.includes(null) && pair[1] <= pair[0]));
+      if (tokens.length) select({ tokens, pair: whole ? pair : null });
+    },
+  },
+  // The column's token, one at a time; `last`: the one that is looked at where none is picked.
+  column: {
+    marked: ({ last }) => [selection.tokens.length ? Math.max(...selection.tokens) : last],
+    pick: (payload, row, position) => select({ tokens: [position] }),
+  },
+};
+
+// Where cells are too narrow for their texts, these are left out.
+function withoutTexts(payload, root) {
+  const figure = ownFigure(payload),
+    [heat] = figure.data;
+  if (heat.texttemplate && root.clientWidth - 120 < 34 * (payload.last + 1)) delete heat.texttemplate;
+  return { ...payload, figure };
+}
+
+// A figure; see the top for what its payload may ask for.
+define("figure", (root, props, trigger) => {
+  let payload = null,
+    roomy = null; // whether it was drawn for a wide page
+  const picks = () => PICKS[payload?.picks];
+  const draw = mountPlot(root, {
+    marked: () => picks()?.marked(payload) ?? [],
+    pick: (...cell) => picks()?.pick(payload, ...cell),
+    part: (part) => root.dispatchEvent(new CustomEvent("pg-part", { detail: part, bubbles: true })),
+    ask: (window, run) => {
+      if (!payload.zooms) return;
+      props.value = { run, window };
+      trigger("select", { index: 0, value: JSON.stringify(window) });
+    },
+  });
+  const show = () => {
+    if (payload.picks === "column") return draw(withoutTexts(payload, root));
+    if (!payload.wide) return draw(payload);
+    const room = root.clientWidth >= ROOM;
+    if (!root.clientWidth || room === roomy) return;
+    roomy = room;
+    draw(room ? { ...payload, figure: { ...ownFigure(payload), layout: payload.wide } } : payload);
+  };
+  onWidth(root, () => payload?.wide && show());
+  const take = (now) => {
+    payload = now;
+    roomy = null;
+    root.classList.toggle("pg-absent", Boolean(payload.absent));
+    if (payload.absent) delete root.dataset.run;
+    else show();
+  };
+  if (props.value) take.stateOf = (value) => (value.window ? value : null);
+  return take;
+});

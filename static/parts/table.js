@@ -1,66 +1,99 @@
-// A table of what was measured or worked out, with a sentence on whether the numbers agree.
-//
-// payload of "labtable": { title, about, columns, rows, check, same, run, file, source, note, python, lines }
-//   rows: lists of texts, the first one names the row; a cell may be { text, help } or { text, bar } (a share from 0 to 1)
-//   check: a sentence, with a tick where `same` is true; lines: the numbers for the exports where they differ from rows
-import { exporting } from "../export/menu.js";
+// Tables, all made here: cells with marks and bars, rows that are named, columns that sort, a sentence on whether it adds up.
 import { el } from "../page/dom.js";
-import { define } from "../page/mount.js";
+import { icon } from "./icons.js";
 
-const PROSE = 24; // characters of the longest cell from which on a column is read as text, not compared as numbers
-const textOf = (cell) => (typeof cell === "object" && cell !== null ? cell.text : cell);
-const isProse = (rows, column) => rows.some((row) => String(textOf(row[column]) ?? "").length >= PROSE);
-
+// Put into a cell what it holds: a text, an element, a list of both, or { text, inside, look, bar, help } with what
+// else is to be an attribute; `bar`: a share from 0 to 1 below the text.
 function fillCell(node, cell) {
-  node.textContent = textOf(cell);
-  if (cell?.help) node.title = cell.help;
-  if (cell?.bar === undefined) return node;
-  const bar = el("span", "pg-lab-bar", "", { "aria-hidden": "true" });
-  bar.style.setProperty("--share", Math.min(Math.max(cell.bar, 0), 1));
-  node.append(bar);
+  if (cell instanceof Node) node.append(cell);
+  else if (Array.isArray(cell)) node.append(...cell);
+  else if (typeof cell !== "object" || cell === null) node.textContent = cell ?? "";
+  else {
+    const { text = "", inside = [], look = "", bar, help, ...attributes } = cell;
+    if (look) node.className = look;
+    if (help) node.title = help;
+    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+    node.append(...(text === "" ? [] : [text]), ...[inside].flat());
+    if (bar !== undefined) {
+      const line = el("span", "pg-lab-bar", "", { "aria-hidden": "true" });
+      line.style.setProperty("--share", Math.min(Math.max(bar, 0), 1));
+      node.append(line);
+    }
+  }
   return node;
 }
+const isCell = (cell) => cell instanceof Element && /^t[dh]$/.test(cell.localName);
 
-define("labtable", (root) => (payload) => {
-  const scroll = el("div", "pg-lab-scroll", "", { tabindex: 0, role: "group", "aria-label": payload.title });
-  const grid = el("table", "pg-lab-table"),
-    head = el("thead"),
-    names = el("tr"),
-    body = el("tbody");
-  const looks = payload.columns.map((_, n) => (n && isProse(payload.rows, n) ? "pg-lab-prose" : ""));
-  payload.columns.forEach((name, n) => {
-    names.append(el("th", looks[n], name, { scope: "col" }));
-  });
-  head.append(names);
-  for (const [first, ...rest] of payload.rows) {
-    const line = el("tr");
-    line.append(
-      fillCell(el("th", "", "", { scope: "row" }), first),
-      ...rest.map((cell, n) => fillCell(el("td", looks[n + 1]), cell)),
-    );
-    body.append(line);
-  }
-  grid.append(head, body);
-  scroll.append(grid);
-  const parts = [el("h2", "", payload.title), scroll];
-  if (payload.about) parts.splice(1, 0, el("p", "pg-about", payload.about));
-  if (payload.check) {
-    const line = el("p", payload.same ? "pg-lab-same" : "pg-lab-apart");
-    if (payload.same) line.append(el("span", "", "✓ ", { "aria-hidden": "true" }));
-    line.append(payload.check);
-    parts.push(line);
-  }
-  parts.push(
-    exporting(root, {
-      file: payload.file,
-      title: payload.title,
-      note: payload.note ?? payload.about,
-      source: payload.source,
-      python: payload.python,
-      names: payload.columns,
-      lines: payload.lines ?? payload.rows.map((row) => row.map(textOf)),
+// A row of cells; the first one names it, unless `named` says another place or -1. Cells may be ready elements.
+export function rowOf(cells, { look = "", named = 0, ...attributes } = {}) {
+  const row = el("tr", look, "", attributes);
+  row.append(
+    ...cells.map((cell, n) => {
+      if (isCell(cell)) return cell;
+      return fillCell(n === named ? el("th", "", "", { scope: "row" }) : el("td"), cell);
     }),
   );
-  root.replaceChildren(...parts);
-  root.dataset.run = payload.run;
-});
+  return row;
+}
+
+// The head of a column. `sort`: what its button does; `sorted`: "ascending", "descending", "none" or nothing.
+function columnOf(column) {
+  if (column === null) return el("td"); // above buttons
+  const head = el("th", "", "", { scope: "col" });
+  if (!column?.sort) return fillCell(head, column);
+  const { text, sort, sortLabel, sortTitle, inside = [], ...more } = column,
+    button = el("button", "pg-sort", text, { type: "button" });
+  if (sortLabel) button.setAttribute("aria-label", sortLabel);
+  if (sortTitle) button.title = sortTitle;
+  button.append(...inside);
+  button.onclick = sort;
+  return fillCell(head, { ...more, inside: button });
+}
+export const headOf = (columns) => {
+  const row = el("tr");
+  row.append(...columns.map(columnOf));
+  return row;
+};
+
+// Say which column the rows are sorted by. `is(head)`: whether that is it; `others`: what the other columns say.
+export function markSorted(heads, is, down, others = null) {
+  for (const head of heads) {
+    const said = is(head) ? (down ? "descending" : "ascending") : others;
+    if (said) head.setAttribute("aria-sort", said);
+    else head.removeAttribute("aria-sort");
+  }
+}
+
+// A table. `columns` as rowOf takes cells, with { sort } where a click sorts; `rows`: lists of cells, rows, or whole
+// bodies; `named` as in rowOf; what else there is becomes an attribute.
+export function tableOf({ look = "", columns = null, rows = [], caption = null, named = 0, ...attributes }) {
+  const grid = el("table", look, "", attributes),
+    body = el("tbody");
+  if (caption !== null) grid.append(fillCell(el("caption"), caption));
+  if (columns) {
+    const top = el("thead");
+    top.append(headOf(columns));
+    grid.append(top);
+  }
+  const made = rows.map((row) => (Array.isArray(row) ? rowOf(row, { named }) : row));
+  if (made[0]?.localName === "tbody") grid.append(...made);
+  else {
+    body.append(...made);
+    grid.append(body);
+  }
+  return grid;
+}
+
+// A sentence on whether numbers agree, with a tick where they do; `look`: of which kind of view; `apart`: the icon
+// where they do not.
+export function verdictLine(same, inside, look = "pg-lab", apart = "") {
+  const line = el("p", `${look}-${same ? "same" : "apart"}`),
+    name = same ? "tick" : apart;
+  if (name) {
+    const sign = el("span");
+    sign.append(icon(name), " ");
+    line.append(sign);
+  }
+  line.append(...[inside].flat());
+  return line;
+}

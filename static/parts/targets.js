@@ -7,102 +7,22 @@ import { el, fill } from "../page/dom.js";
 import { define } from "../page/mount.js";
 import { onSelect, selection } from "../page/selection/selection.js";
 import { nameWatched, watch, watchedText } from "../page/selection/watched.js";
+import { cross } from "./icons.js";
 
 const PAUSE = 120; // milliseconds between two questions while someone types
 
-define("targets", (root, props, trigger) => {
-  const row = el("div", "pg-target-row"),
-    status = el("p", "pg-targets-said", "", { role: "status" });
-  root.append(row, status);
-  let payload = null,
-    timer = null,
-    at = -1, // of the list, where the arrow keys are
-    open = null, // the field whose list is open
-    taking = null; // what to take once the server has answered: { field, typed }
-  const fields = new Map();
-
-  const ask = (typed) => {
-    props.value = { typed };
-    trigger("select", { index: 0, value: JSON.stringify(props.value) });
-  };
-  const current = (field) => payload.typed === field.input.value;
-  const take = (field, { id, text }) => {
-    const { words, offered, exact, typed } = payload;
-    const other = typed && offered.slice(0, exact).find((each) => each.id !== id);
-    const spaced = other && text.startsWith("·") && !other.text.startsWith("·");
-    status.textContent = spaced
-      ? fill(words.taken_spaced, { text, id, other: other.text, other_id: other.id })
-      : fill(words.taken, { text, id });
-    close();
-    field.input.value = "";
-    props.value = { typed: "" };
-    watch(field.role, id, text);
-    field.drop.focus();
-  };
-  const close = () => {
-    if (open) {
-      open.list.hidden = true;
-      open.input.setAttribute("aria-expanded", "false");
-      open.input.removeAttribute("aria-activedescendant");
-    }
-    open = null;
-    at = -1;
-  };
-  const list = (field) => {
-    const { words, offered } = payload;
-    open = field;
-    at = -1;
-    field.list.replaceChildren(
-      ...offered.map((each, n) => {
-        const option = el("li", "", "", { role: "option", id: `${field.list.id}-${n}`, "aria-selected": "false" });
-        option.append(el("b", "", each.text), el("span", "pg-muted", fill(words.id, { id: each.id })));
-        if (each.place) option.append(el("span", "pg-muted", words[each.place]));
-        option.onpointerdown = (event) => event.preventDefault(); // the field keeps the focus
-        option.onclick = () => take(field, each);
-        return option;
-      }),
-    );
-    field.list.hidden = !offered.length;
-    field.input.setAttribute("aria-expanded", String(!field.list.hidden));
-  };
-  const step = (field, by) => {
-    const options = field.list.children;
-    if (field.list.hidden || !options.length) return;
-    at = (at + by + options.length) % options.length;
-    [...options].forEach((option, n) => {
-      option.setAttribute("aria-selected", n === at);
-    });
-    options[at].scrollIntoView({ block: "nearest" });
-    field.input.setAttribute("aria-activedescendant", options[at].id);
-  };
-  const enter = (field) => {
-    const typed = field.input.value;
-    if (!typed) return;
-    if (!current(field)) {
-      clearTimeout(timer);
-      taking = { field, typed };
-      ask(typed);
-    } else if (at >= 0) take(field, payload.offered[at]);
-    else if (payload.exact) take(field, payload.offered[0]);
-    else status.textContent = payload.cut;
-  };
-  const keys = (field) => (event) => {
-    const act = {
-      ArrowDown: () => step(field, 1),
-      ArrowUp: () => step(field, -1),
-      Enter: () => enter(field),
-      Escape: close,
-    }[event.key];
-    if (!act || event.isComposing) return;
-    event.preventDefault();
-    if (event.key === "Escape") event.stopPropagation();
-    act();
-  };
-  const make = (role) => {
-    const box = el("div", "pg-control pg-target", "", { "data-name": role }),
-      label = el("label", "pg-control-label");
-    const name = `${root.dataset.part}-${role}`;
-    const input = el("input", "", "", {
+// One field: what is typed, the token that was taken, and the list of what may be meant. acts: typed(field), opened(field),
+// left(), key(field, event), take(field, token), clear(role).
+function targetField(part, role, acts) {
+  const name = `${part}-${role}`,
+    box = el("div", "pg-control pg-target", "", { "data-name": role }),
+    label = el("label", "pg-control-label", "", { for: name }),
+    picked = el("span", "pg-selected"),
+    text = el("b"),
+    id = el("span", "pg-muted"),
+    drop = cross("", () => acts.clear(field)),
+    list = el("ul", "pg-target-list", "", { role: "listbox", id: `${name}-list` }),
+    input = el("input", "", "", {
       type: "text",
       role: "combobox",
       id: name,
@@ -112,60 +32,165 @@ define("targets", (root, props, trigger) => {
       "aria-expanded": "false",
       "aria-controls": `${name}-list`,
     });
-    const picked = el("span", "pg-selected"),
-      text = el("b"),
-      id = el("span", "pg-muted"),
-      drop = el("button", "pg-cross", "×", { type: "button" });
-    const offers = el("ul", "pg-target-list", "", { role: "listbox", id: `${name}-list` });
-    const field = { role, box, label, input, picked, text, id, drop, list: offers };
-    label.htmlFor = name;
-    offers.hidden = true;
-    input.onkeydown = keys(field);
-    input.oninput = () => {
+  let at = -1; // of the list, where the arrow keys are
+  list.hidden = true;
+  picked.append(text, id, drop);
+  box.append(label, picked, input, list);
+  const field = {
+    role,
+    box,
+    input,
+    drop,
+    at: () => at,
+    name(each, words) {
+      label.textContent = each.label;
+      box.title = each.help;
+      input.placeholder = each.empty;
+      list.setAttribute("aria-label", words.offered);
+    },
+    // The list with these tokens, none of which is chosen yet.
+    open({ words, offered }) {
+      at = -1;
+      list.replaceChildren(
+        ...offered.map((each, n) => {
+          const option = el("li", "", "", { role: "option", id: `${list.id}-${n}`, "aria-selected": "false" });
+          option.append(el("b", "", each.text), el("span", "pg-muted", fill(words.id, { id: each.id })));
+          if (each.place) option.append(el("span", "pg-muted", words[each.place]));
+          option.onpointerdown = (event) => event.preventDefault(); // the field keeps the focus
+          option.onclick = () => acts.take(field, each);
+          return option;
+        }),
+      );
+      list.hidden = !offered.length;
+      input.setAttribute("aria-expanded", String(!list.hidden));
+    },
+    close() {
+      at = -1;
+      list.hidden = true;
+      input.setAttribute("aria-expanded", "false");
+      input.removeAttribute("aria-activedescendant");
+    },
+    step(by) {
+      const options = list.children;
+      if (list.hidden || !options.length) return;
+      at = (at + by + options.length) % options.length;
+      [...options].forEach((option, n) => {
+        option.setAttribute("aria-selected", n === at);
+      });
+      options[at].scrollIntoView({ block: "nearest" });
+      input.setAttribute("aria-activedescendant", options[at].id);
+    },
+    paint(words) {
+      const on = selection[role] !== null;
+      picked.hidden = !on;
+      input.hidden = on;
+      if (!on) return;
+      text.textContent = watchedText(role);
+      id.textContent = fill(words.id, { id: selection[role] });
+      drop.setAttribute("aria-label", `${words.clear}: ${watchedText(role)}`);
+    },
+  };
+  input.onkeydown = (event) => acts.key(field, event);
+  input.oninput = () => acts.typed(field);
+  input.onfocus = () => acts.opened(field);
+  input.onblur = acts.left;
+  return field;
+}
+
+// What is said once a token was taken: which one, and whether another one is that very text.
+function taken({ words, offered, exact, typed }, { id, text }) {
+  const other = typed && offered.slice(0, exact).find((each) => each.id !== id),
+    spaced = other && text.startsWith("·") && !other.text.startsWith("·");
+  return spaced
+    ? fill(words.taken_spaced, { text, id, other: other.text, other_id: other.id })
+    : fill(words.taken, { text, id });
+}
+
+define("targets", (root, props, trigger) => {
+  const row = el("div", "pg-target-row"),
+    status = el("p", "pg-targets-said", "", { role: "status" }),
+    fields = new Map();
+  root.append(row, status);
+  let payload = null,
+    timer = null,
+    open = null, // the field whose list is open
+    taking = null; // what to take once the server has answered: { field, typed }
+
+  const ask = (typed) => {
+    props.value = { typed };
+    trigger("select", { index: 0, value: JSON.stringify(props.value) });
+  };
+  const current = (field) => payload.typed === field.input.value;
+  const close = () => {
+    open?.close();
+    open = null;
+  };
+  const list = (field) => {
+    open = field;
+    field.open(payload);
+  };
+  const take = (field, token) => {
+    status.textContent = taken(payload, token);
+    close();
+    field.input.value = "";
+    props.value = { typed: "" };
+    watch(field.role, token.id, token.text);
+    field.drop.focus();
+  };
+  const enter = (field) => {
+    const typed = field.input.value;
+    if (!typed) return;
+    if (!current(field)) {
+      clearTimeout(timer);
+      taking = { field, typed };
+      ask(typed);
+    } else if (field.at() >= 0) take(field, payload.offered[field.at()]);
+    else if (payload.exact) take(field, payload.offered[0]);
+    else status.textContent = payload.cut;
+  };
+  const acts = {
+    take,
+    left: close,
+    typed({ input }) {
       status.textContent = "";
       clearTimeout(timer);
       timer = setTimeout(() => ask(input.value), PAUSE);
-    };
-    input.onfocus = () => (current(field) ? list(field) : ask(input.value));
-    input.onblur = close;
-    drop.onclick = () => {
+    },
+    opened: (field) => (current(field) ? list(field) : ask(field.input.value)),
+    clear({ role, input }) {
       status.textContent = "";
       watch(role, null);
       input.focus();
-    };
-    picked.append(text, id, drop);
-    box.append(label, picked, input, offers);
-    return field;
+    },
+    key(field, event) {
+      const act = {
+        ArrowDown: () => field.step(1),
+        ArrowUp: () => field.step(-1),
+        Enter: () => enter(field),
+        Escape: close,
+      }[event.key];
+      if (!act || event.isComposing) return;
+      event.preventDefault();
+      if (event.key === "Escape") event.stopPropagation();
+      act();
+    },
   };
   const paint = () => {
-    if (!payload) return;
-    for (const [role, field] of fields) {
-      const on = selection[role] !== null;
-      field.picked.hidden = !on;
-      field.input.hidden = on;
-      if (!on) continue;
-      field.text.textContent = watchedText(role);
-      field.id.textContent = fill(payload.words.id, { id: selection[role] });
-      field.drop.setAttribute("aria-label", `${payload.words.clear}: ${watchedText(role)}`);
-    }
+    if (payload) for (const field of fields.values()) field.paint(payload.words);
   };
   onSelect(paint);
   return (next) => {
     payload = next;
     root.classList.toggle("pg-absent", !payload.fields.length);
     for (const each of payload.fields) {
-      if (!fields.has(each.role)) fields.set(each.role, make(each.role));
-      const { label, input, box, list: offers } = fields.get(each.role);
+      if (!fields.has(each.role)) fields.set(each.role, targetField(root.dataset.part, each.role, acts));
+      fields.get(each.role).name(each, payload.words);
       if (each.token) nameWatched(each.token.id, each.token.text);
-      label.textContent = each.label;
-      box.title = each.help;
-      input.placeholder = each.empty;
-      offers.setAttribute("aria-label", payload.words.offered);
     }
-    for (const [role, field] of fields) {
+    for (const [role, { box }] of fields) {
       const shown = payload.fields.some((each) => each.role === role);
-      if (!shown) field.box.remove();
-      else if (!field.box.isConnected) row.append(field.box);
+      if (!shown) box.remove();
+      else if (!box.isConnected) row.append(box);
     }
     paint();
     const field = [...fields.values()].find(({ input }) => input === document.activeElement);

@@ -136,20 +136,7 @@ def page_of(
 
 
 # Kinds of parts whose payload holds a whole Plotly figure.
-FIGURES = frozenset(
-    {
-        "figure",
-        "plot",
-        "compared",
-        "effectmap",
-        "gridmap",
-        "panels",
-        "lensmap",
-        "neurontop",
-        "wrotemap",
-        "manyplot",
-    }
-)
+FIGURES = frozenset({"figure", "effectmap", "gridmap", "neurontop", "wrotemap"})
 
 
 @functools.cache

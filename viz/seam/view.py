@@ -194,10 +194,13 @@ def Figure(
     also: tuple[str, ...] = (),
     depends: tuple[Depends, ...] = (),
     settings: tuple[str, ...] | None = None,
-    kind: str = "figure",
 ) -> Part:
-    """A Plotly figure: {"title", "note", "figure", "columns", "python"}; source, file and words are added."""
-    return Part(kind, draw, _names(of), also, depends, settings)
+    """Return a part that is a Plotly figure: {"title", "note", "figure", "columns", "python"} or {"absent": True}.
+
+    Source, file and words are added. `static/parts/figure.js` says what else its payload may ask for: what a click
+    picks, a layout for wide pages.
+    """
+    return Part("figure", draw, _names(of), also, depends, settings)
 
 
 def Table(

@@ -6,6 +6,7 @@
 //   found: special tokens whose texts stand in the prompt
 // value: see chat_value.js. Without a template it is kept, and the prompt's box holds the last text of a user.
 
+import { cross } from "../../parts/icons.js";
 import { el, fill } from "../dom.js";
 import { define } from "../mount.js";
 import { promptText, setPrompt } from "../prompt/prompt.js";
@@ -27,17 +28,123 @@ export function talkText() {
 }
 export const talk = () => current;
 
+// One turn: who says it, what is said, and a cross where it is not the only one. acts: say(at, turn), replace(turns), turns().
+function turnField([role, text], at, turns, { words, roles, system }, acts) {
+  const item = el("li", "pg-chat-turn", "", { "data-role": role }),
+    who = el("select", "", "", { "aria-label": words.role }),
+    said = el("textarea", "", "", { rows: 1, "aria-label": words.says });
+  for (const [key, word] of roles) {
+    if (key === "system" && system === null && role !== key) continue;
+    who.append(new Option(word, key, key === role, key === role));
+  }
+  said.value = text;
+  said.placeholder = isOpen(turns, at) ? words.open : words.empty;
+  const now = () => acts.turns().with(at, [who.value, said.value]);
+  said.oninput = () => acts.say(now());
+  who.onchange = () => acts.replace(now());
+  const drop = cross(words.remove, () => acts.replace(acts.turns().toSpliced(at, 1)));
+  drop.hidden = turns.length === 1;
+  item.append(who, said, drop);
+  return item;
+}
+
+// The turns as fields, with a button that adds one. tell(change, pause) tells of what was typed. Returns { node, draw,
+// replace, name }.
+function turnList(now, tell) {
+  const node = el("div", "pg-chat-body"),
+    list = el("ol", "pg-chat-turns"),
+    add = el("button", "pg-button pg-quiet pg-chat-add", "", { type: "button" });
+  node.append(list, add);
+  const turns = () => now().value.turns,
+    fields = () => [...list.querySelectorAll("textarea")],
+    says = (item, [role, text]) => item.dataset.role === role && item.querySelector("textarea").value === text;
+  // The fields are made again only where they say something else: who types keeps the place.
+  const draw = () => {
+    const { payload } = now(),
+      all = turns(),
+      same = fields().length === all.length && [...list.children].every((item, at) => says(item, all[at]));
+    if (!same) list.replaceChildren(...all.map((turn, at) => turnField(turn, at, all, payload, acts)));
+    add.disabled = all.length >= payload.most;
+  };
+  // Other turns than those that are typed into; the focus goes to the one at `at`.
+  const replace = (next, at = null, begun = now().value.open) => {
+    tell({ turns: next, open: begun });
+    draw();
+    if (at !== null) fields()[at]?.focus();
+  };
+  const acts = {
+    turns,
+    replace: (next) => replace(next),
+    say: (next) => tell({ turns: next }, pageState.slow ? LONG : PAUSE),
+  };
+  add.onclick = () => replace([...turns(), [nextRole(turns()), ""]], turns().length);
+  const name = (words) => {
+    list.setAttribute("aria-label", words.turns);
+    add.textContent = words.add;
+  };
+  return { node, draw, replace, name };
+}
+
+// Whether special tokens that are written in a prompt are read as such. set(on). Returns { node, found, show, hint }.
+function specialChoice(set) {
+  const node = el("label", "pg-chat-special"),
+    box = el("input", "", "", { type: "checkbox" }),
+    name = el("span"),
+    found = el("p", "pg-chat-found", "", { role: "status" });
+  node.append(box, name);
+  box.onchange = () => set(box.checked);
+  // That such tokens stand in the prompt and are not read as such.
+  const hint = ({ words, found: texts }, talks) => {
+    found.hidden = talks || box.checked || !texts.length;
+    if (found.hidden) return;
+    const button = el("button", "pg-button pg-quiet", words.found_on, { type: "button" });
+    button.title = words.special_help;
+    button.onclick = () => {
+      box.checked = true;
+      box.onchange();
+    };
+    found.replaceChildren(el("span", "", fill(words.found, { tokens: texts.join(" ") })), button);
+  };
+  const show = (payload, read, talks) => {
+    name.textContent = payload.words.special;
+    node.title = payload.words.special_help;
+    node.hidden = talks || !payload.special || !(read || payload.found.length);
+    box.checked = read;
+  };
+  return { node, found, show, hint };
+}
+
+// A prompt or a conversation, as two buttons; choose(chats).
+function modeButtons(root, { words, offered }, talks, choose) {
+  root.setAttribute("aria-label", words.label);
+  root.hidden = !offered;
+  root.replaceChildren(
+    ...[false, true].map((chats) => {
+      const button = el("button", "pg-chat-mode", chats ? words.chat : words.text, {
+        type: "button",
+        "aria-pressed": chats === talks,
+        title: chats ? words.chat_help : words.text_help,
+      });
+      button.onclick = () => {
+        choose(chats);
+        root.children[+chats].focus();
+      };
+      return button;
+    }),
+  );
+}
+
 define("chat", (root, props, ask) => {
   let payload = null,
-    timer = null;
-  let held = checkedChat(props.value); // Gradio gives the component its first value once more after it is there
+    timer = null,
+    held = checkedChat(props.value); // Gradio gives the component its first value once more after it is there
   const value = () => held;
   const hold = (next) => {
     held = checkedChat(next);
     props.value = held;
   };
   onPush(() => hold(held));
-  const talking = () => Boolean(payload?.offered) && value().on;
+  const talking = () => Boolean(payload?.offered) && held.on;
   const tell = (change, pause = 0) => {
     hold({ ...held, ...change });
     heard.forEach((listener) => listener());
@@ -47,26 +154,18 @@ define("chat", (root, props, ask) => {
       ask("select", { index: 0, value: JSON.stringify(held) });
     }, pause);
   };
-  const modes = el("div", "pg-chat-modes", "", { role: "group" });
-  const special = el("label", "pg-chat-special"),
-    box = el("input", "", "", { type: "checkbox" }),
-    name = el("span");
-  special.append(box, name);
-  box.onchange = () => {
-    tell({ special: box.checked });
-    hint();
-  };
-  const list = el("ol", "pg-chat-turns"),
-    add = el("button", "pg-button pg-quiet pg-chat-add", "", { type: "button" });
-  const found = el("p", "pg-chat-found", "", { role: "status" });
   const side = el("div", "pg-chat-side"),
-    body = el("div", "pg-chat-body");
-  side.append(modes, special);
-  body.append(list, add);
-  root.append(side, body, found);
+    modes = el("div", "pg-chat-modes", "", { role: "group" }),
+    special = specialChoice((on) => {
+      tell({ special: on });
+      special.hint(payload, talking());
+    }),
+    body = turnList(() => ({ payload, value: held }), tell);
+  side.append(modes, special.node);
+  root.append(side, body.node, special.found);
 
   const mode = (on) => {
-    const { turns } = value();
+    const { turns } = held;
     if (on === talking()) return;
     const prompt = promptText() ?? "";
     if (on) tell({ on, turns: turns.length ? withOwn(turns, prompt) : firstTurns(payload.system, prompt) });
@@ -74,104 +173,31 @@ define("chat", (root, props, ask) => {
     if (!on && ownText(turns) !== prompt) setPrompt(ownText(turns));
     draw(payload);
   };
-  const turn = ([role, text], at, turns) => {
-    const item = el("li", "pg-chat-turn"),
-      said = el("textarea", "", "", { rows: 1, "aria-label": payload.words.says });
-    const who = el("select", "", "", { "aria-label": payload.words.role }),
-      drop = el("button", "pg-cross", "×", { type: "button", "aria-label": payload.words.remove });
-    for (const [key, word] of payload.roles) {
-      if (key === "system" && payload.system === null && role !== key) continue;
-      who.append(new Option(word, key, key === role, key === role));
-    }
-    item.dataset.role = role;
-    said.value = text;
-    said.placeholder = isOpen(turns, at) ? payload.words.open : payload.words.empty;
-    said.oninput = () => {
-      tell({ turns: value().turns.with(at, [who.value, said.value]) }, pageState.slow ? LONG : PAUSE);
-    };
-    who.onchange = () => replace(value().turns.with(at, [who.value, said.value]));
-    drop.hidden = turns.length === 1;
-    drop.onclick = () => replace(value().turns.toSpliced(at, 1));
-    item.append(who, said, drop);
-    return item;
-  };
-  const fields = () => [...list.querySelectorAll("textarea")];
-  // Other turns than those that are typed into; the focus goes to the one at `at`.
-  const replace = (turns, at = null, begun = held.open) => {
-    tell({ turns, open: begun });
-    drawTurns();
-    if (at !== null) fields()[at]?.focus();
-  };
-  add.onclick = () => {
-    const { turns } = value();
-    replace([...turns, [nextRole(turns), ""]], turns.length);
-  };
-  // The fields are made again only where they say something else: who types keeps the place.
-  const drawTurns = () => {
-    const { turns } = value();
-    const same = fields().length === turns.length && [...list.children].every((item, at) => says(item, turns[at]));
-    if (!same) list.replaceChildren(...turns.map(turn));
-    add.disabled = turns.length >= payload.most;
-  };
-  const says = (item, [role, text]) => item.dataset.role === role && item.querySelector("textarea").value === text;
-
-  const hint = () => {
-    const on = !talking() && !box.checked && payload.found.length > 0;
-    found.hidden = !on;
-    if (!on) return;
-    const button = el("button", "pg-button pg-quiet", payload.words.found_on, { type: "button" });
-    button.title = payload.words.special_help;
-    button.onclick = () => {
-      box.checked = true;
-      box.onchange();
-    };
-    found.replaceChildren(el("span", "", fill(payload.words.found, { tokens: payload.found.join(" ") })), button);
-  };
   const draw = (next) => {
     const first = payload?.offered !== next.offered;
     payload = next;
-    const { words } = payload,
-      { on, turns, special: read } = value(),
+    const { on, turns, special: read } = held,
       talks = talking();
-    modes.setAttribute("aria-label", words.label);
-    modes.hidden = !payload.offered;
-    modes.replaceChildren(
-      ...[false, true].map((chats) => {
-        const button = el("button", "pg-chat-mode", chats ? words.chat : words.text, {
-          type: "button",
-          "aria-pressed": chats === talks,
-        });
-        button.title = chats ? words.chat_help : words.text_help;
-        button.onclick = () => {
-          mode(chats);
-          modes.children[+chats].focus();
-        };
-        return button;
-      }),
-    );
-    name.textContent = words.special;
-    special.title = words.special_help;
-    special.hidden = talks || !payload.special || !(read || payload.found.length);
-    box.checked = read;
-    root.hidden = modes.hidden && special.hidden;
-    body.hidden = !talks;
-    list.setAttribute("aria-label", words.turns);
-    add.textContent = words.add;
+    modeButtons(modes, payload, talks, mode);
+    special.show(payload, read, talks);
+    root.hidden = modes.hidden && special.node.hidden;
+    body.node.hidden = !talks;
+    body.name(payload.words);
     document.body.classList.toggle("pg-chatting", talks);
-    if (talks) drawTurns();
-    hint();
+    if (talks) body.draw();
+    special.hint(payload, talks);
     if (on && !talks && first && ownText(turns) !== promptText()) setPrompt(ownText(turns));
   };
   // What is typed or put into the prompt's box while there is a conversation is its last text of a user.
   document.addEventListener(
     "input",
     ({ target }) => {
-      const { on, turns } = value();
+      const { on, turns } = held;
       if (!on || !target.matches?.("#prompt textarea, #prompt input") || ownText(turns) === target.value) return;
       hold({ ...held, turns: withOwn(turns, target.value) });
       if (!talking()) return; // the prompt's own change asks
       tell({});
-      drawTurns();
+      body.draw();
     },
     true,
   );
@@ -186,7 +212,7 @@ define("chat", (root, props, ask) => {
     draw(payload);
   };
   const leave = (begun) => tell({ open: begun });
-  current = { value, talking, replace, leave, open, close, words: () => payload?.words };
+  current = { value, talking, replace: body.replace, leave, open, close, words: () => payload?.words };
   draw.stateOf = chatState;
   draw.take = (sent) => {
     held = checkedChat(sent);

@@ -1,14 +1,15 @@
 // What is known of the models that can be chosen, and how another one is added. A click shows the prompt on that model.
+
+import { iconButton } from "../../parts/icons.js";
 import { enter, state } from "../address/address.js";
 import { el, roving } from "../dom.js";
 import { popup } from "../popup.js";
 
 export function modelsButton({ label, title, items, add }) {
   const place = el("span", "pg-models"),
-    button = el("button", "pg-button pg-models-open", "ⓘ", {
-      type: "button",
+    button = iconButton("info", label, null, {
+      look: "pg-button pg-models-open",
       title: label,
-      "aria-label": label,
       "aria-haspopup": "dialog",
     }),
     list = el("div", "pg-examples-list", "", { popover: "auto", role: "dialog", "aria-label": title });

@@ -1,4 +1,5 @@
 // The prompt's tokens as a row of chips; a click selects one.
+import { icon } from "../../parts/icons.js";
 import { areJoined, framed, join, onJoin } from "../characters.js";
 import { el, fill, hint, roving } from "../dom.js";
 import { define } from "../mount.js";
@@ -19,7 +20,7 @@ define("tokens", (root) => {
   const room = () => {
     const open = strip.classList.contains("pg-chips-open");
     all.hidden = !open && strip.scrollWidth <= strip.clientWidth + 1;
-    all.textContent = open ? "▴" : `▾ ${chips.length}`;
+    all.replaceChildren(...(open ? [icon("shut")] : [icon("open"), ` ${chips.length}`]));
   };
   all.onclick = () => {
     all.setAttribute("aria-expanded", strip.classList.toggle("pg-chips-open"));

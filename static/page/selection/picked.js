@@ -1,4 +1,6 @@
 // The strip that names what is selected: heads, tokens and edits, each with a cross that drops it.
+
+import { cross } from "../../parts/icons.js";
 import { el, fill } from "../dom.js";
 import { define } from "../mount.js";
 import { pageState } from "../state.js";
@@ -44,11 +46,7 @@ define("selection", (root, props, trigger) => {
   const item = (text, drop, hue) => {
     const chip = el("span", hue ? "pg-selected pg-selected-hued" : "pg-selected", text);
     if (hue) chip.style.setProperty("--pg-hue", hue);
-    if (drop) {
-      const cross = el("button", "pg-cross", "×", { type: "button", "aria-label": `${words.remove}: ${text}` });
-      cross.onclick = drop;
-      chip.append(cross);
-    }
+    if (drop) chip.append(cross(`${words.remove}: ${text}`, drop));
     return chip;
   };
   const paint = () => {

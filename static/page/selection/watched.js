@@ -1,4 +1,6 @@
 // Target and distractor: the two tokens of the vocabulary whose chances the views watch, by their ids.
+
+import { iconButton } from "../../parts/icons.js";
 import { el, fill } from "../dom.js";
 import { pageState } from "../state.js";
 import { onSelect, select, selection } from "./selection.js";
@@ -18,7 +20,7 @@ export function watch(role, id, text) {
   select({ [role]: id, ...taken });
 }
 
-const MARKS = { target: "+", distractor: "−" };
+const MARKS = { target: "plus", distractor: "minus" };
 
 // Say of the buttons of a token whether it is the target or the distractor.
 function mark(both) {
@@ -33,17 +35,11 @@ export function watchButtons(id, text) {
   const words = pageState.words ?? {};
   for (const role of ROLES) {
     const name = fill(words[`make_${role}`] ?? role, { text });
-    const button = el("button", "pg-watch-button", MARKS[role], {
-      type: "button",
-      title: name,
-      "aria-label": name,
-      "data-role": role,
-    });
-    button.onclick = (event) => {
+    const act = (event) => {
       event.stopPropagation();
       watch(role, selection[role] === id ? null : id, text);
     };
-    both.append(button);
+    both.append(iconButton(MARKS[role], name, act, { look: "pg-watch-button", title: name, "data-role": role }));
   }
   mark(both);
   return both;

@@ -1,11 +1,13 @@
 // The neurons of a layer as a list and on all tokens, and one of them on the text.
 import { exporting } from "../../export/menu.js";
-import { el, fill, roving } from "../../page/dom.js";
+import { alongColumn, alongRow, el, fill, roving } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
-import { adding, onSelect, select, selection } from "../../page/selection/selection.js";
+import { adding, onSelect, select, selection, toggled } from "../../page/selection/selection.js";
 import { isDark, onTheme } from "../../page/theme.js";
 import { lookup } from "../../parts/colours.js";
 import { mountPlot } from "../../parts/figure.js";
+import { rowOf, tableOf } from "../../parts/table.js";
+import { titled } from "../../parts/titled.js";
 
 const PAUSE = 250; // milliseconds after the last digit of a number
 
@@ -55,33 +57,29 @@ define("neurontop", (root, props, trigger) => {
     timer = setTimeout(() => choose(neuron), PAUSE);
   };
   box.onblur = paint;
-  roving(frame, (key, at, n) => ({ ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: n - 1 })[key] ?? null);
+  roving(frame, alongColumn);
 
   const line = (row, index, largest) => {
-    const { words } = payload,
-      tr = el("tr"),
-      value = el("td", "pg-neuron-value"),
+    const { neuron, value, shown, token, toward, at } = row,
       lane = el("span", "pg-neuron-lane", "", { "aria-hidden": "true" }),
-      bar = el("i");
-    const button = el("button", "pg-neuron-pick", String(row.neuron), {
+      bar = el("i", value < 0 ? "pg-neuron-below" : "");
+    const button = el("button", "pg-neuron-pick", String(neuron), {
       type: "button",
       "data-index": index,
-      "data-neuron": row.neuron,
+      "data-neuron": neuron,
+      "aria-label": fill(payload.words.row_name, { ...row, ...shown }),
+      tabindex: index ? -1 : 0,
     });
-    button.setAttribute("aria-label", fill(words.row_name, { ...row, ...row.shown }));
-    button.tabIndex = index ? -1 : 0;
-    bar.className = row.value < 0 ? "pg-neuron-below" : "";
-    bar.style.width = `${(100 * Math.abs(row.value)) / largest}%`;
+    bar.style.width = `${(100 * Math.abs(value)) / largest}%`;
     lane.append(bar);
-    value.append(el("b", "", row.shown.value), lane);
-    const head = el("th", "", "", { scope: "row" }),
-      peak = el("td", "", "", { title: `${row.token} ${row.at}` }); // a cell may be too narrow for a token
-    head.append(button);
-    peak.append(el("span", "pg-neuron-token", row.token), el("span", "pg-muted", ` ${row.at}`));
-    const toward = el("td", "", "", { title: row.toward });
-    toward.append(el("span", "pg-neuron-token", row.toward));
-    tr.append(head, value, peak, toward);
-    tr.onclick = () => choose(row.neuron);
+    // A cell may be too narrow for a token.
+    const tr = rowOf([
+      button,
+      { look: "pg-neuron-value", inside: [el("b", "", shown.value), lane] },
+      { inside: [el("span", "pg-neuron-token", token), el("span", "pg-muted", ` ${at}`)], help: `${token} ${at}` },
+      { inside: el("span", "pg-neuron-token", toward), help: toward },
+    ]);
+    tr.onclick = () => choose(neuron);
     return tr;
   };
   const take = (next) => {
@@ -92,30 +90,19 @@ define("neurontop", (root, props, trigger) => {
     note.textContent = payload.note;
     label.textContent = fill(words.number, { last });
     box.max = last;
-    const grid = el("table"),
-      head = el("tr"),
-      thead = el("thead"),
-      body = el("tbody");
-    head.append(
-      ...[words.column_neuron, words.column_value, words.column_peak, words.column_toward].map((text) =>
-        el("th", "", text, { scope: "col" }),
-      ),
-    );
-    thead.append(head);
-    body.append(...rows.map((row, index) => line(row, index, largest)));
-    grid.append(thead, body);
+    const names = ["neuron", "value", "peak", "toward"].map((name) => words[`column_${name}`]),
+      grid = tableOf({ columns: names, rows: rows.map((row, index) => line(row, index, largest)) });
     const focused = frame.contains(document.activeElement) ? document.activeElement.dataset.index : null;
     frame.replaceChildren(grid);
     if (focused) frame.querySelector(`button[data-index="${focused}"]`)?.focus({ preventScroll: true });
     paint();
-    const { column_neuron, column_value, column_peak, column_toward } = words;
     foot.replaceChildren(
       exporting(root, {
         file: "neurons",
         title: payload.title,
         note: payload.note,
         source: payload.map.source,
-        names: [column_neuron, column_value, column_peak, "position", "token", column_toward],
+        names: [...names.slice(0, 3), "position", "token", names[3]],
         lines: rows.map(({ neuron, value, peak, at, token, toward }) => [neuron, value, peak, at, token, toward]),
       }),
     );
@@ -130,130 +117,103 @@ define("neurontop", (root, props, trigger) => {
 //
 // payload: { title, note, tokens, breaks, at, columns: { pre, post, up }, shown (texts of post), ends, facts: [[label, value]],
 //            pushes: { up: [[token, score, text]], down }, ramps, source, file, run, python, words }
+// Black or white, whichever is read better on a colour; WCAG 2.2, relative luminance.
+function ink(rgb) {
+  const [r, g, b] = rgb.map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
+}
+function paintNeuron(text, scale, { columns, ramps, at, ends, words }) {
+  const colours = lookup(ramps[isDark() ? "dark" : "light"]),
+    top = columns.post.reduce((a, b) => Math.max(a, Math.abs(b)), 0) || 1,
+    picked = new Set(selection.tokens.length ? selection.tokens : [at]);
+  for (const token of text.querySelectorAll("button")) {
+    const value = columns.post[+token.dataset.index],
+      rgb = colours[Math.round(127 + 127 * Math.sign(value) * Math.sqrt(Math.abs(value) / top))];
+    token.style.backgroundColor = `rgb(${rgb})`;
+    token.style.color = ink(rgb);
+    token.setAttribute("aria-pressed", picked.has(+token.dataset.index));
+  }
+  const bar = el("i", "pg-reading-ramp", "", { "aria-hidden": "true" }),
+    stops = Array.from({ length: 9 }, (_, i) => `rgb(${colours[Math.round(31.75 * i)]}) ${12.5 * i}%`);
+  bar.style.background = `linear-gradient(to right, ${stops.join(", ")})`;
+  scale.replaceChildren(el("b", "", ends[0]), bar, el("b", "", ends[1]), el("span", "", `(${words.scale})`));
+}
+function neuronTokens({ tokens, breaks }) {
+  const ends = new Set(breaks);
+  return tokens.flatMap((token, at) => {
+    const button = el("button", "pg-reading-token", token, {
+      type: "button",
+      "data-index": at,
+      tabindex: at ? -1 : 0,
+    });
+    return ends.has(at) ? [button, el("br")] : [button];
+  });
+}
+function pushedTokens(pushes, label) {
+  const part = el("div"),
+    items = el("ol", "pg-neuron-pushes");
+  for (const [token, , score] of pushes) {
+    const item = el("li");
+    item.append(el("span", "pg-neuron-token", token), el("span", "pg-muted", score));
+    items.append(item);
+  }
+  part.append(el("h3", "", label), items);
+  return part;
+}
+// A label with its value, or the place of the neuron alone.
+function neuronFact([label, value]) {
+  const item = el("span");
+  item.append(
+    ...(value ? [el("span", "pg-muted", `${label} `), el("b", "", value)] : [el("span", "pg-neuron-at", label)]),
+  );
+  return item;
+}
+function neuronNumbers({ words, columns, tokens }) {
+  const gated = Boolean(columns.up),
+    before = gated ? ["gate", "up"] : ["pre"],
+    numbers = [columns.pre, ...(gated ? [columns.up] : []), columns.post];
+  return {
+    names: ["position", "token", ...before, "post"].map((name) => words[`column_${name}`]),
+    lines: tokens.map((token, at) => [at, token, ...numbers.map((column) => column[at])]),
+    table: true,
+  };
+}
+
 define("neuronone", (root) => {
-  const title = el("h2"),
-    note = el("p", "pg-about"),
-    facts = el("div", "pg-neuron-facts"),
-    text = el("div", "pg-reading-text pg-neuron-text", "", { role: "group" });
-  const scale = el("p", "pg-reading-scale"),
+  const facts = el("div", "pg-neuron-facts"),
+    text = el("div", "pg-reading-text pg-neuron-text", "", { role: "group" }),
+    scale = el("p", "pg-reading-scale"),
     lists = el("div", "pg-neuron-lists"),
-    about = el("p", "pg-about");
-  const foot = el("div");
-  root.append(title, note, facts, text, scale, lists, about, foot);
+    about = el("p", "pg-about"),
+    show = titled(root, facts, text, scale, lists, about);
   let payload = null,
     shown = "";
-
-  const largest = () => payload.columns.post.reduce((a, b) => Math.max(a, Math.abs(b)), 0) || 1;
-  // Black or white, whichever is read better on a colour; WCAG 2.2, relative luminance.
-  const ink = (rgb) => {
-    const part = rgb.map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
-    return 0.2126 * part[0] + 0.7152 * part[1] + 0.0722 * part[2] > 0.179 ? "#000000" : "#ffffff";
-  };
-  const paint = () => {
-    if (!payload) return;
-    const colours = lookup(payload.ramps[isDark() ? "dark" : "light"]),
-      top = largest(),
-      picked = new Set(selection.tokens.length ? selection.tokens : [payload.at]);
-    for (const token of text.querySelectorAll("button")) {
-      const value = payload.columns.post[+token.dataset.index];
-      const rgb = colours[Math.round(127 + 127 * Math.sign(value) * Math.sqrt(Math.abs(value) / top))];
-      token.style.backgroundColor = `rgb(${rgb})`;
-      token.style.color = ink(rgb);
-      token.setAttribute("aria-pressed", picked.has(+token.dataset.index));
-    }
-    const bar = el("i", "pg-reading-ramp", "", { "aria-hidden": "true" });
-    bar.style.background = `linear-gradient(to right, ${[0, 1, 2, 3, 4, 5, 6, 7, 8].map((i) => `rgb(${colours[Math.round(31.75 * i)]}) ${12.5 * i}%`).join(", ")})`;
-    scale.replaceChildren(
-      el("b", "", payload.ends[0]),
-      bar,
-      el("b", "", payload.ends[1]),
-      el("span", "", `(${payload.words.scale})`),
-    );
-  };
-  const name = (at) => {
-    const { words, tokens, shown: values } = payload;
-    return fill(words.token_name, { token: tokens[at], position: at, value: values[at] });
-  };
-  const build = () => {
-    const breaks = new Set(payload.breaks);
-    text.replaceChildren(
-      ...payload.tokens.flatMap((token, at) => {
-        const button = el("button", "pg-reading-token", token, {
-          type: "button",
-          "data-index": at,
-          tabindex: at ? -1 : 0,
-        });
-        return breaks.has(at) ? [button, el("br")] : [button];
-      }),
-    );
-  };
-  const list = (side, label) => {
-    const part = el("div"),
-      items = el("ol", "pg-neuron-pushes");
-    for (const [token, , score] of payload.pushes[side]) {
-      const item = el("li");
-      item.append(el("span", "pg-neuron-token", token), el("span", "pg-muted", score));
-      items.append(item);
-    }
-    part.append(el("h3", "", label), items);
-    return part;
-  };
-  const footer = () => {
-    const { words, columns, tokens, file, source, python, title: named, note } = payload,
-      gated = Boolean(columns.up);
-    const names = [
-      words.column_position,
-      words.column_token,
-      gated ? words.column_gate : words.column_pre,
-      ...(gated ? [words.column_up] : []),
-      words.column_post,
-    ];
-    const lines = tokens.map((token, at) => [
-      at,
-      token,
-      columns.pre[at],
-      ...(gated ? [columns.up[at]] : []),
-      columns.post[at],
-    ]);
-    foot.replaceChildren(exporting(root, { file, source, python, title: named, note, names, lines, table: true }));
-  };
+  const paint = () => payload && paintNeuron(text, scale, payload);
   text.addEventListener("click", (event) => {
     const token = event.target.closest(".pg-reading-token");
     if (!token) return;
-    const at = +token.dataset.index,
-      others = selection.tokens.filter((other) => other !== at);
-    select({ tokens: adding(event) ? (others.length < selection.tokens.length ? others : [...others, at]) : [at] });
+    const at = +token.dataset.index;
+    select({ tokens: adding(event) ? toggled(selection.tokens, at, true) : [at] });
   });
-  roving(text, (key, at, n) => ({ ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: n - 1 })[key] ?? null);
+  roving(text, alongRow);
   onTheme(paint);
   onSelect(paint);
   return (next) => {
     payload = next;
-    const { words } = payload,
-      now = JSON.stringify(payload.tokens);
-    title.textContent = payload.title;
-    note.textContent = payload.note;
-    facts.replaceChildren(
-      ...payload.facts.map(([label, value]) => {
-        const item = el("span");
-        item.append(
-          ...(value ? [el("span", "pg-muted", `${label} `), el("b", "", value)] : [el("span", "pg-neuron-at", label)]),
-        );
-        return item;
-      }),
-    );
+    const { words, tokens, shown: values, pushes } = payload,
+      now = JSON.stringify(tokens);
+    facts.replaceChildren(...payload.facts.map(neuronFact));
     text.setAttribute("aria-label", words.text);
-    if (now !== shown) build(); // else the buttons stay where they are, and so does the focus
+    if (now !== shown) text.replaceChildren(...neuronTokens(payload)); // else the buttons stay, and so does the focus
     shown = now;
     for (const token of text.querySelectorAll("button")) {
-      const label = name(+token.dataset.index);
-      token.setAttribute("aria-label", label);
-      token.title = label;
+      const at = +token.dataset.index;
+      token.title = fill(words.token_name, { token: tokens[at], position: at, value: values[at] });
+      token.setAttribute("aria-label", token.title);
     }
-    lists.replaceChildren(list("up", words.promotes), list("down", words.suppresses));
+    lists.replaceChildren(pushedTokens(pushes.up, words.promotes), pushedTokens(pushes.down, words.suppresses));
     about.textContent = words.pushes_about;
-    footer();
     paint();
-    root.dataset.run = payload.run;
+    show(payload, neuronNumbers(payload));
   };
 });

@@ -1,10 +1,11 @@
 // One norm on one token: its steps as strips of all dimensions, and a table of some whose numbers add up.
 //
-// payload of "normwalk": see viz/views/activations/one_norm; of "normfacts": { title, about, items [[what, text]] }
-import { exporting } from "../../export/menu.js";
-import { el, fill, rests } from "../../page/dom.js";
+// payload of "normwalk": see viz/views/activations/one_norm
+import { el, fill, onWidth, rests } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { isDark, onTheme } from "../../page/theme.js";
+import { rowOf, tableOf, verdictLine } from "../../parts/table.js";
+import { titled } from "../../parts/titled.js";
 
 const HIGH = 64; // pixels of a strip
 
@@ -36,173 +37,129 @@ function paint(canvas, values, top, colours, at) {
   bar(at);
 }
 
-define("normwalk", (root) => {
-  const title = el("h2"),
-    note = el("p", "pg-about");
-  const steps = el("ol", "pg-why-steps pg-norm-steps"),
-    side = el("div", "pg-norm-side");
-  const foot = el("div");
-  root.append(title, note, steps, side, foot);
-  let payload = null,
-    at = null,
-    strips = [],
-    lines = [],
-    line = null,
-    slider = null;
+// One step: its formula with letters and with numbers, and its strip. acts: point(dimension), leave().
+function normStep(step, acts) {
+  const item = el("li"),
+    formula = el("div", "pg-why-formula"),
+    letters = el("div"),
+    box = el("div", "pg-norm-strip"),
+    canvas = el("canvas", "", "", { "aria-hidden": "true" }),
+    { values } = step;
+  letters.append(...step.letters.split(/_(\w)/).map((piece, i) => (i % 2 ? el("sub", "", piece) : piece)));
+  formula.append(letters, el("div", "", step.numbers));
+  canvas.style.height = `${HIGH}px`;
+  canvas.onmousemove = (event) => {
+    if (rests(event)) return;
+    const { left, width } = canvas.getBoundingClientRect(),
+      d = Math.floor(((event.clientX - left) / width) * values.length);
+    acts.point(Math.min(Math.max(d, 0), values.length - 1));
+  };
+  canvas.onmouseleave = acts.leave;
+  box.append(canvas, el("span", "pg-why-top", `±${step.top}`));
+  item.append(el("h3", "", step.title), formula, box);
+  return { item, canvas, values, top: Math.max(...values.map(Math.abs)) || 1 };
+}
 
-  const size = () => payload.steps[0].values.length;
-  const short = (value) => String(+value.toPrecision(4)).replace("-", "−");
-  const draw = () => {
-    for (const { canvas, values, top } of strips) paint(canvas, values, top, payload.colours, at);
-  };
-  const mark = (d) => {
-    at = d;
-    draw();
-    for (const { node, dimension } of lines) node.classList.toggle("pg-here", dimension === d);
-    const stepsText = () => payload.steps.map(({ sign, values }) => `${sign}: ${short(values[d])}`).join(" → ");
-    line.textContent =
-      d === null ? payload.words.dimension_help : `${fill(payload.words.dimension, { d })}: ${stepsText()}`;
-    slider.setAttribute("aria-valuenow", d ?? 0);
-    slider.setAttribute("aria-valuetext", line.textContent);
-  };
-  const leave = () => {
-    if (document.activeElement !== slider) mark(null);
-  };
-  const frame = (step) => {
-    const box = el("div", "pg-norm-strip"),
-      canvas = el("canvas", "", "", { "aria-hidden": "true" });
-    canvas.style.height = `${HIGH}px`;
-    canvas.onmousemove = (event) => {
-      if (rests(event)) return;
-      const { left, width } = canvas.getBoundingClientRect();
-      mark(Math.min(Math.max(Math.floor(((event.clientX - left) / width) * size()), 0), size() - 1));
-    };
-    canvas.onmouseleave = leave;
-    strips.push({ canvas, values: step.values, top: Math.max(...step.values.map(Math.abs)) || 1 });
-    box.append(canvas, el("span", "pg-why-top", `±${step.top}`));
-    return box;
-  };
-  const stepOf = (step) => {
-    const item = el("li"),
-      formula = el("div", "pg-why-formula");
-    const letters = el("div");
-    letters.append(...step.letters.split(/_(\w)/).map((piece, i) => (i % 2 ? el("sub", "", piece) : piece)));
-    formula.append(letters, el("div", "", step.numbers));
-    item.append(el("h3", "", step.title), formula, frame(step));
-    return item;
-  };
-  // The arrow keys walk the dimensions, in all strips at once.
-  const walker = () => {
-    slider = el("div", "pg-norm-told", "", {
+// A line on the dimension that is looked at; the arrow keys walk the dimensions, in all strips at once.
+function dimensionWalker({ words, steps }, point) {
+  const size = steps[0].values.length,
+    line = el("p", "pg-why-told", words.dimension_help),
+    node = el("div", "pg-norm-told", "", {
       tabindex: 0,
       role: "slider",
-      "aria-label": payload.words.dimensions,
+      "aria-label": words.dimensions,
       "aria-valuemin": 0,
-      "aria-valuemax": size() - 1,
+      "aria-valuemax": size - 1,
       "aria-valuenow": 0,
     });
-    line = el("p", "pg-why-told", payload.words.dimension_help);
-    slider.append(line);
-    slider.onkeydown = (event) => {
-      const to = { ArrowRight: (at ?? -1) + 1, ArrowLeft: (at ?? 1) - 1, Home: 0, End: size() - 1 }[event.key];
-      if (to === undefined || to >= size()) return;
-      event.preventDefault();
-      mark(Math.max(to, 0));
-    };
-    return slider;
+  let at = null;
+  node.append(line);
+  node.onkeydown = (event) => {
+    const to = { ArrowRight: (at ?? -1) + 1, ArrowLeft: (at ?? 1) - 1, Home: 0, End: size - 1 }[event.key];
+    if (to === undefined || to >= size) return;
+    event.preventDefault();
+    point(Math.max(to, 0));
   };
-  const grid = () => {
-    const { table, words, table_note: tableNote, mean_note: meanNote } = payload;
-    const scroll = el("div", "pg-why-scroll", "", { tabindex: 0, role: "group", "aria-label": payload.title });
-    const all = el("table", "pg-why-row pg-norm-table"),
-      head = el("thead"),
-      body = el("tbody"),
-      names = el("tr");
-    for (const name of [fill(words.dimension, { d: "" }).trim(), ...table.columns, words.model])
-      names.append(el("th", "", name, { scope: "col" }));
-    head.append(names);
-    lines = table.rows.map(({ d, cells }) => {
-      const node = el("tr");
-      node.append(
-        el("th", "", String(d), { scope: "row" }),
-        ...cells.map(([text, exact]) => el("td", "", text, { title: String(exact) })),
-      );
-      node.onmouseenter = () => mark(d);
-      return { node, dimension: d };
-    });
-    body.append(...lines.map(({ node }) => node));
-    body.onmouseleave = leave;
-    all.append(head, body);
-    scroll.append(all);
-    const check = el("p", payload.same ? "pg-why-same" : "pg-why-apart");
-    if (payload.same) check.append(el("span", "", "✓ "));
-    check.append(payload.check);
-    side.replaceChildren(walker(), el("p", "pg-muted", [tableNote, meanNote].filter(Boolean).join(" ")), scroll, check);
+  const short = (value) => String(+value.toPrecision(4)).replace("-", "−");
+  const show = (d) => {
+    at = d;
+    const numbers = () => steps.map(({ sign, values }) => `${sign}: ${short(values[d])}`).join(" → ");
+    line.textContent = d === null ? words.dimension_help : `${fill(words.dimension, { d })}: ${numbers()}`;
+    node.setAttribute("aria-valuenow", d ?? 0);
+    node.setAttribute("aria-valuetext", line.textContent);
   };
-  const footer = () => {
-    const { words, file, table, steps } = payload;
-    const columns = steps.map((step) => step.title);
-    const rows = () => steps[0].values.map((_, d) => [d, ...steps.map(({ values }) => values[d])]);
-    const arrays = () =>
-      Object.fromEntries(
-        steps.map(({ name, values }) => [name, { data: Float64Array.from(values), shape: [values.length] }]),
-      );
-    const { source, python, title: named, note } = payload;
-    foot.replaceChildren(
-      exporting(root, {
-        file,
-        source,
-        python,
-        title: named,
-        note,
-        names: [fill(words.dimension, { d: "" }).trim(), ...columns],
-        lines: rows,
-        arrays,
-      }),
-    );
-    root.dataset.rows = table.rows.length;
+  return { node, show };
+}
+
+// Some dimensions with every step in numbers.
+function dimensionTable({ table, words }, acts) {
+  const grid = tableOf({
+    look: "pg-why-row pg-norm-table",
+    columns: [fill(words.dimension, { d: "" }).trim(), ...table.columns, words.model],
+    rows: table.rows.map(({ d, cells }) => {
+      const row = rowOf([String(d), ...cells.map(([text, exact]) => ({ text, help: String(exact) }))]);
+      row.onmouseenter = () => acts.point(d);
+      return row;
+    }),
+  });
+  const body = grid.tBodies[0];
+  body.onmouseleave = acts.leave;
+  const mark = (d) => table.rows.forEach((row, n) => body.rows[n].classList.toggle("pg-here", row.d === d));
+  return { grid, mark };
+}
+
+define("normwalk", (root) => {
+  const list = el("ol", "pg-why-steps pg-norm-steps"),
+    side = el("div", "pg-norm-side"),
+    show = titled(root, list, side);
+  let payload = null,
+    at = null, // the dimension that is looked at
+    steps = [],
+    walker = null,
+    table = null;
+  const draw = () => {
+    for (const { canvas, values, top } of steps) paint(canvas, values, top, payload.colours, at);
   };
-  let width = 0;
-  new ResizeObserver(() => {
-    if (payload && root.clientWidth !== width) {
-      width = root.clientWidth;
-      draw();
-    }
-  }).observe(root);
+  const point = (d) => {
+    at = d;
+    draw();
+    table.mark(d);
+    walker.show(d);
+  };
+  const acts = {
+    point,
+    leave() {
+      if (document.activeElement !== walker.node) point(null);
+    },
+  };
+  onWidth(root, () => payload && draw());
   onTheme(() => payload && draw());
   return (next) => {
     payload = next;
-    strips = [];
     at = null;
-    title.textContent = payload.title;
-    note.textContent = payload.note;
-    steps.setAttribute("aria-label", payload.title);
-    grid();
-    steps.replaceChildren(...payload.steps.map(stepOf));
-    footer();
+    const { words, title, table: numbers, table_note: tableNote, mean_note: meanNote } = payload,
+      scroll = el("div", "pg-why-scroll", "", { tabindex: 0, role: "group", "aria-label": title });
+    list.setAttribute("aria-label", title);
+    walker = dimensionWalker(payload, point);
+    table = dimensionTable(payload, acts);
+    steps = payload.steps.map((step) => normStep(step, acts));
+    scroll.append(table.grid);
+    side.replaceChildren(
+      walker.node,
+      el("p", "pg-muted", [tableNote, meanNote].filter(Boolean).join(" ")),
+      scroll,
+      verdictLine(payload.same, payload.check, "pg-why"),
+    );
+    list.replaceChildren(...steps.map(({ item }) => item));
+    show(payload, {
+      names: [fill(words.dimension, { d: "" }).trim(), ...payload.steps.map((step) => step.title)],
+      lines: () => steps[0].values.map((_, d) => [d, ...steps.map(({ values }) => values[d])]),
+      arrays: () =>
+        Object.fromEntries(
+          payload.steps.map(({ name, values }) => [name, { data: Float64Array.from(values), shape: [values.length] }]),
+        ),
+    });
+    root.dataset.rows = numbers.rows.length;
     draw();
-    root.dataset.run = payload.run;
   };
-});
-
-define("normfacts", (root) => (payload) => {
-  const list = el("dl", "pg-norm-facts");
-  for (const [what, text] of payload.items) {
-    const item = el("div");
-    item.append(el("dt", "", what), el("dd", "", text));
-    list.append(item);
-  }
-  const parts = [el("h2", "", payload.title), list];
-  if (payload.about) parts.splice(1, 0, el("p", "pg-about", payload.about));
-  root.replaceChildren(
-    ...parts,
-    exporting(root, {
-      file: "facts",
-      title: payload.title,
-      note: payload.about,
-      names: ["what", "value"],
-      lines: payload.items,
-    }),
-  );
-  root.dataset.run = payload.run;
 });

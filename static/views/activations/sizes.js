@@ -4,11 +4,13 @@
 //   number of the first column in the figure's window), cells [[token]] where the columns are no tokens, labels,
 //   opens { part, setting, options }: the form of another view that a row with an option is handed on to
 // value: { what, layer } of the row
-import { exporting } from "../../export/menu.js";
 import { el, roving } from "../../page/dom.js";
 import { define, mounted } from "../../page/mount.js";
 import { onSelect, select, selection } from "../../page/selection/selection.js";
 import { mountPlot } from "../../parts/figure.js";
+import { iconButton } from "../../parts/icons.js";
+import { tableOf } from "../../parts/table.js";
+import { titled } from "../../parts/titled.js";
 
 define("gridmap", (root, props, trigger) => {
   const chart = el("div"),
@@ -16,8 +18,8 @@ define("gridmap", (root, props, trigger) => {
     field = el("label", "pg-gridrow-field"),
     rows = el("select");
   const label = el("span", "pg-muted"),
-    before = el("button", "pg-button pg-quiet", "↓", { type: "button" });
-  const after = el("button", "pg-button pg-quiet", "↑", { type: "button" });
+    before = iconButton("down", "", () => look(row - 1, {})),
+    after = iconButton("up", "", () => look(row + 1, {}));
   field.append(label, rows);
   bar.append(field, before, after);
   root.append(chart, bar);
@@ -47,8 +49,6 @@ define("gridmap", (root, props, trigger) => {
     form.redraw();
   };
   rows.onchange = () => look(+rows.value, {});
-  before.onclick = () => look(row - 1, {});
-  after.onclick = () => look(row + 1, {});
   const draw = mountPlot(chart, {
     marked: () => (payload ? [...(payload.cells ? [] : selection.tokens), row - payload.rows.length] : []),
     pick: (r, c) => {
@@ -75,14 +75,11 @@ define("gridmap", (root, props, trigger) => {
 
 // Two tables: tokens with outlying numbers, and the outlying dimensions; a click on a token picks it.
 define("outlierlist", (root) => {
-  const title = el("h2"),
-    note = el("p", "pg-about"),
-    none = el("p"),
-    attention = el("p", "pg-hint-line");
-  const carriers = el("div", "pg-table pg-outliers", "", { tabindex: -1 }),
-    list = el("div", "pg-table pg-outliers", "", { tabindex: -1 });
-  const foot = el("div");
-  root.append(title, note, none, carriers, attention, list, foot);
+  const none = el("p"),
+    attention = el("p", "pg-hint-line"),
+    carriers = el("div", "pg-table pg-outliers", "", { tabindex: -1 }),
+    list = el("div", "pg-table pg-outliers", "", { tabindex: -1 }),
+    show = titled(root, none, carriers, attention, list);
   for (const grid of [carriers, list])
     roving(grid, (key, at, n) => ({ ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: n - 1 })[key] ?? null);
   const paint = () => {
@@ -96,58 +93,37 @@ define("outlierlist", (root) => {
     chip.onclick = () => select({ tokens: [each.token] });
     return chip;
   };
-  const number = (text) => el("td", "pg-number", text);
-  const fillTable = (grid, caption, names, rows) => {
-    const table = el("table"),
-      head = el("tr"),
-      body = el("tbody");
-    for (const name of names) head.append(el("th", "", name, { scope: "col" }));
-    rows.forEach((cells) => {
-      const row = el("tr");
-      for (const cell of cells) {
-        const place = cell.localName === "td" ? cell : el("td");
-        if (place !== cell) place.append(cell);
-        row.append(place);
-      }
-      body.append(row);
-    });
-    table.append(el("caption", "", caption), head, body);
-    grid.replaceChildren(table);
+  const number = (text) => ({ look: "pg-number", text });
+  const fillTable = (grid, caption, columns, rows) => {
+    grid.replaceChildren(tableOf({ caption, columns, rows, named: -1 }));
     grid.hidden = !rows.length;
   };
   return (payload) => {
     const { names, rows } = payload;
-    title.textContent = payload.title;
-    note.textContent = payload.note;
-    none.textContent = payload.none;
-    none.hidden = !payload.none;
-    attention.textContent = payload.attention;
-    attention.hidden = !payload.attention;
+    for (const [node, text] of [
+      [none, payload.none],
+      [attention, payload.attention],
+    ]) {
+      node.textContent = text;
+      node.hidden = !text;
+    }
     fillTable(
       carriers,
       payload.caption_carriers,
       [names.token, names.entries, names.norms],
       payload.carriers.map((each, index) => [token(each, index), ...each.shown.map(number)]),
     );
+    const columns = [names.norm, names.dimension, names.token, names.value, names.ratio];
     fillTable(
       list,
       payload.caption,
-      [names.norm, names.dimension, names.token, names.value, names.ratio],
+      columns,
       rows.map((each, index) => [each.row, String(each.dimension), token(each, index), ...each.shown.map(number)]),
     );
-    const { file, source, python, title: named, note: noteText } = payload;
-    foot.replaceChildren(
-      exporting(root, {
-        file,
-        source,
-        python,
-        title: named,
-        note: noteText,
-        names: [names.norm, names.dimension, names.token, names.value, names.ratio],
-        lines: rows.map((each) => [each.row, each.dimension, each.text, each.value, each.ratio]),
-      }),
-    );
-    root.dataset.run = payload.run;
+    show(payload, {
+      names: columns,
+      lines: rows.map((each) => [each.row, each.dimension, each.text, each.value, each.ratio]),
+    });
     paint();
   };
 });

@@ -8,6 +8,7 @@ import { exporting } from "../../export/menu.js";
 import { framed, onJoin } from "../../page/characters.js";
 import { el, fill, roving } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
+import { titled } from "../../parts/titled.js";
 
 define("vocabchips", (root) => {
   let last = null;
@@ -58,78 +59,104 @@ define("vocabchips", (root) => {
   return draw;
 });
 
+// --- the merges ---
+
+// The parts of a piece after so many merges.
+function partsAfter({ bytes, merges }, count) {
+  const now = [...bytes];
+  for (const [at, , text] of merges.slice(0, count)) now.splice(at, 2, text);
+  return now;
+}
+
+// The parts as boxes: the one that was made last, the pair that is merged next, and at the end their ids.
+function partBoxes(piece, step) {
+  const { merges, ids, whole, added, text } = piece,
+    last = merges[step - 1],
+    next = merges[step],
+    texts = whole || added ? [text] : partsAfter(piece, step);
+  return texts.map((part, at) => {
+    const box = el("span", "pg-merge-part");
+    if (last && at === last[0]) box.classList.add("pg-merge-made");
+    if (next && (at === next[0] || at === next[0] + 1)) box.classList.add("pg-merge-next");
+    box.append(el("span", "", part));
+    if (!next) box.append(el("small", "", String(ids[at])));
+    return box;
+  });
+}
+
+// What is merged next, or what came of it.
+function mergeSentence(piece, step, words) {
+  const { merges, ids, bytes, added, whole } = piece,
+    n = merges.length,
+    next = merges[step];
+  if (added) return fill(words.added, { id: ids[0] });
+  if (whole) return fill(words.whole, { id: ids[0] });
+  if (next) {
+    const now = partsAfter(piece, step);
+    return fill(words.next, { left: now[next[0]], right: now[next[0] + 1], rank: next[1] });
+  }
+  return fill(n ? words.done : words.nothing, {
+    tokens: ids.length,
+    bytes: bytes.length,
+    merges: n,
+    ids: ids.slice(0, 12).join(", ") + (ids.length > 12 ? ", …" : ""),
+  });
+}
+
+// The neighbours that could be merged, the one that is first.
+function pairBoxes(next, words) {
+  if (!next?.[3].length) return [];
+  const pairs = next[3].map(([left, right, rank], at) => {
+    const pair = el("span", `pg-merge-pair${at ? "" : " pg-merge-best"}`);
+    pair.append(el("span", "", `${left} + ${right}`), el("small", "", String(rank)));
+    return pair;
+  });
+  const more = next[4] ? [el("span", "pg-muted", fill(words.more, { n: next[4] }))] : [];
+  return [el("span", "pg-muted", words.pairs), ...pairs, ...more];
+}
+
+// A line of every merge for the files.
+function mergeRecords({ words, pieces }) {
+  const names = ["piece", "text", "step", "left", "right", "made", "rank"].map((name) => words[`csv_${name}`]);
+  const lines = () =>
+    pieces.flatMap((one, at) =>
+      one.merges.map(([place, rank, text], index) => {
+        const before = partsAfter(one, index);
+        return [at, one.text, index + 1, before[place], before[place + 1], text, rank];
+      }),
+    );
+  return { names, lines, table: true };
+}
+
 define("mergesteps", (root) => {
-  const title = el("h2"),
-    about = el("p", "pg-about"),
-    pieces = el("div", "pg-merge-pieces");
-  const bar = el("label", "pg-merge-bar"),
+  const pieces = el("div", "pg-merge-pieces", "", { role: "group" }),
+    bar = el("label", "pg-merge-bar"),
     named = el("span", "pg-control-label"),
-    slider = el("input", "", "", { type: "range", min: 0, step: 1 });
-  const shown = el("output"),
+    slider = el("input", "", "", { type: "range", min: 0, step: 1 }),
+    shown = el("output"),
     parts = el("div", "pg-merge-parts"),
-    status = el("p", "pg-merge-told", "", { "aria-live": "polite" });
-  const pairs = el("div", "pg-merge-pairs"),
-    foot = el("div");
+    status = el("p", "pg-merge-told", "", { "aria-live": "polite" }),
+    pairs = el("div", "pg-merge-pairs"),
+    show = titled(root, pieces, bar, parts, status, pairs);
   let payload = null,
     piece = 0,
     step = 0;
   bar.append(named, slider, shown);
-  root.append(title, about, pieces, bar, parts, status, pairs, foot);
-  roving(
-    pieces,
-    (key, at, n) => ({ ArrowRight: (at + 1) % n, ArrowLeft: (at - 1 + n) % n, Home: 0, End: n - 1 })[key] ?? null,
-  );
-
-  // The parts after so many merges, and where the last one was.
-  const after = ({ bytes, merges }, count) => {
-    const now = [...bytes];
-    for (const [at, , text] of merges.slice(0, count)) now.splice(at, 2, text);
-    return now;
-  };
+  const turning = (key, at, n) =>
+    ({ ArrowRight: (at + 1) % n, ArrowLeft: (at - 1 + n) % n, Home: 0, End: n - 1 })[key] ?? null;
+  roving(pieces, turning);
   const draw = () => {
     const { words } = payload,
       one = payload.pieces[piece],
-      { merges } = one,
-      n = merges.length;
-    const now = after(one, step),
-      last = step ? merges[step - 1] : null,
-      next = merges[step];
-    const done = step === n;
+      n = one.merges.length;
     slider.max = n;
     slider.value = step;
     slider.disabled = n === 0;
     shown.textContent = fill(words.step, { step, n });
     slider.setAttribute("aria-valuetext", shown.textContent);
-    parts.replaceChildren(
-      ...(one.whole || one.added ? [one.text] : now).map((text, at) => {
-        const box = el("span", "pg-merge-part");
-        if (last && at === last[0]) box.classList.add("pg-merge-made");
-        if (next && (at === next[0] || at === next[0] + 1)) box.classList.add("pg-merge-next");
-        box.append(el("span", "", text));
-        if (done) box.append(el("small", "", String(one.ids[at])));
-        return box;
-      }),
-    );
-    if (one.added) status.textContent = fill(words.added, { id: one.ids[0] });
-    else if (one.whole) status.textContent = fill(words.whole, { id: one.ids[0] });
-    else if (done)
-      status.textContent = fill(n ? words.done : words.nothing, {
-        tokens: one.ids.length,
-        bytes: one.bytes.length,
-        merges: n,
-        ids: one.ids.slice(0, 12).join(", ") + (one.ids.length > 12 ? ", …" : ""),
-      });
-    else status.textContent = fill(words.next, { left: now[next[0]], right: now[next[0] + 1], rank: next[1] });
-    pairs.replaceChildren();
-    if (next && next[3].length > 0) {
-      pairs.append(el("span", "pg-muted", words.pairs));
-      next[3].forEach(([left, right, rank], at) => {
-        const pair = el("span", `pg-merge-pair${at ? "" : " pg-merge-best"}`);
-        pair.append(el("span", "", `${left} + ${right}`), el("small", "", String(rank)));
-        pairs.append(pair);
-      });
-      if (next[4]) pairs.append(el("span", "pg-muted", fill(words.more, { n: next[4] })));
-    }
+    parts.replaceChildren(...partBoxes(one, step));
+    status.textContent = mergeSentence(one, step, words);
+    pairs.replaceChildren(...pairBoxes(one.merges[step], words));
     root.dataset.piece = piece;
     root.dataset.step = step;
   };
@@ -147,54 +174,20 @@ define("mergesteps", (root) => {
     }
     draw();
   };
-  const lines = () =>
-    payload.pieces.flatMap((one, at) =>
-      one.merges.map(([place, rank, text], index) => {
-        const before = after(one, index);
-        return [at, one.text, index + 1, before[place], before[place + 1], text, rank];
-      }),
-    );
+  const pieceButton = ({ text, merges, ids }, at) => {
+    const label = fill(payload.words.piece, { text, merges: merges.length, tokens: ids.length }),
+      button = el("button", "pg-chip pg-merge-piece", "", { type: "button", "data-index": at, "aria-label": label });
+    button.append(el("span", "", text), el("small", "", String(ids.length)));
+    button.onclick = () => choose(at);
+    return button;
+  };
   return (next) => {
     payload = next;
     const { words } = payload;
-    title.textContent = payload.title;
-    about.textContent = payload.about;
     named.textContent = words.slider;
-    pieces.setAttribute("role", "group");
     pieces.setAttribute("aria-label", words.pieces);
-    pieces.replaceChildren(
-      ...payload.pieces.map((one, at) => {
-        const button = el("button", "pg-chip pg-merge-piece", "", {
-          type: "button",
-          "data-index": at,
-          "aria-label": fill(words.piece, { text: one.text, merges: one.merges.length, tokens: one.ids.length }),
-        });
-        button.append(el("span", "", one.text), el("small", "", String(one.ids.length)));
-        button.onclick = () => choose(at);
-        return button;
-      }),
-    );
-    foot.replaceChildren(
-      exporting(root, {
-        file: payload.file,
-        title: payload.title,
-        note: payload.about,
-        source: payload.source,
-        python: payload.python,
-        table: true,
-        names: [
-          words.csv_piece,
-          words.csv_text,
-          words.csv_step,
-          words.csv_left,
-          words.csv_right,
-          words.csv_made,
-          words.csv_rank,
-        ],
-        lines,
-      }),
-    );
+    pieces.replaceChildren(...payload.pieces.map(pieceButton));
+    show(payload, mergeRecords(payload));
     choose(payload.first);
-    root.dataset.run = payload.run;
   };
 });

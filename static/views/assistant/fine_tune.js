@@ -2,14 +2,15 @@
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { isDark, onTheme } from "../../page/theme.js";
+import { feed } from "../../parts/feed.js";
 import { clock, offers, problemLine, runButtons } from "../../parts/run.js";
+import { tableOf } from "../../parts/table.js";
 import { keepPage } from "../training/runs.js";
 import { chart, HUES, line, smooth, thin } from "../training/training_charts.js";
 import { paintLosses } from "./losses.js";
 
 const runs = new Map(); // id -> run; a page keeps what it was sent
-let send = () => {},
-  told = () => {},
+let told = () => {},
   problem = null,
   current = null;
 
@@ -34,13 +35,7 @@ function take(piece) {
   told();
 }
 
-define("tuninglesson", (root, props, trigger) => {
-  send = (event, value) => {
-    props.value = value ?? {};
-    trigger(event, { index: 0, value: event });
-  };
-  return take;
-});
+const send = feed("fine_tune_tuning", take);
 
 function curves(words) {
   const loss = chart(words, words.loss_title, words.loss_about, "fine-tuning-loss");
@@ -97,7 +92,6 @@ function moments(words, ramps) {
   );
   let shown = null,
     at = null; // null: follow the newest
-  const cell = (kind, value, look = "") => el(kind, look, value);
   const draw = (run) => {
     if (run) {
       if (run.id !== shown?.id) at = null;
@@ -121,28 +115,21 @@ function moments(words, ramps) {
       const { tokens, breaks, prompt } = shown.example;
       paintLosses(text, { tokens, breaks, prompt, losses: snapshot.losses, most: 6, ramps }, words);
     }
-    const table = el("table", "pg-lab-table pg-tune-answers"),
-      top = el("tr"),
-      before = shown.snapshots[0],
+    const before = shown.snapshots[0],
       after = shown.snapshots.slice(0, place + 1).findLast(({ answers }) => answers.length) ?? before;
-    for (const name of [words.prompt, words.before, fill(words.after, { step: after.step }), words.wanted])
-      top.append(el("th", "", name, { scope: "col" }));
-    const body = el("tbody");
-    (shown.questions ?? []).forEach(([prompt, wanted], n) => {
-      const line = el("tr"),
-        [first, written] = [before, after].map(({ answers }) => answers[n]?.[+way.value] ?? "");
-      line.append(
-        cell("th", prompt),
-        cell("td", first || words.nothing, "pg-soft"),
-        cell("td", written || words.nothing, written === wanted ? "pg-right" : written ? "" : "pg-soft"),
-        cell("td", wanted, "pg-soft"),
-      );
-      body.append(line);
-    });
-    const titles = el("thead");
-    titles.append(top);
-    table.append(titles, body);
-    grid.replaceChildren(table);
+    const line = ([prompt, wanted], n) => {
+      const [first, written] = [before, after].map(({ answers }) => answers[n]?.[+way.value] ?? "");
+      return [
+        prompt,
+        { text: first || words.nothing, look: "pg-soft" },
+        { text: written || words.nothing, look: written === wanted ? "pg-right" : written ? "" : "pg-soft" },
+        { text: wanted, look: "pg-soft" },
+      ];
+    };
+    const columns = [words.prompt, words.before, fill(words.after, { step: after.step }), words.wanted];
+    grid.replaceChildren(
+      tableOf({ look: "pg-lab-table pg-tune-answers", columns, rows: (shown.questions ?? []).map(line) }),
+    );
   };
   slider.oninput = () => {
     at = +slider.value === +slider.max ? null : +slider.value;

@@ -2,11 +2,11 @@
 //
 // of { tokens, breaks, prompt, losses, most, ramps }: losses in nats, null for the first token; the first `prompt` tokens
 // are the prompt. words: masked, scored, first.
-import { exporting } from "../../export/menu.js";
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { isDark, onTheme } from "../../page/theme.js";
 import { ink, lookup } from "../../parts/colours.js";
+import { titled } from "../../parts/titled.js";
 
 const nats = (value) => (value === null ? "–" : value.toFixed(2));
 
@@ -31,32 +31,20 @@ export function paintLosses(node, { tokens, breaks, prompt, losses, most, ramps 
 }
 
 define("maskedloss", (root) => {
-  const title = el("h2"),
-    note = el("p", "pg-about"),
-    mean = el("p", "pg-loss-mean"),
+  const mean = el("p", "pg-loss-mean"),
     text = el("div", "pg-loss-text", "", { role: "group", tabindex: 0 }),
-    foot = el("div");
-  root.append(title, note, mean, text, foot);
+    show = titled(root, mean, text);
   let payload = null;
   onTheme(() => payload && paintLosses(text, payload, payload.words));
   return (next) => {
     payload = next;
     const { words, tokens, losses, prompt } = next;
-    title.textContent = next.title;
-    note.textContent = next.note;
     text.setAttribute("aria-label", next.title);
     mean.textContent = fill(words.mean, { loss: next.mean, scored: tokens.length - prompt, n: tokens.length });
     paintLosses(text, next, words);
-    foot.replaceChildren(
-      exporting(root, {
-        file: next.file,
-        source: next.source,
-        title: next.title,
-        note: next.note,
-        names: [words.token, words.is_scored, words.loss],
-        lines: tokens.map((token, at) => [token, at >= prompt ? 1 : 0, losses[at] ?? ""]),
-      }),
-    );
-    root.dataset.run = next.run;
+    show(next, {
+      names: [words.token, words.is_scored, words.loss],
+      lines: tokens.map((token, at) => [token, at >= prompt ? 1 : 0, losses[at] ?? ""]),
+    });
   };
 });

@@ -1,5 +1,5 @@
 // The pairs of this page: which of two texts is better. They live in the page alone, until they are saved as a file.
-import { define } from "../../page/mount.js";
+import { feed } from "../../parts/feed.js";
 
 export const pairs = []; // { prompt, chosen, rejected, by: "person" | "rule" }
 const listeners = new Set();
@@ -46,12 +46,5 @@ export function fromLines(text, longest) {
   return found;
 }
 
-// The channel to the server: nothing to see. One question at a time, so that no answer swallows another.
-export const desk = { send: () => {}, take: () => {} };
-define("pairwriter", (root, props, trigger) => {
-  desk.send = (event, value) => {
-    props.value = value;
-    trigger(event, { index: 0, value: event });
-  };
-  return (payload) => payload && desk.take(payload);
-});
+// The channel to the server. One question at a time, so that no answer swallows another.
+export const desk = { send: feed("preferences_writer", (answer) => desk.take(answer)), take: () => {} };

@@ -1,262 +1,194 @@
 // Which text is better: two cards to choose from by click or arrow key, and the pairs so far as a table.
 //
 // payload of "preferences": { words, most, longest, ruled, model, rules [[name, help]], chosen, start, range | wrong }
-import { save } from "../../export/files.js";
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
-import { add, asLines, clear, desk, edit, fromLines, listed, onPairs, pairs, remove } from "./pairs.js";
+import { button } from "../../parts/run.js";
+import { pairTable } from "./pair_table.js";
+import { add, desk, listed, onPairs, pairs } from "./pairs.js";
 
-const SHOWN = 50; // rows of the table at first
-
-define("preferences", (root) => {
-  let payload = null,
-    current = null, // { prompt, texts, scores }
-    wanted = null, // { tag, event } of the question that is under way
+// The questions to the server, one after the other. `context(event)`: what is sent along.
+function questions(context, changed) {
+  let wanted = null, // { tag, event } of the question that is under way
     next = [], // questions after it
-    questions = 0, // so far
-    at = 0, // number of the next pair of texts
-    from = "", // the settings that the numbers count for
-    rows = SHOWN,
-    said = "";
-  const top = el("div", "pg-pairs-top"),
-    rule = el("p", "pg-about"),
-    prompt = el("p", "pg-pairs-prompt"),
-    cards = el("div", "pg-pairs-cards", "", { tabindex: 0, role: "group" }),
-    told = el("p", "pg-about", "", { role: "status" }),
-    head = el("div", "pg-pairs-head"),
-    box = el("div", "pg-lab-scroll"),
-    file = el("input", "", "", { type: "file", accept: ".jsonl,.json,.txt" });
-  file.hidden = true;
-  root.append(rule, top, prompt, cards, told, head, box, file);
-
-  const button = (text, act, name = "pg-button") => {
-    const made = el("button", name, text, { type: "button" });
-    made.onclick = act;
-    return made;
-  };
-
-  // --- questions to the server, one after the other ---
-  const ask = (event, more = {}) => {
-    if (wanted) {
-      next = [...next.filter((each) => each.event !== event), { event, more }];
-      return;
-    }
-    wanted = { event, tag: `${event} ${++questions}` };
-    desk.send(event, { tag: wanted.tag, at, ...(event === "judge" ? { pairs: listed() } : {}), ...more });
-    paint();
-  };
-  const over = () => {
-    wanted = null;
-    const { event, more } = next.shift() ?? {};
-    if (event) ask(event, more);
-    paint();
-  };
-  let ruled = 0, // of the pairs of the running answer, those that are in the table
-    agreement = null;
-  desk.take = (answer) => {
-    if (!wanted || (answer.tag && answer.tag !== wanted.tag)) return;
-    if (answer.error) {
-      said = `${answer.error.text} ${answer.error.hint}`;
+    asked = 0;
+  const line = {
+    current: () => wanted,
+    waits: (event) => next.some((each) => each.event === event),
+    ask(event, more = {}) {
+      if (wanted) {
+        next = [...next.filter((each) => each.event !== event), { event, more }];
+        return;
+      }
+      wanted = { event, tag: `${event} ${++asked}` };
+      desk.send(event, { tag: wanted.tag, ...context(event), ...more });
+      changed();
+    },
+    // The question under way is answered: the next one.
+    over() {
+      wanted = null;
+      const { event, more } = next.shift() ?? {};
+      if (event) line.ask(event, more);
+      changed();
+    },
+    forget() {
       next = [];
-      ruled = 0;
-      return over();
-    }
-    said = "";
-    if (answer.texts && next.some((each) => each.event === "write")) {
-      over(); // the settings were changed meanwhile
-    } else if (answer.texts) {
-      current = answer;
-      at += 1;
-      over();
-      if (asked) cards.focus({ preventScroll: true });
-    } else if (answer.pairs) {
-      const fresh = answer.pairs
-        .slice(ruled)
-        .map(([prompt, chosen, rejected, by]) => ({ prompt, chosen, rejected, by }));
-      ruled = answer.pairs.length;
-      said = fill(payload.words.ruled, { ...answer, n: ruled });
-      if (fresh.length) put(fresh);
-      if (answer.done === answer.total) {
-        at += answer.total;
-        ruled = 0;
-        over();
-      } else paint();
-    } else {
-      agreement = answer.agreement ?? null;
-      over();
-    }
+    },
   };
-  const put = (more) => add(more.slice(0, Math.max(0, payload.most - pairs.length)));
+  return line;
+}
 
-  // --- choosing ---
-  let asked = false; // whether a person began to choose: the keys then stay on the cards
-  const write = () => {
-    asked = true;
-    ask("write");
-  };
-  const choose = (which) => {
-    if (!current || wanted) return;
-    const { prompt, texts } = current;
-    current = null;
-    asked = true;
-    if (texts[0] !== texts[1]) put([{ prompt, chosen: texts[which], rejected: texts[1 - which], by: "person" }]);
-    ask("write");
-  };
-  const skip = () => {
-    if (!current || wanted) return;
-    current = null;
-    write();
-  };
-  cards.addEventListener("keydown", (event) => {
-    const act = { ArrowLeft: () => choose(0), ArrowRight: () => choose(1), ArrowDown: skip }[event.key];
+// Two cards to choose from; acts: choose(which), skip().
+function pairCards(acts) {
+  const node = el("div", "pg-pairs-cards", "", { tabindex: 0, role: "group" });
+  node.addEventListener("keydown", (event) => {
+    const act = { ArrowLeft: () => acts.choose(0), ArrowRight: () => acts.choose(1), ArrowDown: acts.skip }[event.key];
     if (!act || event.altKey || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
     act();
   });
-
-  // --- files ---
-  const keep = () => save("pairs.jsonl", new Blob([asLines()], { type: "application/jsonl" }));
-  file.onchange = async () => {
-    const [chosen] = file.files;
-    file.value = "";
-    if (!chosen) return;
-    try {
-      const found = fromLines(await chosen.text(), payload.longest);
-      put(found);
-      said = fill(payload.words.loaded, { n: found.length });
-    } catch (line) {
-      said = fill(payload.words.wrong_line, { line });
-    }
-    paint();
-  };
-
-  // --- what is seen ---
-  const card = (which) => {
-    const { words } = payload,
-      made = button("", () => choose(which), "pg-pairs-card");
-    const label = el("span", "pg-pairs-key", words[which ? "right" : "left"]);
-    made.append(label, el("span", "pg-pairs-text", current ? current.texts[which] || words.empty_text : "…"));
-    made.disabled = !current || Boolean(wanted);
+  const card = (which, texts, enabled, words) => {
+    const made = el("button", "pg-pairs-card", "", { type: "button" });
+    made.onclick = () => acts.choose(which);
+    made.append(
+      el("span", "pg-pairs-key", words[which ? "right" : "left"]),
+      el("span", "pg-pairs-text", texts ? texts[which] || words.empty_text : "…"),
+    );
+    made.disabled = !enabled;
     return made;
   };
+  return {
+    node,
+    draw(texts, enabled, words) {
+      const focused = node.contains(document.activeElement);
+      node.setAttribute("aria-label", words.cards);
+      node.replaceChildren(card(0, texts, enabled, words), card(1, texts, enabled, words));
+      if (focused) node.focus({ preventScroll: true });
+    },
+  };
+}
+
+// Take in an answer of the server. `now`: the state of the part, see below; acts: put(pairs), paint(), shown().
+function takeAnswer(now, line, answer, acts) {
+  const wanted = line.current();
+  if (!wanted || (answer.tag && answer.tag !== wanted.tag)) return;
+  now.said = "";
+  if (answer.error) {
+    now.said = `${answer.error.text} ${answer.error.hint}`;
+    now.ruled = 0;
+    line.forget();
+    line.over();
+  } else if (answer.texts && line.waits("write")) {
+    line.over(); // the settings were changed meanwhile
+  } else if (answer.texts) {
+    now.current = answer;
+    now.at += 1;
+    line.over();
+    acts.shown();
+  } else if (answer.pairs) {
+    // The pairs of a rule come a few at a time.
+    const fresh = answer.pairs.slice(now.ruled);
+    now.ruled = answer.pairs.length;
+    now.said = fill(now.payload.words.ruled, { ...answer, n: now.ruled });
+    if (fresh.length) acts.put(fresh.map(([prompt, chosen, rejected, by]) => ({ prompt, chosen, rejected, by })));
+    if (answer.done !== answer.total) return acts.paint();
+    now.at += answer.total;
+    now.ruled = 0;
+    line.over();
+  } else {
+    now.agreement = answer.agreement ?? null;
+    line.over();
+  }
+}
+
+define("preferences", (root) => {
+  const rule = el("p", "pg-about"),
+    top = el("div", "pg-pairs-top"),
+    prompt = el("p", "pg-pairs-prompt"),
+    told = el("p", "pg-about", "", { role: "status" });
+  const now = {
+    payload: null,
+    current: null, // { prompt, texts, scores }
+    at: 0, // number of the next pair of texts
+    from: "", // the settings that the numbers count for
+    said: "",
+    asked: false, // whether a person began to choose: the keys then stay on the cards
+    ruled: 0, // of the pairs of the running answer, those that are in the table
+    agreement: null,
+  };
+  const line = questions(
+    (event) => ({ at: now.at, ...(event === "judge" ? { pairs: listed() } : {}) }),
+    () => paint(),
+  );
+  const put = (more) => add(more.slice(0, Math.max(0, now.payload.most - pairs.length)));
+  const write = () => {
+    now.asked = true;
+    line.ask("write");
+  };
+  // Both let the pair of texts go and ask for the next.
+  const choose = (which) => {
+    const { current } = now;
+    if (!current || line.current()) return;
+    const [chosen, rejected] = which ? [...current.texts].reverse() : current.texts;
+    now.current = null;
+    now.asked = true;
+    if (chosen !== rejected) put([{ prompt: current.prompt, chosen, rejected, by: "person" }]);
+    line.ask("write");
+  };
+  const skip = () => {
+    if (!now.current || line.current()) return;
+    now.current = null;
+    write();
+  };
+  const cards = pairCards({ choose, skip }),
+    table = pairTable(put, (text) => {
+      now.said = text;
+      paint();
+    });
+  root.append(rule, top, prompt, cards.node, told, ...table.nodes);
+  const shown = () => now.asked && cards.node.focus({ preventScroll: true });
+  desk.take = (answer) => takeAnswer(now, line, answer, { put, shown, paint: () => paint() });
+
   const paint = () => {
+    const { payload, current, asked, said } = now;
     if (!payload) return;
     const { words } = payload,
-      focused = cards.contains(document.activeElement);
+      wanted = line.current(),
+      free = !wanted;
     rule.textContent = payload.wrong ?? payload.range;
     rule.classList.toggle("pg-effect-problem", Boolean(payload.wrong));
-    const start = button(words.write, write, "pg-button pg-primary");
+    const start = button(words.write, write, { enabled: free, primary: true }),
+      skips = button(words.skip, skip, { enabled: Boolean(current) && free }),
+      may = free && !payload.wrong && pairs.length < payload.most;
     start.hidden = Boolean(current) || asked;
-    start.disabled = Boolean(wanted);
-    const by_rule = button(fill(words.let_rule, { n: payload.ruled }), () => ask("rule"));
-    by_rule.disabled = Boolean(wanted) || Boolean(payload.wrong) || pairs.length >= payload.most;
-    const skips = button(words.skip, skip);
-    skips.disabled = !current || Boolean(wanted);
     skips.hidden = !asked;
-    top.replaceChildren(start, skips, by_rule);
+    const byRule = button(fill(words.let_rule, { n: payload.ruled }), () => line.ask("rule"), { enabled: may });
+    top.replaceChildren(start, skips, byRule);
     prompt.textContent = current ? `${words.prompt}: ${current.prompt}` : "";
-    cards.setAttribute("aria-label", words.cards);
-    cards.hidden = !asked;
-    cards.replaceChildren(card(0), card(1));
-    if (focused) cards.focus({ preventScroll: true });
+    cards.node.hidden = !asked;
+    cards.draw(current?.texts, Boolean(current) && free, words);
     told.textContent = said || (asked ? (wanted?.event === "write" ? words.writing : words.keys) : words.about);
-    table();
+    list();
   };
-  const table = () => {
-    const { words } = payload,
-      by = (who) => pairs.filter((pair) => pair.by === who).length;
-    const counts = el(
-      "span",
-      "pg-pairs-count",
-      fill(words.counts, { n: pairs.length, person: by("person"), rule: by("rule") }),
-    );
-    const agreed = el("span", "pg-muted", agreement && by("person") ? fill(words.agreement, agreement) : "");
-    const saving = button(words.save, keep),
-      clearing = button(words.clear, clear);
-    saving.disabled = clearing.disabled = !pairs.length;
-    head.replaceChildren(
-      el("h2", "", words.pairs),
-      counts,
-      agreed,
-      saving,
-      button(words.load, () => file.click()),
-      clearing,
-    );
-    const grid = el("table", "pg-lab-table pg-pairs-table"),
-      line = el("tr"),
-      top = el("thead"),
-      body = el("tbody");
-    line.append(
-      ...["prompt", "chosen", "rejected", "by", "change"].map((key) => el("th", "", words[key], { scope: "col" })),
-    );
-    top.append(line);
-    // The newest first: that is the one whose choice one takes back.
-    for (let index = pairs.length - 1; index >= Math.max(0, pairs.length - rows); index--) body.append(row(index));
-    grid.append(top, body);
-    const parts = [grid];
-    if (pairs.length > rows)
-      parts.push(
-        button(fill(words.more, { n: pairs.length - rows }), () => {
-          rows = pairs.length;
-          table();
-        }),
-      );
-    box.replaceChildren(...(pairs.length ? parts : [el("p", "pg-muted", words.none)]));
+  const list = () => {
+    table.draw(now.payload, now.agreement);
     root.dataset.pairs = pairs.length;
   };
-  const row = (index) => {
-    const { words } = payload,
-      pair = pairs[index],
-      made = el("tr");
-    const text = (key) => {
-      const cell = el("td"),
-        field = el("textarea", "", "", { rows: 3, "aria-label": words[key], maxlength: payload.longest });
-      field.value = pair[key];
-      field.onchange = () => {
-        const other = pair[key === "chosen" ? "rejected" : "chosen"];
-        if (field.value === other) field.value = pair[key];
-        else edit(index, { [key]: field.value, by: "person" });
-      };
-      cell.append(field);
-      return cell;
-    };
-    const last = el("td", "pg-pairs-acts");
-    const swap = button(
-      "⇄",
-      () => edit(index, { chosen: pair.rejected, rejected: pair.chosen, by: "person" }),
-      "pg-cross",
-    );
-    swap.setAttribute("aria-label", words.swap);
-    swap.title = words.swap;
-    const cross = button("×", () => remove(index), "pg-cross");
-    cross.setAttribute("aria-label", words.remove);
-    cross.title = words.remove;
-    last.append(swap, cross);
-    made.append(
-      el("th", "", pair.prompt, { scope: "row" }),
-      text("chosen"),
-      text("rejected"),
-      el("td", "", words[`by_${pair.by}`]),
-      last,
-    );
-    return made;
-  };
   onPairs(() => {
-    if (!payload) return;
-    table();
-    if (pairs.some((pair) => pair.by === "person") && !payload.wrong) ask("judge");
+    if (!now.payload) return;
+    list();
+    if (pairs.some((pair) => pair.by === "person") && !now.payload.wrong) line.ask("judge");
   });
   return (fresh) => {
     const settings = JSON.stringify([fresh.model, fresh.start]),
-      again = payload && payload.chosen !== fresh.chosen;
-    payload = fresh;
-    if (settings !== from) {
-      from = settings;
-      at = 0; // another prompt, seed or model: its pairs are counted anew
-      current = null;
-      if (asked) ask("write");
+      again = now.payload && now.payload.chosen !== fresh.chosen;
+    now.payload = fresh;
+    if (settings !== now.from) {
+      // Another prompt, seed or model: its pairs are counted anew.
+      Object.assign(now, { from: settings, at: 0, current: null });
+      if (now.asked) line.ask("write");
     }
-    if (again && pairs.length && !payload.wrong) ask("judge");
+    if (again && pairs.length && !fresh.wrong) line.ask("judge");
     paint();
   };
 });

@@ -7,29 +7,23 @@
 import { el, fill } from "../../page/dom.js";
 import { define, mountPart } from "../../page/mount.js";
 import { noteRun } from "../../page/state.js";
+import { feed } from "../../parts/feed.js";
 import { offers, problemLine, runButtons } from "../../parts/run.js";
 import { listed } from "./pairs.js";
 import { joined } from "./pieces.js";
 
-const lab = { run: null, error: null, send: () => {}, told: () => {} };
+const lab = { run: null, error: null, send: null, told: () => {} };
 
-define("practice", (root, props, trigger) => {
-  lab.send = (event, value) => {
-    props.value = value ?? {};
-    trigger(event, { index: 0, value: event });
-  };
-  return (piece) => {
-    if (!piece) return;
-    lab.error = piece.error ?? null;
-    const run = piece.run ? joined(lab.run, piece) : lab.run;
-    if (piece.run && !run) {
-      lab.send("again", { run: piece.run, reports: 0, snapshots: 0 });
-      return;
-    }
-    lab.run = run;
-    if (run) noteRun("reinforcement_form", run);
-    lab.told();
-  };
+lab.send = feed("reinforcement_practice", (piece) => {
+  lab.error = piece.error ?? null;
+  const run = piece.run ? joined(lab.run, piece) : lab.run;
+  if (piece.run && !run) {
+    lab.send("again", { run: piece.run, reports: 0, snapshots: 0 });
+    return;
+  }
+  lab.run = run;
+  if (run) noteRun("reinforcement_form", run);
+  lab.told();
 });
 
 define("reinforcement", (root) => {

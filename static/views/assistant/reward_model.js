@@ -1,9 +1,9 @@
 // A reward model: the pairs of this page that it learns from, and a text coloured by the reward at each token.
-import { exporting } from "../../export/menu.js";
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { isDark, onTheme } from "../../page/theme.js";
-import { ink, lookup } from "../../parts/colours.js";
+import { rampLegend, tint } from "../../parts/tinted.js";
+import { titled } from "../../parts/titled.js";
 import { listed, onPairs, pairs } from "./pairs.js";
 
 // payload: { words, least, wanted }; the value is { pairs: [[prompt, chosen, rejected, by]] }
@@ -37,72 +37,38 @@ define("pairsused", (root, props, trigger) => {
 
 // payload: { title, note, words { token, told, label }, tokens, values, places, ramps, ticks, columns, python, file, source, run }
 define("rewardtext", (root) => {
-  let payload = null;
-  const title = el("h2"),
-    note = el("p", "pg-about"),
-    scale = el("div", "pg-surprise-scale"),
+  const scale = el("div", "pg-surprise-scale"),
     text = el("div", "pg-reading-text pg-reward-text", "", { role: "group" }),
     readout = el("p", "pg-surprise-readout", "", { "aria-live": "polite" }),
-    foot = el("div");
-  root.append(title, note, scale, text, readout, foot);
+    show = titled(root, scale, text, readout);
+  let payload = null;
   const colour = () => {
     if (!payload) return;
-    const stops = payload.ramps[isDark() ? "dark" : "light"],
-      ramp = lookup(stops),
-      plain = getComputedStyle(root).getPropertyValue("--pg-text").trim();
-    for (const token of text.querySelectorAll("[data-index]")) {
-      const ground = ramp[Math.round(payload.places[+token.dataset.index] * (ramp.length - 1))];
-      token.style.cssText = `background-color: rgb(${ground}); color: ${ink(ground, plain)}`;
-    }
-    const bar = el("i", "pg-surprise-ramp", "", { "aria-hidden": true }),
-      ticks = el("span", "pg-surprise-ticks"),
-      both = el("span", "pg-surprise-legend");
-    bar.style.background = `linear-gradient(to right, ${stops.join(", ")})`;
-    for (const [place, label] of payload.ticks) {
-      const tick = el("span", "", label);
-      tick.style.left = `${100 * place}%`;
-      ticks.append(tick);
-    }
-    both.append(bar, ticks);
-    scale.replaceChildren(el("span", "", payload.words.label), both);
+    const { ramps, places, words, ticks } = payload,
+      stops = ramps[isDark() ? "dark" : "light"];
+    tint(text.children, places, stops);
+    scale.replaceChildren(...rampLegend(words.label, stops, ticks));
   };
   const explain = ({ target }) => {
-    const token = target.closest?.("[data-index]");
-    if (!token) return;
-    const at = +token.dataset.index;
-    readout.textContent = fill(payload.words.token, {
-      token: payload.tokens[at],
-      position: at,
-      reward: payload.values[at],
-    });
+    const at = target.closest?.("[data-index]")?.dataset.index;
+    if (at === undefined) return;
+    const { words, tokens, values } = payload;
+    readout.textContent = fill(words.token, { token: tokens[at], position: at, reward: values[at] });
   };
   text.addEventListener("mouseover", explain);
   text.addEventListener("focusin", explain);
   onTheme(colour);
   return (next) => {
     payload = next;
-    const { words, tokens, values, columns, file, source, python, title: named, note: noted } = payload;
-    title.textContent = named;
-    note.textContent = noted;
+    const { words, tokens, values, columns } = payload;
     readout.textContent = words.told;
-    text.setAttribute("aria-label", named);
+    text.setAttribute("aria-label", payload.title);
     text.replaceChildren(
       ...tokens.map((token, index) =>
         el("span", "pg-reading-token", token, { "data-index": index, tabindex: 0, title: values[index] }),
       ),
     );
     colour();
-    foot.replaceChildren(
-      exporting(root, {
-        file,
-        source,
-        python,
-        title: named,
-        note: noted,
-        names: columns,
-        lines: tokens.map((token, at) => [at, token, values[at]]),
-      }),
-    );
-    root.dataset.run = payload.run;
+    show(payload, { names: columns, lines: tokens.map((token, at) => [at, token, values[at]]) });
   };
 });

@@ -7,6 +7,7 @@ import { define } from "../../page/mount.js";
 import { select, selection } from "../../page/selection/selection.js";
 import { onTheme } from "../../page/theme.js";
 import { codeBox } from "../../parts/code.js";
+import { iconButton } from "../../parts/icons.js";
 import { asArrays, asLines, byDimension } from "./cell_numbers.js";
 import { dimensions, painter } from "./cell_pieces.js";
 import { checkStep, maskStep, productsStep, scoreStep, softmaxStep, valueStep, vectorsStep } from "./cell_steps.js";
@@ -19,8 +20,8 @@ function pickers(go) {
     const field = el("div", "pg-why-picker"),
       label = el("label", "pg-control-label"),
       list = el("select");
-    const before = el("button", "pg-button pg-quiet", "‹", { type: "button" });
-    const after = el("button", "pg-button pg-quiet", "›", { type: "button" });
+    const before = iconButton("back", "", null),
+      after = iconButton("on", "", null);
     list.id = `pg-why-${name}`;
     label.htmlFor = list.id;
     list.dataset.name = name;

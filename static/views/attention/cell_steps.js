@@ -1,5 +1,6 @@
 import { el, fill } from "../../page/dom.js";
 import { switcher } from "../../parts/switcher.js";
+import { rowOf, tableOf, verdictLine } from "../../parts/table.js";
 import { bars, figure, formula, minus, more, say, short, signed, strip } from "./cell_pieces.js";
 
 const length = (values) => Math.sqrt(values.reduce((sum, value) => sum + value ** 2, 0));
@@ -144,58 +145,31 @@ export function softmaxStep(payload, go) {
     cell: [query, key],
     tokens,
   } = payload;
-  const grid = el("table", "pg-why-row"),
-    head = el("tr"),
-    body = el("tbody");
-  for (const name of ["token", "score", "below", "exponential", "weight"])
-    head.append(el("th", "", w[`column_${name}`], { scope: "col" }));
-  const line = (name, values, share, className = "") => {
-    const tr = el("tr", className),
-      first = el("th", "", "", { scope: "row" });
-    first.append(name);
-    tr.append(
-      first,
-      ...values.map((value) => {
-        const td = el("td");
-        td.append(value);
-        return td;
-      }),
-    );
+  const line = (name, values, share, look = "") => {
+    const tr = rowOf([name, ...values], { look });
     tr.lastChild.style.setProperty("--pg-share", `${100 * share}%`);
-    body.append(tr);
+    return tr;
   };
   const fixed = (value) => value.toFixed(row.decimals);
-  for (const each of row.lines) {
-    const name = `${tokens[each.key]} (${each.key})`;
+  const rows = row.lines.map((each) => {
+    const name = `${tokens[each.key]} (${each.key})`,
+      here = each.key === key;
     const button = el("button", "pg-chip", name, { type: "button", "aria-label": fill(w.choose, { key: name }) });
     button.onclick = () => go(query, each.key);
-    if (each.key === key) button.setAttribute("aria-current", "true");
-    line(
-      button,
-      [
-        figure(each.score),
-        figure(each.below),
-        figure(each.exponential, fixed(each.shown[0])),
-        figure(each.weight, fixed(each.shown[1])),
-      ],
-      each.weight,
-      each.key === key ? "pg-here" : "",
-    );
-  }
+    if (here) button.setAttribute("aria-current", "true");
+    const numbers = [figure(each.exponential, fixed(each.shown[0])), figure(each.weight, fixed(each.shown[1]))];
+    return line(button, [figure(each.score), figure(each.below), ...numbers], each.weight, here ? "pg-here" : "");
+  });
   const { others } = row;
-  if (others)
-    line(
-      fill(w.others, { n: others.count }),
-      ["", "", figure(others.exponential, fixed(others.shown[0])), figure(others.weight, fixed(others.shown[1]))],
-      others.weight,
-    );
-  line(w.sum, ["", "", figure(row.denominator, fixed(row.shown[0])), fixed(row.shown[1])], 0, "pg-sum");
-  const top = el("thead"),
+  if (others) {
+    const numbers = [figure(others.exponential, fixed(others.shown[0])), figure(others.weight, fixed(others.shown[1]))];
+    rows.push(line(fill(w.others, { n: others.count }), ["", "", ...numbers], others.weight));
+  }
+  rows.push(line(w.sum, ["", "", figure(row.denominator, fixed(row.shown[0])), fixed(row.shown[1])], 0, "pg-sum"));
+  const columns = ["token", "score", "below", "exponential", "weight"].map((name) => w[`column_${name}`]),
     scroll = el("div", "pg-why-scroll"),
     shown = payload.exponentials[key];
-  top.append(head);
-  grid.append(top, body);
-  scroll.append(grid);
+  scroll.append(tableOf({ look: "pg-why-row", columns, rows }));
   return [
     say(w.softmax, { peak: figure(row.peak) }),
     scroll,
@@ -250,14 +224,12 @@ export function valueStep(payload, walk, paint) {
 }
 
 export function checkStep({ words: w, check, score, weight }) {
-  const fine = check.state === "same";
-  const line = say(w[`check_${check.state}`], {
+  const text = say(w[`check_${check.state}`], {
     score: figure(check.score),
     weight: figure(check.weight),
     d_score: figure(check.apart[0]),
     d_weight: figure(check.apart[1]),
   });
-  line.className = fine ? "pg-why-same" : "pg-why-apart";
-  line.prepend(el("span", "", fine ? "✓ " : "≠ ", { "aria-hidden": "true" }));
+  const line = verdictLine(check.state === "same", [...text.childNodes], "pg-why", "apart");
   return [line, formula("s = q·k / √d_head,  A = softmax(s)", ["s = ", figure(score), ",  A = ", figure(weight)])];
 }

@@ -3,7 +3,7 @@
 // payload: see viz/views/attention/find/view.py. The value { run, at, from, to, measure } says which prompt and which selection the
 // rows were chosen on; on any other the server takes them from the selection.
 import { exporting } from "../../export/menu.js";
-import { el, fill, hint, roving } from "../../page/dom.js";
+import { alongColumn, alongRow, el, fill, hint, roving } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { headActions, headNames } from "../../page/selection/head_list.js";
 import { adding, onSelect, pickHead, selection, toggled } from "../../page/selection/selection.js";
@@ -46,7 +46,7 @@ function chipRow(name, change) {
   };
   all.onclick = () => become(Array.from(strip.children, (_, at) => at));
   none.onclick = () => become([]);
-  roving(strip, (key, at, n) => ({ ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: n - 1 })[key] ?? null);
+  roving(strip, alongRow);
   return {
     root,
     texts(tokens) {
@@ -79,50 +79,87 @@ function chipRow(name, change) {
   };
 }
 
+// One head that was found: its name, how much of the look goes there, and whether it is picked.
+function foundHead({ head, name, value }, index, { top, even }) {
+  const [layer, number] = head,
+    text = value.toFixed(4),
+    button = el("button", "pg-find-head", "", {
+      type: "button",
+      "data-index": index,
+      "data-head": head.join("."),
+      "aria-label": `${name}: ${text}`,
+      title: String(value),
+      tabindex: index ? -1 : 0,
+    }),
+    bar = el("span", "pg-find-bar"),
+    filled = el("span"),
+    called = el("span", "pg-find-name", name),
+    li = el("li");
+  filled.style.width = `${Math.min(100, (100 * value) / (top || 1))}%`;
+  bar.append(filled);
+  if (even !== null) {
+    const tick = el("i");
+    tick.style.left = `${Math.min(100, 100 * even)}%`;
+    bar.append(tick);
+  }
+  called.append(headNames(layer, number));
+  button.append(called, bar, el("b", "pg-figure-number", text));
+  button.onclick = (event) => pickHead(layer, number, adding(event));
+  li.append(button);
+  return li;
+}
+function markFound(list) {
+  for (const button of list.querySelectorAll("button")) {
+    const at = selection.heads.findIndex((head) => head.join(".") === button.dataset.head),
+      hue = pageState.hues?.[at % pageState.hues.length] ?? "var(--pg-accent)";
+    button.setAttribute("aria-pressed", at >= 0);
+    button.style.setProperty("--pg-hue", at >= 0 ? hue : "transparent");
+  }
+}
+
+// Which measure: a field and what that means. ask(measure).
+function measureField(ask) {
+  const field = el("label", "pg-control"),
+    label = el("span", "pg-control-label"),
+    select = el("select"),
+    help = el("p", "pg-about");
+  field.append(label, select);
+  select.onchange = () => ask(select.value);
+  const show = ({ words, measures, measure }) => {
+    label.textContent = words.measure;
+    select.replaceChildren(...measures.map(([key, text]) => new Option(text, key, false, key === measure)));
+    help.textContent = measures.find(([key]) => key === measure)[2];
+  };
+  return { nodes: [field, help], show };
+}
+
+const evenSentence = ({ words: w, even, lines }) => {
+  if (!lines.length) return "";
+  const texts = [...(even === null ? [] : [fill(w.even, { value: even.toFixed(4) })]), hint(w, "add")];
+  return texts.join(w.add.endsWith("。") ? "" : " ");
+};
+
 define("find", (root, props, trigger) => {
+  const title = el("h2"),
+    told = el("p", "pg-about pg-no-export"),
+    refused = el("div", "pg-find-problem", "", { role: "status" }),
+    rows = { from: chipRow("from", (from) => ask({ from })), to: chipRow("to", (to) => ask({ to })) },
+    measures = measureField((measure) => ask({ measure })),
+    sentence = el("p", "pg-find-said", "", { "aria-live": "polite" }),
+    list = el("ol", "pg-find-list"),
+    even = el("p", "pg-about"),
+    foot = el("div"),
+    actions = headActions();
+  root.append(title, told, rows.from.root, rows.to.root, ...measures.nodes, refused, sentence, actions.root, list);
+  root.append(even, foot);
   let payload = null,
     texts = "",
     place = "",
     mine = null,
     timer = null,
     chosen = false; // by the visitor, or by a link
-  const title = el("h2"),
-    told = el("p", "pg-about pg-no-export"),
-    refused = el("div", "pg-find-problem", "", { role: "status" });
-  const rows = { from: chipRow("from", (from) => ask({ from })), to: chipRow("to", (to) => ask({ to })) };
-  const field = el("label", "pg-control"),
-    label = el("span", "pg-control-label"),
-    measures = el("select"),
-    help = el("p", "pg-about");
-  const sentence = el("p", "pg-find-said", "", { "aria-live": "polite" }),
-    list = el("ol", "pg-find-list"),
-    even = el("p", "pg-about"),
-    foot = el("div"),
-    actions = headActions();
-  field.append(label, measures);
-  root.append(
-    title,
-    told,
-    rows.from.root,
-    rows.to.root,
-    field,
-    help,
-    refused,
-    sentence,
-    actions.root,
-    list,
-    even,
-    foot,
-  );
-  measures.onchange = () => ask({ measure: measures.value });
 
-  const value = (request) => ({
-    run: payload.prompt,
-    at: payload.at,
-    from: request.from,
-    to: request.to,
-    measure: request.measure,
-  });
+  const value = ({ from, to, measure }) => ({ run: payload.prompt, at: payload.at, from, to, measure });
   const ask = (change) => {
     mine = { ...value(mine ?? payload), at: JSON.parse(chosenOn()), ...change };
     chosen = true;
@@ -130,59 +167,32 @@ define("find", (root, props, trigger) => {
     clearTimeout(timer);
     timer = setTimeout(() => trigger("select", { index: 0, value: JSON.stringify(props.value) }), PAUSE);
   };
-
-  const mark = () => {
-    for (const button of list.querySelectorAll("button")) {
-      const at = selection.heads.findIndex((head) => head.join(".") === button.dataset.head);
-      button.setAttribute("aria-pressed", at >= 0);
-      button.style.setProperty(
-        "--pg-hue",
-        at >= 0 ? (pageState.hues?.[at % pageState.hues.length] ?? "var(--pg-accent)") : "transparent",
-      );
-    }
+  // What was toggled meanwhile stays: its answer is on the way.
+  const waits = (next) =>
+    !pageState.restoring &&
+    mine &&
+    mine.run === next.prompt &&
+    JSON.stringify(mine.at) === chosenOn() &&
+    keyOf(mine) !== keyOf(next);
+  const fillRows = () => {
+    const now = JSON.stringify(payload.tokens),
+      at = now + JSON.stringify(payload.at),
+      moved = at !== place;
+    if (now !== texts) for (const row of Object.values(rows)) row.texts(payload.tokens);
+    [texts, place] = [now, at];
+    for (const name of ["from", "to"]) rows[name].show(payload[name], payload.words);
+    if (moved)
+      requestAnimationFrame(() => {
+        rows.from.reveal();
+        rows.to.reveal();
+      });
   };
-  onSelect(mark);
-
-  const item = (line, index) => {
-    const [layer, head] = line.head,
-      number = line.value.toFixed(4);
-    const button = el("button", "pg-find-head", "", {
-      type: "button",
-      "data-index": index,
-      "data-head": `${layer}.${head}`,
-      "aria-label": `${line.name}: ${number}`,
-      title: String(line.value),
-    });
-    const bar = el("span", "pg-find-bar"),
-      filled = el("span");
-    filled.style.width = `${Math.min(100, (100 * line.value) / (payload.top || 1))}%`;
-    bar.append(filled);
-    if (payload.even !== null) {
-      const tick = el("i");
-      tick.style.left = `${Math.min(100, 100 * payload.even)}%`;
-      bar.append(tick);
-    }
-    const name = el("span", "pg-find-name", line.name);
-    name.append(headNames(layer, head));
-    button.append(name, bar, el("b", "pg-figure-number", number));
-    button.tabIndex = index ? -1 : 0;
-    button.onclick = (event) => pickHead(layer, head, adding(event));
-    const li = el("li");
-    li.append(button);
-    return li;
-  };
-  roving(list, (key, at, n) => ({ ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: n - 1 })[key] ?? null);
+  onSelect(() => markFound(list));
+  roving(list, alongColumn);
 
   const draw = (next) => {
-    // What was toggled meanwhile stays: its answer is on the way.
-    const waits =
-      !pageState.restoring &&
-      mine &&
-      mine.run === next.prompt &&
-      JSON.stringify(mine.at) === chosenOn() &&
-      keyOf(mine) !== keyOf(next);
-    if (waits) return;
-    const w = next.words;
+    if (waits(next)) return;
+    const { words: w, refused: problem, lines } = next;
     payload = next;
     mine = null;
     if (pageState.restoring)
@@ -190,47 +200,27 @@ define("find", (root, props, trigger) => {
     else props.value = value(payload); // rows taken from the selection stay while other heads are picked
     title.textContent = w.title;
     told.textContent = hint(w, "pick");
-    const now = JSON.stringify(payload.tokens),
-      at = now + JSON.stringify(payload.at),
-      moved = at !== place;
-    if (now !== texts) for (const row of Object.values(rows)) row.texts(payload.tokens);
-    [texts, place] = [now, at];
-    for (const name of ["from", "to"]) rows[name].show(payload[name], w);
-    label.textContent = w.measure;
-    measures.replaceChildren(
-      ...payload.measures.map(([key, text]) => new Option(text, key, false, key === payload.measure)),
-    );
-    help.textContent = payload.measures.find(([key]) => key === payload.measure)[2];
-    refused.hidden = !payload.refused;
-    refused.replaceChildren(
-      ...(payload.refused ? [el("strong", "", payload.refused.text), el("span", "", payload.refused.hint)] : []),
-    );
+    fillRows();
+    measures.show(payload);
+    refused.hidden = !problem;
+    refused.replaceChildren(...(problem ? [el("strong", "", problem.text), el("span", "", problem.hint)] : []));
     sentence.textContent = payload.sentence;
     list.setAttribute("aria-label", w.list);
-    actions.show(payload.lines.map(({ head }) => head));
-    list.replaceChildren(...payload.lines.map(item));
-    even.textContent = payload.lines.length
-      ? [...(payload.even === null ? [] : [fill(w.even, { value: payload.even.toFixed(4) })]), hint(w, "add")].join(
-          w.add.endsWith("。") ? "" : " ",
-        )
-      : "";
+    actions.show(lines.map(({ head }) => head));
+    list.replaceChildren(...lines.map((line, index) => foundHead(line, index, payload)));
+    even.textContent = evenSentence(payload);
     foot.replaceChildren(
       exporting(root, {
         file: "found-heads",
         title: w.title,
         note: payload.sentence,
         names: ["layer", "head", "name", w.measure],
-        lines: payload.lines.map(({ head, name, value: number }) => [...head, name, number]),
+        lines: lines.map(({ head, name, value: number }) => [...head, name, number]),
       }),
     );
-    mark();
+    markFound(list);
     root.dataset.run = `${payload.run} ${keyOf(payload)}`;
-    if (moved)
-      requestAnimationFrame(() => {
-        rows.from.reveal();
-        rows.to.reveal();
-      });
   };
-  draw.stateOf = (value) => (chosen || pageState.restoring ? value : null);
+  draw.stateOf = (sent) => (chosen || pageState.restoring ? sent : null);
   return draw;
 });

@@ -167,98 +167,126 @@ function labelAxes(ctx, { layers, heads, group }, plan, line) {
   }
 }
 
-define("heads", (root, props, trigger) => {
-  const title = el("h2"),
-    about = el("p", "pg-about"),
-    group = el("p", "pg-about"),
-    told = el("p", "pg-about pg-no-export"); // of no use in a still picture
-  const board = el("div", "pg-board", "", { role: "group" });
-  const canvas = el("canvas", "", "", { "aria-hidden": "true" });
-  const readout = el("div", "pg-readout", "", { "aria-live": "polite" });
-  const buttons = el("div", "pg-head-buttons");
-  board.append(canvas, buttons);
-  root.append(title, about);
-  let payload = null,
-    codes = null,
-    plan = null,
-    ticket = 0;
-  const filter = picker(root, props, trigger, () => lay());
-  const foot = el("div");
-  root.append(board, readout, group, told, foot);
-
-  const place = (at) => [Math.floor(at / payload.heads), at % payload.heads];
-  const describe = (at) => {
-    const [layer, head] = place(at);
-    readout.replaceChildren(el("strong", "", fill(payload.words.button, { layer, head })));
-    payload.metric_names.forEach(({ label, help, unit }, i) => {
-      const value = payload.metrics[at][i];
-      const shown = value === null ? payload.words.undefined : `${value.toPrecision(3)}${unit ? ` ${unit}` : ""}`;
-      const item = el("div", "pg-metric", "", { title: help });
+// The numbers of one head.
+function headReadout({ words, metric_names: names, metrics, heads }, at) {
+  const [layer, head] = placeOf(heads, at);
+  return [
+    el("strong", "", fill(words.button, { layer, head })),
+    ...names.map(({ label, help, unit }, i) => {
+      const value = metrics[at][i],
+        shown = value === null ? words.undefined : `${value.toPrecision(3)}${unit ? ` ${unit}` : ""}`,
+        item = el("div", "pg-metric", "", { title: help });
       item.append(el("span", "", label), el("b", value === null ? "pg-muted" : "", shown));
-      readout.append(item);
-    });
-  };
-  const paintSelection = () => {
-    if (!payload) return;
-    for (const button of buttons.querySelectorAll("[aria-pressed=true]")) button.setAttribute("aria-pressed", "false");
-    selection.heads.forEach(([layer, head], i) => {
-      const button =
-        layer < payload.layers && head < payload.heads ? buttons.children[layer * payload.heads + head] : null;
-      button?.setAttribute("aria-pressed", "true");
-      button?.style.setProperty("--pg-hue", pageState.hues?.[i % 8] ?? "");
-    });
-    const last = selection.heads.at(-1);
-    if (last && last[0] < payload.layers && last[1] < payload.heads) describe(last[0] * payload.heads + last[1]);
-  };
-  const lay = () => {
-    if (!codes || !root.clientWidth) return;
-    const narrow = root.clientWidth < 480,
-      height = narrow ? 520 : Math.max(620, Math.min(0.72 * innerHeight, 900));
-    const order = filter.list();
-    plan = filter.plain() ? byPlace(payload, root.clientWidth, height) : inOrder(order, root.clientWidth, height);
-    paintHeads(canvas, payload, codes, plan, order);
-    const drawn = new Set(order);
-    for (const button of buttons.children) {
-      const at = +button.dataset.index;
-      button.hidden = !drawn.has(at);
-      if (button.hidden) continue;
-      const { x, y } = plan.place(at);
-      Object.assign(button.style, { left: `${x}px`, top: `${y}px`, width: `${plan.cell}px`, height: `${plan.cell}px` });
-    }
-    const reachable = buttons.querySelector('[tabindex="0"]:not([hidden])');
-    if (!reachable && order.length) buttons.children[order[0]].tabIndex = 0;
-  };
-  const at = (event) => event.target.dataset?.index;
+      return item;
+    }),
+  ];
+}
+const placeOf = (heads, at) => [Math.floor(at / heads), at % heads];
+
+// The buttons over the picture, one a head. `now()`: { payload, plan }; describe(at) and rest() follow the pointer.
+function headButtons(now, { describe, rest }) {
+  const node = el("div", "pg-head-buttons"),
+    at = (event) => event.target.dataset?.index,
+    place = (event) => placeOf(now().payload.heads, +at(event));
   const hover = (event) => {
     if (at(event)) describe(+at(event));
   };
-  buttons.addEventListener("click", (event) => {
-    if (at(event)) pickHead(...place(+at(event)), adding(event));
+  node.addEventListener("click", (event) => {
+    if (at(event)) pickHead(...place(event), adding(event));
   });
-  buttons.addEventListener("mouseover", hover);
-  buttons.addEventListener("focusin", hover);
-  buttons.addEventListener("mouseleave", paintSelection);
-  buttons.addEventListener("keydown", (event) => {
+  node.addEventListener("mouseover", hover);
+  node.addEventListener("focusin", hover);
+  node.addEventListener("mouseleave", rest);
+  node.addEventListener("keydown", (event) => {
     if (!at(event)) return;
     if (event.key === "Enter" && adding(event)) {
       // a browser presses the button only on a plain Enter
       event.preventDefault();
-      return pickHead(...place(+at(event)), true);
+      return pickHead(...place(event), true);
     }
-    const to = plan.walk(+at(event))[event.key];
+    const to = now().plan.walk(+at(event))[event.key];
     if (to === undefined || to === null) return;
     event.preventDefault();
     event.target.tabIndex = -1;
-    buttons.children[to].tabIndex = 0;
-    buttons.children[to].focus();
+    node.children[to].tabIndex = 0;
+    node.children[to].focus();
   });
-  new ResizeObserver(lay).observe(root);
-  onTheme(() => {
-    words();
-    lay();
-  });
-  onSelect(paintSelection);
+  return {
+    node,
+    build({ layers, heads, words }) {
+      node.replaceChildren(
+        ...Array.from({ length: layers * heads }, (_, index) => {
+          const [layer, head] = placeOf(heads, index);
+          return el("button", "pg-head", "", {
+            type: "button",
+            "data-index": index,
+            "aria-label": fill(words.button, { layer, head }),
+            tabindex: index ? -1 : 0,
+          });
+        }),
+      );
+    },
+    lay(plan, order) {
+      const drawn = new Set(order);
+      for (const button of node.children) {
+        const index = +button.dataset.index;
+        button.hidden = !drawn.has(index);
+        if (button.hidden) continue;
+        const { x, y } = plan.place(index),
+          cell = `${plan.cell}px`;
+        Object.assign(button.style, { left: `${x}px`, top: `${y}px`, width: cell, height: cell });
+      }
+      const reachable = node.querySelector('[tabindex="0"]:not([hidden])');
+      if (!reachable && order.length) node.children[order[0]].tabIndex = 0;
+    },
+    // Frame those that are picked; returns the place of the main one, or null where this model has no such head.
+    mark({ layers, heads }) {
+      for (const button of node.querySelectorAll("[aria-pressed=true]")) button.setAttribute("aria-pressed", "false");
+      const index = ([layer, head]) => (layer < layers && head < heads ? layer * heads + head : null);
+      selection.heads.forEach((pair, i) => {
+        const button = node.children[index(pair) ?? -1];
+        button?.setAttribute("aria-pressed", "true");
+        button?.style.setProperty("--pg-hue", pageState.hues?.[i % 8] ?? "");
+      });
+      const last = selection.heads.at(-1);
+      return last ? index(last) : null;
+    },
+  };
+}
 
+define("heads", (root, props, trigger) => {
+  const title = el("h2"),
+    about = el("p", "pg-about"),
+    group = el("p", "pg-about"),
+    told = el("p", "pg-about pg-no-export"), // of no use in a still picture
+    board = el("div", "pg-board", "", { role: "group" }),
+    canvas = el("canvas", "", "", { "aria-hidden": "true" }),
+    readout = el("div", "pg-readout", "", { "aria-live": "polite" }),
+    foot = el("div");
+  let payload = null,
+    codes = null,
+    plan = null,
+    ticket = 0;
+  const describe = (at) => readout.replaceChildren(...headReadout(payload, at)),
+    mark = () => {
+      const at = payload ? buttons.mark(payload) : null;
+      if (at !== null) describe(at);
+    },
+    buttons = headButtons(() => ({ payload, plan }), { describe, rest: mark });
+  board.append(canvas, buttons.node);
+  root.append(title, about);
+  const filter = picker(root, props, trigger, () => lay());
+  root.append(board, readout, group, told, foot);
+
+  const lay = () => {
+    if (!codes || !root.clientWidth) return;
+    const narrow = root.clientWidth < 480,
+      height = narrow ? 520 : Math.max(620, Math.min(0.72 * innerHeight, 900)),
+      order = filter.list();
+    plan = filter.plain() ? byPlace(payload, root.clientWidth, height) : inOrder(order, root.clientWidth, height);
+    paintHeads(canvas, payload, codes, plan, order);
+    buttons.lay(plan, order);
+  };
   const words = () => {
     if (!payload) return;
     title.textContent = payload.words.title;
@@ -266,44 +294,35 @@ define("heads", (root, props, trigger) => {
     group.textContent = payload.group > 1 ? fill(payload.words.group, { n: payload.group }) : "";
     told.textContent = hint(payload.words, "hover");
   };
+  new ResizeObserver(lay).observe(root);
+  onTheme(() => {
+    words();
+    lay();
+  });
+  onSelect(mark);
+
   const draw = async (next) => {
-    const mine = ++ticket;
-    const fresh = await inflate(next.codes);
+    const mine = ++ticket,
+      fresh = await inflate(next.codes);
     if (mine !== ticket) return; // a later picture arrived while this one was unpacked
-    const shape = (p) => p && `${p.layers} ${p.heads} ${p.words.button}`;
-    const rebuild = shape(payload) !== shape(next);
+    const shape = (p) => p && `${p.layers} ${p.heads} ${p.words.button}`,
+      rebuild = shape(payload) !== shape(next);
     payload = next;
     codes = fresh;
     words();
-    if (rebuild) {
-      buttons.replaceChildren(
-        ...Array.from({ length: payload.layers * payload.heads }, (_, index) => {
-          const [layer, head] = place(index);
-          const button = el("button", "pg-head", "", {
-            type: "button",
-            "data-index": index,
-            "aria-label": fill(payload.words.button, { layer, head }),
-          });
-          button.tabIndex = index ? -1 : 0;
-          return button;
-        }),
-      );
-    }
+    if (rebuild) buttons.build(payload);
     filter.fill(payload, rebuild);
     board.setAttribute("aria-label", payload.words.title);
     lay();
-    paintSelection();
+    mark();
+    const measures = payload.metric_names.map(({ label, unit }) => (unit ? `${label} (${unit})` : label));
     foot.replaceChildren(
       exporting(root, {
         file: "all-heads",
         title: payload.words.title,
         note: about.textContent,
-        names: [
-          "layer",
-          "head",
-          ...payload.metric_names.map(({ label, unit }) => (unit ? `${label} (${unit})` : label)),
-        ],
-        lines: payload.metrics.map((values, at) => [...place(at), ...values]),
+        names: ["layer", "head", ...measures],
+        lines: payload.metrics.map((values, at) => [...placeOf(payload.heads, at), ...values]),
       }),
     );
     root.dataset.run = payload.run;

@@ -5,6 +5,8 @@
 // value: { exercise, cell: [line, column] or none }
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
+import { icon } from "../../parts/icons.js";
+import { tableOf } from "../../parts/table.js";
 import { foundSoFar, nowFound } from "./found.js";
 import { symbol } from "./symbols.js";
 
@@ -15,6 +17,11 @@ define("handmistake", (root, props, trigger) => {
     task = el("p", "pg-about"),
     scroll = el("div", "pg-hand-scroll"),
     told = el("div", "pg-hand-verdict", "", { role: "status" });
+  const verdict = ({ found: right, text }) => {
+    const line = el("strong");
+    line.append(icon(right ? "tick" : "cross"), ` ${text}`);
+    return line;
+  };
   root.append(head, task, scroll, told);
   const ask = (value) => {
     props.value = value;
@@ -22,47 +29,42 @@ define("handmistake", (root, props, trigger) => {
   };
   const pick = (line, column) => ask({ exercise: payload.exercise, cell: [line, column] });
   const buttonAt = (line, column) => scroll.querySelector(`[data-cell="${line} ${column}"]`);
-  const table = () => {
-    const grid = el("table", "pg-hand-grid pg-hand-choose"),
-      { picked, answer, words: w } = payload;
-    payload.rows.forEach(({ symbol: sign, label, about, texts }, line) => {
-      const row = el("tr"),
-        name = el("th", "", "", { scope: "row" });
-      name.append(symbol(sign), ` ${[about, label].filter(Boolean).join(" · ")}`);
-      row.append(name);
-      texts.forEach((text, column) => {
-        const td = el("td"),
-          shown = text.replace("-", "−"),
-          here = picked?.[0] === line && picked[1] === column;
-        const button = el("button", "", shown, {
-          type: "button",
-          "data-cell": `${line} ${column}`,
-          "aria-label": fill(w.cell, { name: `${sign} ${label}`.trim(), n: column + 1, text: shown }),
-          "aria-pressed": here,
-        });
-        if (here) button.classList.add(answer.found ? "pg-hand-found" : "pg-hand-fine");
-        button.tabIndex = (picked ? here : !line && !column) ? 0 : -1;
-        button.onclick = () => pick(line, column);
-        button.onkeydown = (event) => {
-          const [down, right] = { ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1] }[
-            event.key
-          ] ?? [0, 0];
-          if (!down && !right) return;
-          const near = payload.rows[line + down]?.texts.length;
-          const next = near && buttonAt(line + down, right ? column + right : Math.min(column, near - 1));
-          if (!next) return;
-          event.preventDefault();
-          button.tabIndex = -1;
-          next.tabIndex = 0;
-          next.focus();
-        };
-        td.append(button);
-        row.append(td);
-      });
-      grid.append(row);
+  const cell = (line, column) => {
+    const { picked, answer, words: w, rows } = payload,
+      { symbol: sign, label, texts } = rows[line],
+      text = texts[column].replace("-", "−"),
+      here = picked?.[0] === line && picked[1] === column;
+    const button = el("button", "", text, {
+      type: "button",
+      "data-cell": `${line} ${column}`,
+      "aria-label": fill(w.cell, { name: `${sign} ${label}`.trim(), n: column + 1, text }),
+      "aria-pressed": here,
     });
-    return grid;
+    if (here) button.classList.add(answer.found ? "pg-hand-found" : "pg-hand-fine");
+    button.tabIndex = (picked ? here : !line && !column) ? 0 : -1;
+    button.onclick = () => pick(line, column);
+    button.onkeydown = (event) => {
+      const moves = { ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1] },
+        [down, right] = moves[event.key] ?? [0, 0];
+      if (!down && !right) return;
+      const near = rows[line + down]?.texts.length,
+        next = near && buttonAt(line + down, right ? column + right : Math.min(column, near - 1));
+      if (!next) return;
+      event.preventDefault();
+      button.tabIndex = -1;
+      next.tabIndex = 0;
+      next.focus();
+    };
+    return button;
   };
+  const table = () =>
+    tableOf({
+      look: "pg-hand-grid pg-hand-choose",
+      rows: payload.rows.map(({ symbol: sign, label, about, texts }, line) => [
+        [symbol(sign), ` ${[about, label].filter(Boolean).join(" · ")}`],
+        ...texts.map((_, column) => cell(line, column)),
+      ]),
+    });
   const draw = (next) => {
     const at = document.activeElement?.dataset?.cell,
       other = payload?.exercise !== next.exercise,
@@ -96,7 +98,7 @@ define("handmistake", (root, props, trigger) => {
     told.className = "pg-hand-verdict";
     if (answer) {
       told.classList.add(answer.found ? "pg-hand-yes" : "pg-hand-no");
-      told.append(el("strong", "", `${answer.found ? "✓" : "✗"} ${answer.text}`), el("span", "", answer.why));
+      told.append(verdict(answer), el("span", "", answer.why));
       if (answer.formula) told.append(el("code", "", answer.formula));
     }
     if (at && !other) buttonAt(...at.split(" "))?.focus();

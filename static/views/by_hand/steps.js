@@ -3,9 +3,10 @@
 //
 // payload: { title, steps [{ name, symbol, title, formula, rows, columns, fresh, cells [[[text, exact, made]]] }], example,
 //   words, source, file, python, latex, run }; made: texts, [step, row, column] and { sign, number }, see viz/views/by_hand/desk.py
-import { exporting } from "../../export/menu.js";
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
+import { rowOf, tableOf } from "../../parts/table.js";
+import { titled } from "../../parts/titled.js";
 import { formula, formulaOf, symbol } from "./symbols.js";
 
 const copyTo = async (text, status, words) => {
@@ -24,23 +25,122 @@ const asTable = ({ steps }) =>
     )
     .join("\n\n");
 
+// The step as it was before the last change, where one of its cells was another number.
+const wasIn = (before, step, row, column) => {
+  const old = before?.find(({ name }) => name === step.name)?.cells[row]?.[column];
+  return old && old[1] !== step.cells[row][column][1] ? old : null;
+};
+
+// A step's table. acts: was(step, row, column), choose(at, row, column, focus), move(event, at, row, column), current().
+function stepTable(step, at, words, acts) {
+  const cell = ([text], r, c) => {
+    const old = acts.was(step, r, c),
+      td = el("td", old ? "pg-hand-changed" : "", text, {
+        role: "gridcell",
+        tabindex: r || c ? -1 : 0,
+        "data-at": `${at} ${r} ${c}`,
+        "aria-selected": "false",
+      });
+    if (old) {
+      td.title = fill(words.was, { old: old[0], text });
+      td.setAttribute("aria-description", td.title);
+    }
+    td.onclick = () => acts.choose(at, r, c, true);
+    td.onfocus = () => acts.current()?.join(" ") !== `${at} ${r} ${c}` && acts.choose(at, r, c, false);
+    td.onkeydown = (event) => acts.move(event, at, r, c);
+    return td;
+  };
+  const rows = step.cells.map((row, r) => {
+    const fresh = step.fresh.includes(r);
+    return rowOf(
+      [
+        ...(step.rows.length ? [step.rows[r]] : []),
+        ...row.map((each, c) => cell(each, r, c)),
+        ...(fresh ? [{ look: "pg-hand-new", text: words.fresh }] : []),
+      ],
+      { look: fresh ? "pg-hand-fresh" : "", role: "row" },
+    );
+  });
+  const columns = step.columns.length ? [...(step.rows.length ? [null] : []), ...step.columns] : null,
+    grid = tableOf({ look: "pg-hand-grid", role: "grid", "aria-label": `${step.symbol} ${step.title}`, columns, rows });
+  grid.tHead?.rows[0].setAttribute("role", "row");
+  return grid;
+}
+function stepCard(step, at, words, acts) {
+  const item = el("li", "", "", { "data-step": step.name }),
+    top = el("h3"),
+    scroll = el("div", "pg-hand-scroll"),
+    [high, wide] = [step.cells.length, step.cells[0].length];
+  top.append(symbol(step.symbol), ` ${step.title}`, el("small", "pg-muted", `${high} × ${wide}`));
+  scroll.append(stepTable(step, at, words, acts));
+  item.append(top, formula(step.formula), scroll);
+  return item;
+}
+
+// The calculation as lines for the files, and buttons that copy it.
+function takenOf(payload) {
+  const { words: w, python, steps, latex } = payload,
+    status = el("span", "pg-muted", "", { role: "status" }),
+    plain = (text) => text.replaceAll("−", "-");
+  const copying = [
+    ["latex", () => latex],
+    ["numpy", () => python],
+    ["tsv", () => asTable(payload)],
+  ].map(([name, text]) => {
+    const node = el("button", "pg-button pg-quiet", w[name], { type: "button", "data-copy": name });
+    node.onclick = () => copyTo(text(), status, w);
+    return node;
+  });
+  const rows = ({ name, cells }) =>
+    cells.flatMap((row, r) => row.map(([text, exact], c) => [name, r + 1, c + 1, plain(text), plain(exact)]));
+  return {
+    note: payload.title,
+    names: [w.step, w.row, w.column, w.number, w.exact],
+    lines: () => steps.flatMap(rows),
+    extra: [...copying, status],
+  };
+}
+
+// The steps before the last change; what is typed into one cell is one change.
+function changeKeeper() {
+  let before = null,
+    typedIn = ""; // the cell whose typing made the last change
+  // Other digits show the same numbers: what was changed before stays marked.
+  const exact = (of) =>
+    JSON.stringify(of?.steps.map(({ name, cells }) => [name, cells.map((row) => row.map((cell) => cell[1]))]));
+  return {
+    steps: () => before,
+    // Take in what comes after `payload`; false where it is another example.
+    take(payload, next) {
+      if (payload && payload.example !== next.example) {
+        before = null;
+        return false;
+      }
+      if (!payload || exact(payload) === exact(next)) return true;
+      const { table, row, column } = document.activeElement?.dataset ?? {},
+        here = table ? `${table} ${row} ${column}` : "";
+      if (!here || here !== typedIn) before = payload.steps;
+      if (here && here !== typedIn)
+        document.activeElement.addEventListener("blur", () => {
+          typedIn = "";
+        });
+      typedIn = here;
+      return true;
+    },
+  };
+}
+
 define("handsteps", (root) => {
-  const title = el("h2"),
-    changes = el("p", "pg-hand-changes pg-muted", "", { role: "status" }),
+  const changes = el("p", "pg-hand-changes pg-muted", "", { role: "status" }),
     list = el("ol", "pg-hand-steps"),
     madeOf = el("div", "pg-hand-made", "", { "aria-live": "polite" }),
-    foot = el("div");
-  root.append(title, changes, list, madeOf, foot);
+    keeper = changeKeeper(),
+    show = titled(root, changes, list, madeOf);
   let payload = null,
-    before = null, // the steps before the last change
-    typedIn = "", // the cell whose typing made the last change: all that is typed into it is one change
     current = null; // [step, row, column] of the cell that is explained
 
   const cellAt = (step, row, column) => list.querySelector(`[data-at="${step} ${row} ${column}"]`);
-  const was = (step, row, column) => {
-    const old = before?.find(({ name }) => name === step.name)?.cells[row]?.[column];
-    return old && old[1] !== step.cells[row][column][1] ? old : null;
-  };
+  const was = (step, row, column) => wasIn(keeper.steps(), step, row, column);
   const typedAt = (name, row, column) =>
     root
       .closest("[data-screen]")
@@ -70,9 +170,8 @@ define("handsteps", (root) => {
   const choose = (at, row, column, focus) => {
     const node = cellAt(at, row, column);
     if (!node) return;
-    const card = node.closest("li");
     for (const each of list.querySelectorAll('[aria-selected="true"]')) each.setAttribute("aria-selected", "false");
-    for (const each of card.querySelectorAll('td[tabindex="0"]')) each.tabIndex = -1;
+    for (const each of node.closest("li").querySelectorAll('td[tabindex="0"]')) each.tabIndex = -1;
     node.tabIndex = 0;
     node.setAttribute("aria-selected", "true");
     current = [at, row, column];
@@ -93,113 +192,19 @@ define("handsteps", (root) => {
     event.preventDefault();
     choose(at, ...to, true);
   };
-  const table = (step, at) => {
-    const { words: w } = payload,
-      grid = el("table", "pg-hand-grid", "", { role: "grid", "aria-label": `${step.symbol} ${step.title}` });
-    if (step.columns.length) {
-      const line = el("tr", "", "", { role: "row" });
-      if (step.rows.length) line.append(el("td"));
-      for (const name of step.columns) line.append(el("th", "", name, { scope: "col" }));
-      grid.append(line);
-    }
-    step.cells.forEach((row, r) => {
-      const fresh = step.fresh.includes(r),
-        line = el("tr", fresh ? "pg-hand-fresh" : "", "", { role: "row" });
-      if (step.rows.length) line.append(el("th", "", step.rows[r], { scope: "row" }));
-      row.forEach(([text], c) => {
-        const old = was(step, r, c),
-          td = el("td", old ? "pg-hand-changed" : "", text, {
-            role: "gridcell",
-            tabindex: r || c ? -1 : 0,
-            "data-at": `${at} ${r} ${c}`,
-            "aria-selected": "false",
-          });
-        if (old) {
-          td.title = fill(w.was, { old: old[0], text });
-          td.setAttribute("aria-description", td.title);
-        }
-        td.onclick = () => choose(at, r, c, true);
-        td.onfocus = () => current?.join(" ") !== `${at} ${r} ${c}` && choose(at, r, c, false);
-        td.onkeydown = (event) => move(event, at, r, c);
-        line.append(td);
-      });
-      if (fresh) line.append(el("td", "pg-hand-new", w.fresh));
-      grid.append(line);
-    });
-    return grid;
-  };
-  const card = (step, at) => {
-    const item = el("li", "", "", { "data-step": step.name }),
-      top = el("h3"),
-      scroll = el("div", "pg-hand-scroll"),
-      [high, wide] = [step.cells.length, step.cells[0].length];
-    top.append(symbol(step.symbol), ` ${step.title}`, el("small", "pg-muted", `${high} × ${wide}`));
-    scroll.append(table(step, at));
-    item.append(top, formula(step.formula), scroll);
-    return item;
-  };
-  const footer = () => {
-    const { words: w, file, source, python, steps, latex } = payload,
-      status = el("span", "pg-muted", "", { role: "status" });
-    const copying = [
-      ["latex", () => latex],
-      ["numpy", () => python],
-      ["tsv", () => asTable(payload)],
-    ].map(([name, text]) => {
-      const node = el("button", "pg-button pg-quiet", w[name], { type: "button", "data-copy": name });
-      node.onclick = () => copyTo(text(), status, w);
-      return node;
-    });
-    foot.replaceChildren(
-      exporting(root, {
-        file,
-        source,
-        python,
-        title: payload.title,
-        note: payload.title,
-        names: [w.step, w.row, w.column, w.number, w.exact],
-        lines: () =>
-          steps.flatMap(({ name, cells }) =>
-            cells.flatMap((row, r) =>
-              row.map(([text, exact], c) => [
-                name,
-                r + 1,
-                c + 1,
-                text.replaceAll("−", "-"),
-                exact.replaceAll("−", "-"),
-              ]),
-            ),
-          ),
-        extra: [...copying, status],
-      }),
-    );
-  };
+  const acts = { was, choose, move, current: () => current };
   return (next) => {
-    // Other digits show the same numbers: what was changed before stays marked.
-    const exact = (of) =>
-      JSON.stringify(of?.steps.map(({ name, cells }) => [name, cells.map((row) => row.map((cell) => cell[1]))]));
-    if (payload && payload.example !== next.example) before = current = null;
-    else if (payload && exact(payload) !== exact(next)) {
-      const { table, row, column } = document.activeElement?.dataset ?? {},
-        here = table ? `${table} ${row} ${column}` : "";
-      if (!here || here !== typedIn) before = payload.steps;
-      if (here && here !== typedIn)
-        document.activeElement.addEventListener("blur", () => {
-          typedIn = "";
-        });
-      typedIn = here;
-    }
+    if (!keeper.take(payload, next)) current = null;
     const held = list.contains(document.activeElement);
     payload = next;
-    const { words: w } = payload;
-    title.textContent = payload.title;
-    const shown = payload.steps.map((step, at) => [step, at]).filter(([step]) => step.formula);
-    list.replaceChildren(...shown.map(([step, at]) => card(step, at)));
-    const n = list.querySelectorAll(".pg-hand-changed").length;
-    changes.textContent = before ? fill(w.changed, { n, all: list.querySelectorAll("td[data-at]").length }) : w.hint;
+    const { words: w } = payload,
+      shown = payload.steps.map((step, at) => [step, at]).filter(([step]) => step.formula);
+    list.replaceChildren(...shown.map(([step, at]) => stepCard(step, at, w, acts)));
+    const n = list.querySelectorAll(".pg-hand-changed").length,
+      all = list.querySelectorAll("td[data-at]").length;
+    changes.textContent = keeper.steps() ? fill(w.changed, { n, all }) : w.hint;
     if (current && cellAt(...current)) choose(...current, held);
     else if (shown.length) choose(shown[0][1], 0, 0, false);
-    footer();
-    root.dataset.run = payload.run;
+    show(payload, takenOf(payload));
   };
 });

@@ -1,40 +1,14 @@
-// The compare tab: two token rows above each other, figures that may be absent, next tokens of two runs.
+// The compare tab: two token rows above each other, next tokens of two runs.
 import { exporting } from "../../export/menu.js";
 import { el, fill, roving } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { adding, onSelect, select, selection } from "../../page/selection/selection.js";
 import { watchRow } from "../../page/selection/watched.js";
-import { mountPlot } from "../../parts/figure.js";
-
-// A figure like "figure" and "plot", or { absent: true } for nothing at all.
-// payload.places: for a picture of B, the position in A of each of its tokens, null where there is none.
-define("compared", (root) => {
-  const chart = el("div");
-  root.append(chart);
-  let places = null,
-    next = 0;
-  const inA = (token) => (places ? (places[token] ?? null) : token);
-  const draw = mountPlot(chart, {
-    marked: () =>
-      places ? selection.tokens.map((token) => places.indexOf(token)).filter((at) => at >= 0) : selection.tokens,
-    pick: (query, key, block) => {
-      const tokens = [...new Set([inA(query), inA(key)])].filter((token) => token !== null);
-      const pair = [inA(query), inA(key)];
-      if (tokens.length)
-        select({ tokens, pair: block === 1 && !pair.includes(null) && pair[1] <= pair[0] ? pair : null });
-    },
-  });
-  return (payload) => {
-    root.classList.toggle("pg-absent", Boolean(payload.absent));
-    chart.hidden = Boolean(payload.absent);
-    places = payload.places ?? null;
-    clearTimeout(next); // a task for each figure: several at once would hold up the page
-    if (payload.absent) delete chart.dataset.run;
-    else next = setTimeout(draw, 0, payload);
-  };
-});
+import { rowOf, tableOf } from "../../parts/table.js";
+import { titled } from "../../parts/titled.js";
 
 const SIGNS = { same: "=", replaced: "≠", only_a: "−", only_b: "+" };
+const sign = (kind) => el("b", "", SIGNS[kind], { "aria-hidden": "true" });
 
 define("alignment", (root) => {
   const title = el("h2"),
@@ -61,9 +35,9 @@ define("alignment", (root) => {
     strip.setAttribute("aria-label", words.title);
     legend.replaceChildren(
       el("span", "pg-align-sides", words.sides),
-      ...Object.entries(counts ? SIGNS : {}).map(([kind, sign]) => {
+      ...Object.keys(counts ? SIGNS : {}).map((kind) => {
         const item = el("span", `pg-align-key pg-align-${kind}`);
-        item.append(el("b", "", sign), el("span", "", `${words[kind]}: ${counts[kind]}`));
+        item.append(sign(kind), el("span", "", `${words[kind]}: ${counts[kind]}`));
         return item;
       }),
     );
@@ -76,11 +50,7 @@ define("alignment", (root) => {
         step.className = `pg-align-step pg-align-${kind}`;
         step.setAttribute("aria-label", fill(words.step, { a: textA ?? "–", b: textB ?? "–", kind: words[kind] }));
         if (a === null) step.setAttribute("role", "img");
-        step.append(
-          el("span", "pg-align-token", textA ?? " "),
-          el("b", "", SIGNS[kind], { "aria-hidden": true }),
-          el("span", "pg-align-token", textB ?? " "),
-        );
+        step.append(el("span", "pg-align-token", textA ?? " "), sign(kind), el("span", "pg-align-token", textB ?? " "));
         return step;
       }),
     );
@@ -112,57 +82,41 @@ document.addEventListener("focusout", ({ target }) => {
 
 // payload.lists: one list of { token, shares, percents, change }, of A and B in this order, or two of one share each.
 define("compare_next", (root) => {
-  const title = el("h2"),
-    note = el("p", "pg-about"),
-    lists = el("div", "pg-next-lists"),
-    foot = el("div");
-  root.append(title, note, lists, foot);
+  const lists = el("div", "pg-next-lists"),
+    show = titled(root, lists);
   const bar = (share, text, side) => {
-    const cell = el("td", `pg-next-share pg-next-${side}`);
-    const fillBar = el("span", "pg-next-bar", "", { "aria-hidden": true });
+    const track = el("span", "pg-next-track"),
+      fillBar = el("span", "pg-next-bar", "", { "aria-hidden": true });
     fillBar.style.width = `${100 * share}%`;
-    cell.append(el("span", "pg-next-track"), el("span", "pg-next-number", text));
-    cell.firstChild.append(fillBar);
-    return cell;
+    track.append(fillBar);
+    return { look: `pg-next-share pg-next-${side}`, inside: [track, el("span", "pg-next-number", text)] };
   };
-  const grid = (names, lines, sides) => {
-    const table = el("table", "pg-next-table"),
-      head = el("tr"),
-      body = el("tbody");
-    head.append(...names.map((name) => el("th", "", name, { scope: "col" })));
-    for (const { id, token, shares, percents, change } of lines) {
-      const row = el("tr"),
-        name = el("th", "pg-next-token", token, { scope: "row" });
-      if (id !== undefined) watchRow(row, name, id, token); // of the model that is loaded
-      row.append(name, ...shares.map((share, i) => bar(share, percents[i], sides[i])));
-      if (change) row.append(el("td", "pg-next-change", change));
-      body.append(row);
-    }
-    const top = el("thead");
-    top.append(head);
-    table.append(top, body);
-    return table;
+  const line = ({ id, token, shares, percents, change }, sides) => {
+    const row = rowOf([
+      { look: "pg-next-token", text: token },
+      ...shares.map((share, i) => bar(share, percents[i], sides[i])),
+      ...(change ? [{ look: "pg-next-change", text: change }] : []),
+    ]);
+    if (id !== undefined) watchRow(row, row.firstChild, id, token); // of the model that is loaded
+    return row;
   };
+  const grid = (columns, lines, sides) =>
+    tableOf({ look: "pg-next-table", columns, rows: lines.map((each) => line(each, sides)) });
   return (payload) => {
     root.classList.toggle("pg-absent", Boolean(payload.absent));
     if (payload.absent) return;
     const { names } = payload,
       both = payload.lists.length === 1;
-    title.textContent = payload.title;
-    note.textContent = payload.note;
     lists.replaceChildren(
       ...(both
         ? [grid([names.token, names.in_a, names.in_b, names.change], payload.lists[0], ["a", "b"])]
         : payload.lists.map((list, i) => grid([names.token, i ? names.in_b : names.in_a], list, i ? ["b"] : ["a"]))),
     );
-    const columns = both ? [names.token, names.in_a, names.in_b] : ["", names.token, names.probability],
-      lines = payload.lists.flatMap((list, i) =>
+    show(payload, {
+      names: both ? [names.token, names.in_a, names.in_b] : ["", names.token, names.probability],
+      lines: payload.lists.flatMap((list, i) =>
         list.map(({ token, shares }) => [...(both ? [] : ["AB"[i]]), token, ...shares]),
       ),
-      { title: named, note: noteText, source, file, python } = payload;
-    foot.replaceChildren(
-      exporting(root, { file, source, python, title: named, note: noteText, names: columns, lines }),
-    );
-    root.dataset.run = payload.run;
+    });
   };
 });

@@ -5,20 +5,14 @@
 //   q, k: lengths of the pairs; angles in radians before turning; rest: what dimensions that are not turned add; root: the
 //   square root of d_head; first: the pairs that are shown at first; farthest: the longest distance; most: the largest shift
 // Moving a slider sends no request: the page turns the payload itself.
-import { exporting } from "../../export/menu.js";
-import { el, fill } from "../../page/dom.js";
+import { el, fill, svg } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
+import { titled } from "../../parts/titled.js";
 
-const SVG = "http://www.w3.org/2000/svg",
-  R = 42,
+const R = 42,
   HALF = 50; // of a circle, and half of its picture
 const STEPS = 400; // of the slider of shifts, which is logarithmic
 
-const drawn = (name, attributes) => {
-  const node = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
-  return node;
-};
 const minus = (text) => String(text).replace("-", "−");
 const signed = (value) =>
   (value < 0 ? "−" : "+") + Math.abs(value).toFixed(Math.abs(value) >= 10 ? 1 : Math.abs(value) >= 0.0005 ? 3 : 1);
@@ -39,93 +33,179 @@ function hand(length, angle, head) {
   return head ? `M 0 0 L ${at(head, 0)} M ${tip} L ${at(head, head / 2)} L ${at(head, -head / 2)} Z` : `M 0 0 L ${tip}`;
 }
 
+// --- the arithmetic ---
+
+const positionsOf = ({ payload, shift, distance }) => {
+  const m = Math.max(payload.query + shift, distance); // a key before the text does not exist: both move up
+  return { m, n: m - distance };
+};
+// Angle of each hand and what the pair adds, from the positions themselves.
+const turned = ({ theta, q_angle, k_angle, q, k, root }, { m, n }) =>
+  theta.map((step, i) => {
+    const a = q_angle[i] + m * step,
+      b = k_angle[i] + n * step;
+    return { q: a, k: b, adds: (q[i] * k[i] * Math.cos(a - b)) / root };
+  });
+const total = (pairs, rest) => pairs.reduce((sum, { adds }) => sum + adds, rest);
+// 0 to the largest shift: the first steps one by one, then growing.
+const shiftOf = (step, most) => Math.round((most + 1) ** (step / STEPS) - 1);
+const stepOf = (shift, most) => Math.round((STEPS * Math.log(shift + 1)) / Math.log(most + 1));
+
+// --- what is seen ---
+
+// A slider with the value that it stands for; `read()` gives that, change(value) sets it.
+function slider(name, max, value, read, change) {
+  const label = el("label", "pg-control pg-control-range"),
+    both = el("span", "pg-slider"),
+    input = el("input", "", "", { type: "range", min: 0, max, step: 1 }),
+    shown = el("output");
+  input.value = value;
+  const tell = () => {
+    shown.textContent = read().toLocaleString("en");
+  };
+  input.oninput = () => {
+    change(+input.value);
+    tell();
+  };
+  tell();
+  both.append(input, shown);
+  label.append(el("span", "pg-control-label", name), both);
+  return label;
+}
+
+// The circle of one pair, with what it adds below. Returns { i, box, draw(pair, largest) }.
+function pairCircle({ words, q, k, q_angle, k_angle, wavelength }, i) {
+  const longest = { q: Math.max(...q) || 1, k: Math.max(...k) || 1 },
+    size = { q: R * Math.sqrt(q[i] / longest.q), k: R * Math.sqrt(k[i] / longest.k) }; // small pairs can be seen, too
+  const line = (who, part, d) => svg("path", { class: `pg-rope-${who} pg-rope-${part}`, ...(d && { d }) }),
+    begin = [line("q", "start", hand(size.q, q_angle[i], 0)), line("k", "start", hand(size.k, k_angle[i], 0))],
+    hands = { k: line("k", "hand"), q: line("q", "hand") },
+    circle = svg("circle", { r: R, class: "pg-rope-circle" }),
+    view = { viewBox: `${-HALF} ${-HALF} ${2 * HALF} ${2 * HALF}`, role: "img" },
+    picture = svg("svg", view, circle, ...begin, hands.k, hands.q);
+  const box = el("figure", "pg-rope-pair"),
+    bar = el("span", "pg-rope-bar", "", { "aria-hidden": "true" }),
+    filling = el("span"),
+    adds = el("b"),
+    caption = el("figcaption");
+  bar.append(filling);
+  caption.append(
+    el("span", "", fill(words.pair, { i })),
+    el("span", "pg-muted", fill(words.wave, { length: long(wavelength[i]) })),
+    adds,
+    bar,
+  );
+  box.append(picture, caption);
+  const draw = (pair, largest) => {
+    hands.q.setAttribute("d", hand(size.q, pair.q, Math.min(9, size.q)));
+    hands.k.setAttribute("d", hand(size.k, pair.k, Math.min(9, size.k)));
+    adds.textContent = signed(pair.adds);
+    const share = (50 * Math.abs(pair.adds)) / largest;
+    filling.style.width = `${share}%`;
+    filling.style.left = `${pair.adds < 0 ? 50 - share : 50}%`;
+    filling.className = pair.adds < 0 ? "pg-rope-less" : "pg-rope-more";
+    const text = fill(words.pair_text, {
+      i,
+      length: long(wavelength[i]),
+      q: short(q[i]),
+      k: short(k[i]),
+      q_angle: degrees(pair.q),
+      k_angle: degrees(pair.k),
+      value: signed(pair.adds),
+    });
+    picture.setAttribute("aria-label", text);
+    box.title = text;
+  };
+  return { i, box, draw };
+}
+
+function legendOf({ words, first, theta, rest }, whole) {
+  const mark = (who, text) => {
+    const node = el("span");
+    node.append(el("i", `pg-rope-mark-${who}`, "", { "aria-hidden": "true" }), text);
+    return node;
+  };
+  const few = !whole && first.length < theta.length;
+  return [
+    mark("q", words.query),
+    mark("k", words.key),
+    ...(few ? [el("span", "", fill(words.few_note, { n: first.length, all: theta.length }))] : []),
+    ...(rest ? [el("span", "", fill(words.rest, { value: signed(rest) }))] : []),
+  ];
+}
+
+// What the score is at these positions, and how far from that of the prompt.
+function sentence({ payload, distance }, { m, n }, score) {
+  const { words, query, key, rest } = payload,
+    texts = [
+      fill(words.now, {
+        m: m.toLocaleString("en"),
+        n: n.toLocaleString("en"),
+        d: distance.toLocaleString("en"),
+        score: minus(score.toFixed(4)),
+      }),
+    ];
+  if (m !== query || n !== key) {
+    const here = total(turned(payload, { m: query, n: key }), rest);
+    texts.push(fill(words.moved, { score: minus(here.toFixed(4)), gap: gap(score - here) }));
+  }
+  return texts.join(" ");
+}
+
 define("ropepairs", (root) => {
-  const title = el("h2"),
-    note = el("p", "pg-about"),
-    form = el("div", "pg-controls pg-rope-form");
-  const status = el("p", "pg-rope-status", "", { role: "status" }),
-    legend = el("p", "pg-rope-legend pg-muted");
-  const grid = el("div", "pg-rope-grid"),
-    foot = el("div");
-  root.append(title, note, form, status, legend, grid, foot);
-  let payload = null,
-    cells = [],
+  const form = el("div", "pg-controls pg-rope-form"),
+    status = el("p", "pg-rope-status", "", { role: "status" }),
+    legend = el("p", "pg-rope-legend pg-muted"),
+    grid = el("div", "pg-rope-grid"),
+    frame = titled(root, form, status, legend, grid),
+    turn = { payload: null, shift: 0, distance: 0 };
+  let cells = [],
     whole = false,
-    shift = 0,
-    distance = 0,
     waiting = 0;
 
-  const positions = () => {
-    const m = Math.max(payload.query + shift, distance); // a key before the text does not exist: both move up
-    return { m, n: m - distance };
+  const show = () => {
+    const { payload } = turn,
+      { q, k, root: scale, rest } = payload,
+      at = positionsOf(turn),
+      pairs = turned(payload, at),
+      largest = Math.max(...q.map((size, i) => (size * k[i]) / scale)) || 1,
+      score = total(pairs, rest);
+    for (const { i, draw } of cells) draw(pairs[i], largest);
+    status.textContent = sentence(turn, at, score);
+    Object.assign(root.dataset, { score, query: at.m, key: at.n });
   };
-  // Angle of each hand and what the pair adds, from the positions themselves.
-  const turned = (m, n) =>
-    payload.theta.map((theta, i) => {
-      const q = payload.q_angle[i] + m * theta,
-        k = payload.k_angle[i] + n * theta;
-      return { q, k, adds: (payload.q[i] * payload.k[i] * Math.cos(q - k)) / payload.root };
-    });
-  const total = (pairs) => pairs.reduce((sum, { adds }) => sum + adds, payload.rest);
-
-  const slider = (name, max, step, value, read, change) => {
-    const label = el("label", "pg-control pg-control-range"),
-      both = el("span", "pg-slider");
-    const input = el("input", "", "", { type: "range", min: 0, max, step }),
-      shown = el("output");
-    input.value = value;
-    const tell = () => {
-      shown.textContent = read().toLocaleString("en");
-    };
-    input.oninput = () => {
-      change(+input.value);
-      tell();
-      if (!waiting)
-        waiting = requestAnimationFrame(() => {
-          waiting = 0;
-          show();
-        });
-    };
-    tell();
-    both.append(input, shown);
-    label.append(el("span", "pg-control-label", name), both);
-    return label;
+  const soon = () => {
+    if (!waiting)
+      waiting = requestAnimationFrame(() => {
+        waiting = 0;
+        show();
+      });
   };
-  // 0 to the largest shift: the first steps one by one, then growing.
-  const shiftOf = (step) => Math.round((payload.most + 1) ** (step / STEPS) - 1);
+  const lay = () => {
+    const { payload } = turn;
+    cells = (whole ? payload.theta.map((_, i) => i) : payload.first).map((i) => pairCircle(payload, i));
+    grid.replaceChildren(...cells.map(({ box }) => box));
+    legend.replaceChildren(...legendOf(payload, whole));
+  };
   const controls = () => {
-    const { words, theta, farthest } = payload;
+    const { words, theta, first, farthest, most, query, key } = turn.payload;
     const back = el("button", "pg-button", words.reset, { type: "button" });
     back.onclick = () => {
-      shift = 0;
-      distance = payload.query - payload.key;
+      Object.assign(turn, { shift: 0, distance: query - key });
       controls();
       show();
     };
-    const parts = [
-      slider(
-        words.shift,
-        STEPS,
-        1,
-        Math.round((STEPS * Math.log(shift + 1)) / Math.log(payload.most + 1)),
-        () => shift,
-        (step) => {
-          shift = shiftOf(step);
-        },
-      ),
-      slider(
-        words.distance,
-        farthest,
-        1,
-        distance,
-        () => distance,
-        (value) => {
-          distance = value;
-        },
-      ),
-      back,
-    ];
-    if (payload.first.length < theta.length) {
+    const set = (name, read) => (value) => {
+      turn[name] = read(value);
+      soon();
+    };
+    const shifts = set("shift", (step) => shiftOf(step, most)),
+      parts = [
+        slider(words.shift, STEPS, stepOf(turn.shift, most), () => turn.shift, shifts),
+        slider(words.distance, farthest, turn.distance, () => turn.distance, set("distance", Number)),
+        back,
+      ];
+    if (first.length < theta.length) {
       const all = el("button", "pg-button", fill(words.all, { n: theta.length }), {
         type: "button",
         "aria-pressed": whole,
@@ -141,113 +221,27 @@ define("ropepairs", (root) => {
     form.replaceChildren(...parts);
   };
 
-  const cell = (i) => {
-    const { words, q, k, q_angle, k_angle, wavelength } = payload,
-      box = el("figure", "pg-rope-pair");
-    const longest = { q: Math.max(...q) || 1, k: Math.max(...k) || 1 };
-    const size = { q: R * Math.sqrt(q[i] / longest.q), k: R * Math.sqrt(k[i] / longest.k) }; // small pairs can be seen, too
-    const svg = drawn("svg", { viewBox: `${-HALF} ${-HALF} ${2 * HALF} ${2 * HALF}`, role: "img" });
-    const line = (who, start) => drawn("path", { class: `pg-rope-${who} pg-rope-${start ? "start" : "hand"}` });
-    const begin = [line("q", true), line("k", true)],
-      hands = { k: line("k"), q: line("q") };
-    begin[0].setAttribute("d", hand(size.q, q_angle[i], 0));
-    begin[1].setAttribute("d", hand(size.k, k_angle[i], 0));
-    svg.append(drawn("circle", { r: R, class: "pg-rope-circle" }), ...begin, hands.k, hands.q);
-    const bar = el("span", "pg-rope-bar", "", { "aria-hidden": "true" }),
-      fillings = el("span");
-    bar.append(fillings);
-    const adds = el("b"),
-      caption = el("figcaption");
-    caption.append(
-      el("span", "", fill(words.pair, { i })),
-      el("span", "pg-muted", fill(words.wave, { length: long(wavelength[i]) })),
-      adds,
-      bar,
-    );
-    box.append(svg, caption);
-    const draw = (pair, largest) => {
-      hands.q.setAttribute("d", hand(size.q, pair.q, Math.min(9, size.q)));
-      hands.k.setAttribute("d", hand(size.k, pair.k, Math.min(9, size.k)));
-      adds.textContent = signed(pair.adds);
-      const share = (50 * Math.abs(pair.adds)) / largest;
-      fillings.style.width = `${share}%`;
-      fillings.style.left = `${pair.adds < 0 ? 50 - share : 50}%`;
-      fillings.className = pair.adds < 0 ? "pg-rope-less" : "pg-rope-more";
-      const text = fill(words.pair_text, {
-        i,
-        length: long(wavelength[i]),
-        q: short(q[i]),
-        k: short(k[i]),
-        q_angle: degrees(pair.q),
-        k_angle: degrees(pair.k),
-        value: signed(pair.adds),
-      });
-      svg.setAttribute("aria-label", text);
-      box.title = text;
-    };
-    return { i, box, draw };
-  };
-  const lay = () => {
-    const { words, theta, first } = payload,
-      count = theta.length;
-    cells = (whole ? theta.map((_, i) => i) : first).map(cell);
-    grid.replaceChildren(...cells.map(({ box }) => box));
-    const mark = (who, text) => {
-      const node = el("span");
-      node.append(el("i", `pg-rope-mark-${who}`, "", { "aria-hidden": "true" }), text);
-      return node;
-    };
-    legend.replaceChildren(mark("q", words.query), mark("k", words.key));
-    if (!whole && first.length < count)
-      legend.append(el("span", "", fill(words.few_note, { n: first.length, all: count })));
-    if (payload.rest) legend.append(el("span", "", fill(words.rest, { value: signed(payload.rest) })));
-  };
-  const show = () => {
-    const { words, q, k, root: scale } = payload,
-      { m, n } = positions(),
-      pairs = turned(m, n);
-    const largest = Math.max(...q.map((size, i) => (size * k[i]) / scale)) || 1;
-    for (const { i, draw } of cells) draw(pairs[i], largest);
-    const score = total(pairs),
-      here = total(turned(payload.query, payload.key));
-    const values = {
-      m: m.toLocaleString("en"),
-      n: n.toLocaleString("en"),
-      d: distance.toLocaleString("en"),
-      score: minus(score.toFixed(4)),
-    };
-    const texts = [fill(words.now, values)];
-    if (m !== payload.query || n !== payload.key)
-      texts.push(fill(words.moved, { score: minus(here.toFixed(4)), gap: gap(score - here) }));
-    status.textContent = texts.join(" ");
-    Object.assign(root.dataset, { score, query: m, key: n });
-  };
-  const footer = () => {
-    const { words, file, source, python, wavelength, q, k } = payload;
-    const lines = () => {
-      const { m, n } = positions();
-      return turned(m, n).map((pair, i) => [i, wavelength[i], q[i], k[i], degrees(pair.q), degrees(pair.k), pair.adds]);
-    };
-    const names = ["pair", "wave", "q", "k", "q_angle", "k_angle", "adds"].map((name) => words[`column_${name}`]);
-    foot.replaceChildren(
-      exporting(root, { file, source, python, title: payload.title, note: payload.note, names, lines, table: true }),
-    );
-  };
-
-  return (next) => {
-    const same = payload?.run === next.run;
-    payload = next;
-    if (!same) {
-      shift = 0;
-      distance = payload.query - payload.key;
-    }
-    title.textContent = payload.title;
-    note.textContent = payload.note;
+  return (payload) => {
+    const { words, wavelength, q, k, query, key } = payload;
+    if (turn.payload?.run !== payload.run) Object.assign(turn, { shift: 0, distance: query - key });
+    turn.payload = payload;
     root.classList.toggle("pg-rope-derived", payload.derived);
     controls();
     lay();
     show();
-    footer();
-    root.dataset.run = payload.run;
+    frame(payload, {
+      names: ["pair", "wave", "q", "k", "q_angle", "k_angle", "adds"].map((name) => words[`column_${name}`]),
+      lines: () =>
+        turned(payload, positionsOf(turn)).map((pair, i) => [
+          i,
+          wavelength[i],
+          q[i],
+          k[i],
+          degrees(pair.q),
+          degrees(pair.k),
+          pair.adds,
+        ]),
+      table: true,
+    });
   };
 });

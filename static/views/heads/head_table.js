@@ -3,14 +3,14 @@
 // payload: { index [[layer, head]], columns [{ key, label, help, unit, kind, missing }], values and spread (arrays
 //   [heads, columns] as Plotly sends them; spread may be null), names [[[name, score, baseline]]] or null,
 //   names_of [[name, text, help, hue]], caption, source, file, run, python, words }
-import { exporting } from "../../export/menu.js";
-import { el, fill, hint, roving } from "../../page/dom.js";
+import { alongColumn, el, fill, hint, roving } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { headActions } from "../../page/selection/head_list.js";
 import { adding, onSelect, pickHead, selection } from "../../page/selection/selection.js";
 import { pageState } from "../../page/state.js";
-import { mountPlot } from "../../parts/figure.js";
-import { decoded, ownFigure } from "../../parts/figure_numbers.js";
+import { decoded } from "../../parts/figure_numbers.js";
+import { headOf, markSorted, rowOf, tableOf } from "../../parts/table.js";
+import { titled } from "../../parts/titled.js";
 
 const DIGITS = { share: 3, size: 1, signed: 2 };
 const NAMES = -2,
@@ -100,58 +100,140 @@ export function sorted(places, keys, down) {
   return [...places].sort((a, b) => last(a) - last(b) || by(a, b) || a - b);
 }
 
-define("headtable", (root) => {
-  const title = el("h2"),
-    caption = el("p", "pg-about"),
-    bar = el("div", "pg-table-bar");
-  const box = el("div", "pg-head-box", "", { tabindex: 0, role: "region" });
-  const grid = el("table"),
-    head = el("thead"),
-    body = el("tbody");
-  const foot = el("div");
-  const count = el("span", "pg-muted", "", { "aria-live": "polite" }),
-    actions = headActions();
-  grid.append(head, body);
-  box.append(grid);
-  root.append(title, caption, bar, box, foot);
+// Whether a head is in the rows that are chosen.
+function fits({ index, names }, at, { layer, name }) {
+  const labels = names?.[at] ?? [];
+  if (layer !== "" && index[at][0] !== +layer) return false;
+  if (name === "" || !names) return true;
+  if (name === "any") return labels.length > 0;
+  return name === "none" ? !labels.length : labels.some(([each]) => each === name);
+}
+// What a row is sorted by; NaN goes last either way.
+function rankOf({ payload, values }, at, by) {
+  if (by === HEAD) return at;
+  if (by !== NAMES) return values.data[at * payload.columns.length + by];
+  if (!payload.names?.[at].length) return NaN;
+  const [name, score] = payload.names[at][0];
+  return payload.names_of.findIndex(([key]) => key === name) + 1 - score;
+}
 
+// The heads of the columns; sortBy(column, up): sorts, at first upwards or not.
+function headings({ words, names, columns }, sortBy) {
+  const column = (by, text, help, unit, up) => ({
+    text,
+    help,
+    look: by >= 0 ? "pg-number" : by === NAMES ? "pg-names" : "",
+    "data-by": by,
+    sort: () => sortBy(by, up),
+    sortLabel: fill(words.sort, { column: unit ? `${text} (${unit})` : text }),
+  });
+  return [
+    column(HEAD, words.head, "", "", true),
+    ...(names ? [column(NAMES, words.names, words.rule, "", true)] : []),
+    ...columns.map(({ label, help, unit }, c) => column(c, label, `${help} (${unit})`, unit, false)),
+  ];
+}
+
+// A row for each head.
+function headRows({ payload, values, spread }) {
+  const { words, index, columns, names } = payload,
+    about = new Map(payload.names_of.map((each) => [each[0], each]));
+  return index.map(([layer, head], i) => {
+    const button = el("button", "", `${layer}.${head}`, {
+      type: "button",
+      "data-index": i,
+      "aria-label": fill(words.button, { layer, head }),
+    });
+    const number = (column, c) => {
+      const at = i * columns.length + c;
+      return numberCell(values.data[at], spread ? spread.data[at] : NaN, column);
+    };
+    const named = names ? [nameCell(names[i], about, words)] : [];
+    return rowOf([button, ...named, ...columns.map(number)], { "data-at": i });
+  });
+}
+
+// Which layer and which names are shown: fields, and { layer, name } as `chosen`.
+function headFilter(change) {
+  const chosen = { layer: "", name: "" };
+  const choice = (name, label, options) => {
+    const field = el("label", "pg-control"),
+      select = el("select", "", "", { name });
+    for (const [value, text] of options) select.append(new Option(text, value, false, value === chosen[name]));
+    chosen[name] = select.value; // a layer that the model lacks is gone
+    select.onchange = () => {
+      chosen[name] = select.value;
+      change();
+    };
+    field.append(el("span", "pg-control-label", label), select);
+    return field;
+  };
+  const fields = ({ words, index, names, names_of: all }) => {
+    const layers = [...new Set(index.map(([layer]) => String(layer)))],
+      used = all.filter(([name]) => names?.some((each) => each.some(([key]) => key === name)));
+    const named = [
+      ["", words.every],
+      ["any", words.any_name],
+      ["none", words.nameless],
+      ...used.map(([name, text]) => [name, text]),
+    ];
+    return [
+      choice("layer", words.filter_layer, [["", words.every], ...layers.map((layer) => [layer, layer])]),
+      ...(names ? [choice("name", words.filter_name, named)] : []),
+    ];
+  };
+  return { chosen, fields };
+}
+
+// Show which rows are picked, and bring the main one into sight where `follow` is true.
+function markRows(rows, index, box, headHeight, follow) {
+  const hues = pageState.hues ?? [],
+    places = new Map(selection.heads.map(([layer, number], n) => [`${layer}.${number}`, n])),
+    main = selection.heads.at(-1)?.join(".");
+  index.forEach((pair, at) => {
+    const key = pair.join("."),
+      place = places.get(key),
+      row = rows[at];
+    row.classList.toggle("pg-picked", place !== undefined);
+    row.classList.toggle("pg-main", key === main);
+    row.firstChild.firstChild.setAttribute("aria-pressed", place !== undefined);
+    if (place !== undefined) row.style.setProperty("--pg-hue", hues[place % hues.length]);
+    if (key !== main || !follow || !row.isConnected || !box.clientHeight) return;
+    const top = row.offsetTop - headHeight,
+      low = row.offsetTop + row.offsetHeight - box.clientHeight;
+    if (box.scrollTop > top) box.scrollTop = top;
+    else if (box.scrollTop < low) box.scrollTop = low;
+  });
+}
+
+define("headtable", (root) => {
+  const bar = el("div", "pg-table-bar"),
+    box = el("div", "pg-head-box", "", { tabindex: 0, role: "region" }),
+    grid = tableOf({ columns: [] }),
+    [head, body] = grid.children,
+    count = el("span", "pg-muted", "", { "aria-live": "polite" }),
+    actions = headActions(),
+    filter = headFilter(() => arrange()),
+    show = titled(root, bar, box);
+  box.append(grid);
   let now = null,
     rows = [],
-    clicked = false;
-  let sort = { by: HEAD, down: false };
-  const filter = { layer: "", name: "" };
-
-  // What a row is sorted by; NaN goes last either way.
-  const rank = (at) => {
-    const { payload, values } = now;
-    if (sort.by === HEAD) return at;
-    if (sort.by !== NAMES) return values.data[at * payload.columns.length + sort.by];
-    if (!payload.names?.[at].length) return NaN;
-    const [name, score] = payload.names[at][0];
-    return payload.names_of.findIndex(([key]) => key === name) + 1 - score;
-  };
-  const fits = (at) => {
-    const { index, names } = now.payload,
-      labels = names?.[at] ?? [];
-    if (filter.layer !== "" && index[at][0] !== +filter.layer) return false;
-    if (filter.name === "" || !names) return true;
-    return filter.name === "any"
-      ? labels.length > 0
-      : filter.name === "none"
-        ? !labels.length
-        : labels.some(([name]) => name === filter.name);
-  };
+    clicked = false,
+    sort = { by: HEAD, down: false };
 
   const arrange = () => {
-    const keys = rows.map((_, at) => rank(at));
-    const order = sorted([...rows.keys()].filter(fits), keys, sort.down);
+    const { payload } = now,
+      keys = rows.map((_, at) => rankOf(now, at, sort.by)),
+      order = sorted(
+        [...rows.keys()].filter((at) => fits(payload, at, filter.chosen)),
+        keys,
+        sort.down,
+      );
     body.replaceChildren(...order.map((at) => rows[at]));
-    for (const cell of head.querySelectorAll("th")) {
-      cell.setAttribute("aria-sort", +cell.dataset.by !== sort.by ? "none" : sort.down ? "descending" : "ascending");
-    }
-    count.textContent = fill(now.payload.words.shown, { shown: order.length, all: rows.length });
+    markSorted(head.querySelectorAll("th"), (cell) => +cell.dataset.by === sort.by, sort.down, "none");
+    count.textContent = fill(payload.words.shown, { shown: order.length, all: rows.length });
     // Of all heads there is nothing to choose from.
-    actions.show(order.length < rows.length ? order.map((at) => now.payload.index[at]) : []);
+    actions.show(order.length < rows.length ? order.map((at) => payload.index[at]) : []);
     reach(order.find((at) => rows[at].classList.contains("pg-main")) ?? order[0]);
   };
   // The one row that Tab goes to.
@@ -159,109 +241,16 @@ define("headtable", (root) => {
     rows.forEach((row, at) => {
       row.firstChild.firstChild.tabIndex = at === place ? 0 : -1;
     });
-
   const mark = () => {
     if (!now) return;
-    const hues = pageState.hues ?? [];
-    const places = new Map(selection.heads.map(([layer, number], n) => [`${layer}.${number}`, n]));
-    const main = selection.heads.at(-1)?.join(".");
-    now.payload.index.forEach((pair, at) => {
-      const key = pair.join("."),
-        place = places.get(key),
-        row = rows[at];
-      row.classList.toggle("pg-picked", place !== undefined);
-      row.classList.toggle("pg-main", key === main);
-      row.firstChild.firstChild.setAttribute("aria-pressed", place !== undefined);
-      if (place !== undefined) row.style.setProperty("--pg-hue", hues[place % hues.length]);
-      if (key === main && !clicked && row.isConnected && box.clientHeight) {
-        const top = row.offsetTop - head.offsetHeight,
-          low = row.offsetTop + row.offsetHeight - box.clientHeight;
-        if (box.scrollTop > top) box.scrollTop = top;
-        else if (box.scrollTop < low) box.scrollTop = low;
-      }
-    });
+    markRows(rows, now.payload.index, box, head.offsetHeight, !clicked);
     clicked = false;
   };
-
-  const header = () => {
-    const { payload } = now,
-      { words } = payload,
-      line = el("tr");
-    const add = (by, label, help, unit, up) => {
-      const cell = el("th", by >= 0 ? "pg-number" : by === NAMES ? "pg-names" : "", "", {
-        scope: "col",
-        "data-by": by,
-        title: help,
-      });
-      const button = el("button", "", label, {
-        type: "button",
-        "aria-label": fill(words.sort, { column: unit ? `${label} (${unit})` : label }),
-      });
-      button.onclick = () => {
-        sort = { by, down: sort.by === by ? !sort.down : !up };
-        arrange();
-        box.scrollTop = 0; // where the sorted list begins
-      };
-      cell.append(button);
-      line.append(cell);
-    };
-    add(HEAD, words.head, "", "", true);
-    if (payload.names) add(NAMES, words.names, words.rule, "", true);
-    payload.columns.forEach(({ label, help, unit }, c) => add(c, label, `${help} (${unit})`, unit, false));
-    head.replaceChildren(line);
-    grid.classList.toggle("pg-named", Boolean(payload.names)); // what its width is worked out from
-    grid.style.setProperty("--pg-numbers", payload.columns.length);
+  const sortBy = (by, up) => {
+    sort = { by, down: sort.by === by ? !sort.down : !up };
+    arrange();
+    box.scrollTop = 0; // where the sorted list begins
   };
-
-  const filters = () => {
-    const { payload } = now,
-      { words } = payload;
-    const choice = (name, label, options) => {
-      const field = el("label", "pg-control"),
-        select = el("select", "", "", { name });
-      for (const [value, text] of options) select.append(new Option(text, value, false, value === filter[name]));
-      filter[name] = select.value; // a layer that the model lacks is gone
-      select.onchange = () => {
-        filter[name] = select.value;
-        arrange();
-      };
-      field.append(el("span", "pg-control-label", label), select);
-      return field;
-    };
-    const layers = [...new Set(payload.index.map(([layer]) => String(layer)))];
-    const items = [choice("layer", words.filter_layer, [["", words.every], ...layers.map((layer) => [layer, layer])])];
-    if (payload.names) {
-      const used = payload.names_of.filter(([name]) =>
-        payload.names.some((each) => each.some(([key]) => key === name)),
-      );
-      items.push(
-        choice("name", words.filter_name, [
-          ["", words.every],
-          ["any", words.any_name],
-          ["none", words.nameless],
-          ...used.map(([name, text]) => [name, text]),
-        ]),
-      );
-    }
-    bar.replaceChildren(...items, count, actions.root);
-  };
-
-  const footer = () => {
-    const { file, words, source, python, caption: note } = now.payload;
-    foot.replaceChildren(
-      exporting(root, {
-        file,
-        source,
-        python,
-        note,
-        title: words.title,
-        names: () => lines(now)[0],
-        lines: () => lines(now).slice(1),
-        arrays: () => arrays(now),
-      }),
-    );
-  };
-
   body.addEventListener("click", (event) => {
     const place = event.target.closest("tr")?.dataset.at;
     if (place === undefined) return;
@@ -272,65 +261,30 @@ define("headtable", (root) => {
   body.addEventListener("mousedown", (event) => {
     if (event.shiftKey) event.preventDefault();
   }); // marks no text
-  roving(body, (key, place, n) => ({ ArrowDown: place + 1, ArrowUp: place - 1, Home: 0, End: n - 1 })[key] ?? null);
+  roving(body, alongColumn);
   onSelect(mark);
 
   return (payload) => {
-    const { words, index, columns } = payload,
-      C = columns.length;
+    const { words, columns, names } = payload;
     const scrolled = box.scrollTop,
-      focused = body.contains(document.activeElement) && document.activeElement.dataset.index;
-    if (now && now.payload.columns.length !== C && sort.by >= C) sort = { by: HEAD, down: false };
-    if (!payload.names && sort.by === NAMES) sort = { by: HEAD, down: false };
+      focused = body.contains(document.activeElement) && document.activeElement.dataset.index,
+      gone = now && now.payload.columns.length !== columns.length && sort.by >= columns.length;
+    if (gone || (!names && sort.by === NAMES)) sort = { by: HEAD, down: false };
     now = { payload, values: decoded(payload.values), spread: payload.spread && decoded(payload.spread) };
-    const about = new Map(payload.names_of.map((each) => [each[0], each]));
-    title.textContent = words.title;
-    caption.textContent = `${payload.caption} ${hint(words, "hint")}`;
     box.setAttribute("aria-label", words.title);
-    rows = index.map(([layer, number], i) => {
-      const row = el("tr", "", "", { "data-at": i }),
-        first = el("th", "", "", { scope: "row" });
-      first.append(
-        el("button", "", `${layer}.${number}`, {
-          type: "button",
-          "data-index": i,
-          "aria-label": fill(words.button, { layer, head: number }),
-        }),
-      );
-      row.append(first);
-      if (payload.names) row.append(nameCell(payload.names[i], about, words));
-      for (let c = 0; c < C; c++)
-        row.append(numberCell(now.values.data[i * C + c], now.spread ? now.spread.data[i * C + c] : NaN, columns[c]));
-      return row;
-    });
-    header();
-    filters();
+    rows = headRows(now);
+    head.replaceChildren(headOf(headings(payload, sortBy)));
+    grid.classList.toggle("pg-named", Boolean(names)); // what its width is worked out from
+    grid.style.setProperty("--pg-numbers", columns.length);
+    bar.replaceChildren(...filter.fields(payload), count, actions.root);
     clicked = true; // a new payload does not scroll
     mark();
     arrange();
     box.scrollTop = scrolled;
     if (focused) rows[focused]?.querySelector("button").focus({ preventScroll: true });
-    footer();
-    root.dataset.run = payload.run;
-  };
-});
-
-// A figure with a second layout, payload.wide, for where there is room for its panels side by side.
-define("panels", (root) => {
-  const draw = mountPlot(root, {});
-  let payload = null,
-    wide = null;
-  const show = () => {
-    const room = root.clientWidth >= 860;
-    if (!payload || !root.clientWidth || room === wide) return;
-    wide = room;
-    const figure = room ? { ...ownFigure(payload), layout: payload.wide } : payload.figure;
-    draw({ ...payload, figure });
-  };
-  new ResizeObserver(show).observe(root);
-  return (next) => {
-    payload = next;
-    wide = null;
-    show();
+    show(
+      { ...payload, title: words.title, about: `${payload.caption} ${hint(words, "hint")}`, note: payload.caption },
+      { names: () => lines(now)[0], lines: () => lines(now).slice(1), arrays: () => arrays(now) },
+    );
   };
 });

@@ -3,15 +3,15 @@
 // lenstable: { layers [K], positions [P], columns [{ text, next }], ids [K P k], names { id: text }, final [P],
 //   probabilities [K, P, k], entropy (bits) and kl (nats) [K, P] (arrays as Plotly sends them), ranks [K P], colour, top, curve,
 //   ramps, legend, last (the prompt's last position), title, note, source, file, run, python, words }
-import { exporting } from "../../export/menu.js";
 import { el, fill, rests, roving } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { onSelect, select, selection } from "../../page/selection/selection.js";
 import { isDark, onTheme } from "../../page/theme.js";
 import { lookup } from "../../parts/colours.js";
-import { mountPlot } from "../../parts/figure.js";
-import { decoded, ownFigure } from "../../parts/figure_numbers.js";
-import { tools } from "../../parts/tools.js";
+import { decoded } from "../../parts/figure_numbers.js";
+import { icon } from "../../parts/icons.js";
+import { tableOf } from "../../parts/table.js";
+import { titled } from "../../parts/titled.js";
 
 const SHORT = 8; // letters that fit into every cell
 const percent = (p) => (p < 5e-5 ? "< 0.01 %" : `${(100 * p).toFixed(p < 0.0995 ? 2 : 1)} %`);
@@ -107,56 +107,143 @@ function arrays({ payload, P, K, k, shares, entropy, kl }) {
   };
 }
 
+// The cells are numbered from the last block down: [row of the payload, column] of one.
+const placeOf = (now, index) => [now.K - 1 - Math.floor(index / now.P), index % now.P];
+
+// What one cell says, above all: its likeliest tokens, and three numbers.
+function readoutOf(now, index) {
+  const { words, names, columns } = now.payload,
+    [row, column] = placeOf(now, index),
+    cell = now.at(row, column);
+  const list = el("span", "pg-lens-top");
+  for (const one of cell.top) {
+    const item = el("span", "pg-lens-item"),
+      text = el("span", "pg-lens-token", one.text);
+    if (one.id === cell.final) text.classList.add("pg-lens-final");
+    item.append(text, el("b", "", percent(one.p)));
+    list.append(item);
+  }
+  const details = el("span", "pg-lens-facts"),
+    rank = { token: names[cell.final], rank: cell.rank.toLocaleString("en") };
+  details.append(
+    el("span", "", fill(words.entropy_short, { value: cell.entropy.toFixed(3) })),
+    el("span", "", fill(words.kl_short, { value: cell.kl.toFixed(3) })),
+    el("span", "", fill(words.rank_short, rank)),
+  );
+  return [el("span", "pg-lens-where", fill(words.readout, { ...cell, token: columns[column].text })), list, details];
+}
+
+// The table, a button in each cell.
+function lensGrid({ payload, P, K, at }) {
+  const { words, columns, positions, layers } = payload;
+  const heads = columns.map(({ text, next }, column) => {
+    const name = el("span", "pg-lens-name", text),
+      help = next ? fill(words.next, { token: next }) : words.no_next,
+      follows = el("span", "pg-lens-next", next ? `→ ${next}` : "→ ?", { title: help });
+    return { inside: [name, follows], help: `${positions[column]} ${text}` };
+  });
+  const cellOf = (row, column) => {
+    const cell = at(row, column),
+      [{ id, text, p }] = cell.top,
+      same = id === cell.final,
+      values = { layer: layers[row], position: positions[column], token: text, p: percent(p) },
+      label = fill(words.cell, values);
+    const button = el("button", same ? "pg-lens-same" : "", text, {
+      type: "button",
+      "data-index": (K - 1 - row) * P + column,
+      "aria-label": same ? `${label}, ${words.mark}` : label,
+      tabindex: -1,
+    });
+    if (text.length > SHORT) button.title = text; // a cell may be too narrow for it
+    return button;
+  };
+  const line = (_, n) => {
+    const row = K - 1 - n,
+      layer = layers[row],
+      end = layer === 0 ? words.embedding : row === K - 1 ? words.output : "";
+    const name = { text: String(layer), inside: end ? el("small", "", end) : [] };
+    return [name, ...Array.from({ length: P }, (_, column) => cellOf(row, column))];
+  };
+  return tableOf({
+    role: "grid",
+    "aria-label": payload.title,
+    style: `min-width: calc(var(--pg-lens-side) + ${P} * var(--pg-lens-cell))`,
+    columns: [words.layers, ...heads],
+    rows: Array.from({ length: K }, line),
+  });
+}
+
+// The ramp with its ends and, where it is not half of the largest value, what lies in its middle.
+function legendOf({ words, colour, top, curve, ramps, legend }) {
+  const bar = el("span", "pg-reading-ramp");
+  bar.style.background = `linear-gradient(90deg, ${ramps[isDark() ? "dark" : "light"].join(", ")})`;
+  const high = { probability: "100 %", rank: "1" }[colour] ?? top.toPrecision(3);
+  const middle = {
+    sqrt: "25 %",
+    log1p: Math.expm1(Math.log1p(top) / 2).toPrecision(2),
+    linear: "",
+    rank: Math.round(Math.sqrt(top)).toLocaleString("en"),
+  }[curve];
+  const scale = el("span", "pg-lens-scale"),
+    frame = el("span", "pg-lens-scale");
+  scale.append(el("span", "", `${legend}: ${words[`low_${colour}`]}`), bar, el("span", "", high));
+  if (middle) bar.append(el("i", "", middle));
+  frame.append(el("span", "pg-lens-sample"), el("span", "", words.mark));
+  return [scale, frame];
+}
+// Buttons to the tokens before and after those of the table.
+function pagesOf({ words, positions, last }) {
+  const [first, end] = [positions[0], positions.at(-1)];
+  if (first === 0 && end === last) return [];
+  const step = (inside, to) => {
+    const node = el("button", "pg-button pg-quiet", "", { type: "button" });
+    node.append(...inside);
+    node.onclick = () => select({ tokens: [to] });
+    node.disabled = to < 0 || to > last;
+    return node;
+  };
+  return [step([icon("left"), ` ${words.earlier}`], first - 1), step([`${words.later} `, icon("right")], end + 1)];
+}
+
+// Where the arrow keys lead among P columns and K rows.
+const walk = ({ P, K }, key, at) => {
+  const column = at % P,
+    row = Math.floor(at / P);
+  const to = {
+    ArrowLeft: [row, column - 1],
+    ArrowRight: [row, column + 1],
+    ArrowUp: [row - 1, column],
+    ArrowDown: [row + 1, column],
+    Home: [row, 0],
+    End: [row, P - 1],
+    PageUp: [0, column],
+    PageDown: [K - 1, column],
+  }[key];
+  return to && to[0] >= 0 && to[0] < K && to[1] >= 0 && to[1] < P ? to[0] * P + to[1] : null;
+};
+
 define("lenstable", (root) => {
-  const title = el("h2"),
-    note = el("p", "pg-about"),
-    bar = el("div", "pg-lens-bar");
-  const box = el("div", "pg-lens-box", "", { role: "region" }),
-    readout = el("div", "pg-lens-readout", "", { "aria-live": "polite" });
-  const foot = el("div");
-  root.append(title, note, bar, box, readout, foot);
+  const bar = el("div", "pg-lens-bar"),
+    box = el("div", "pg-lens-box", "", { role: "region" }),
+    readout = el("div", "pg-lens-readout", "", { "aria-live": "polite" }),
+    frame = titled(root, bar, box, readout);
   let now = null,
     buttons = [],
     heads = [],
-    pinned = null; // pinned: the row that is described while nothing is pointed at
+    pinned = null; // the row that is described while nothing is pointed at
 
-  const place = (index) => [now.K - 1 - Math.floor(index / now.P), index % now.P]; // the last block is on top
-  const colours = () => {
+  const paint = () => {
     const { colour, curve, top, ramps } = now.payload,
       ramp = lookup(ramps[isDark() ? "dark" : "light"]);
-    return (cell) => ramp[Math.round(254 * Math.min(1, Math.max(0, PLACES[curve](number(cell, colour), top))))];
-  };
-  const paint = () => {
-    const colour = colours();
     buttons.forEach((button, index) => {
-      const rgb = colour(now.at(...place(index)));
+      const value = number(now.at(...placeOf(now, index)), colour),
+        rgb = ramp[Math.round(254 * Math.min(1, Math.max(0, PLACES[curve](value, top))))];
       button.style.background = `rgb(${rgb})`;
       button.style.color = ink(rgb);
     });
+    bar.replaceChildren(...legendOf(now.payload), ...pagesOf(now.payload));
   };
-  const tell = (index) => {
-    const { words, names } = now.payload,
-      [row, column] = place(index),
-      cell = now.at(row, column);
-    const token = now.payload.columns[column].text;
-    const first = el("span", "pg-lens-where", fill(words.readout, { ...cell, token }));
-    const list = el("span", "pg-lens-top");
-    for (const one of cell.top) {
-      const item = el("span", "pg-lens-item");
-      const text = el("span", "pg-lens-token", one.text);
-      if (one.id === cell.final) text.classList.add("pg-lens-final");
-      item.append(text, el("b", "", percent(one.p)));
-      list.append(item);
-    }
-    const facts = [
-      fill(words.entropy_short, { value: cell.entropy.toFixed(3) }),
-      fill(words.kl_short, { value: cell.kl.toFixed(3) }),
-      fill(words.rank_short, { token: names[cell.final], rank: cell.rank.toLocaleString("en") }),
-    ];
-    const details = el("span", "pg-lens-facts");
-    details.append(...facts.map((text) => el("span", "", text)));
-    readout.replaceChildren(first, list, details);
-  };
+  const tell = (index) => readout.replaceChildren(...readoutOf(now, index));
   const here = () => {
     const column = now.payload.positions.indexOf(looked(now.payload.last));
     return column < 0 ? null : (pinned ?? 0) * now.P + column;
@@ -174,67 +261,15 @@ define("lenstable", (root) => {
     });
     tell(index ?? 0);
   };
+  // What is looked at comes into the box, without moving the page.
   const show = () => {
-    // what is looked at comes into the box, without moving the page
     const index = here();
     if (index === null) return;
     const head = heads[index % now.P],
-      side = box.querySelector("th").offsetWidth;
-    const left = head.offsetLeft - side,
+      left = head.offsetLeft - box.querySelector("th").offsetWidth,
       right = head.offsetLeft + head.offsetWidth - box.clientWidth;
     if (box.scrollLeft > left) box.scrollLeft = left;
     else if (box.scrollLeft < right) box.scrollLeft = right;
-  };
-
-  const build = () => {
-    const { payload, P, K, at } = now,
-      { words, columns, positions, layers } = payload;
-    const grid = el("table", "", "", { role: "grid", "aria-label": payload.title }),
-      head = el("tr"),
-      body = el("tbody"),
-      top = el("thead");
-    grid.style.minWidth = `calc(var(--pg-lens-side) + ${P} * var(--pg-lens-cell))`;
-    head.append(el("th", "", words.layers, { scope: "col" }));
-    heads = columns.map(({ text, next }, column) => {
-      const cell = el("th", "", "", { scope: "col", title: `${positions[column]} ${text}` });
-      cell.append(
-        el("span", "pg-lens-name", text),
-        el("span", "pg-lens-next", next ? `→ ${next}` : "→ ?", {
-          title: next ? fill(words.next, { token: next }) : words.no_next,
-        }),
-      );
-      return cell;
-    });
-    head.append(...heads);
-    top.append(head);
-    buttons = [];
-    for (let row = K - 1; row >= 0; row--) {
-      const line = el("tr"),
-        layer = layers[row];
-      const name = el("th", "", String(layer), { scope: "row" });
-      if (layer === 0 || row === K - 1) name.append(el("small", "", layer === 0 ? words.embedding : words.output));
-      line.append(name);
-      for (let column = 0; column < P; column++) {
-        const cell = at(row, column),
-          [first] = cell.top,
-          td = el("td");
-        const same = first.id === cell.final;
-        const label = fill(words.cell, { layer, position: positions[column], token: first.text, p: percent(first.p) });
-        const button = el("button", same ? "pg-lens-same" : "", first.text, {
-          type: "button",
-          "data-index": buttons.length,
-          "aria-label": same ? `${label}, ${words.mark}` : label,
-        });
-        if (first.text.length > SHORT) button.title = first.text; // a cell may be too narrow for it
-        button.tabIndex = -1;
-        buttons.push(button);
-        td.append(button);
-        line.append(td);
-      }
-      body.append(line);
-    }
-    grid.append(top, body);
-    return grid;
   };
 
   const indexOf = (event) => event.target.closest?.("button[data-index]")?.dataset.index;
@@ -246,91 +281,32 @@ define("lenstable", (root) => {
     if (!rests(event)) point(event);
   });
   box.addEventListener("focusin", point);
-  box.addEventListener("mouseleave", () => {
-    if (now) mark();
-  });
+  box.addEventListener("mouseleave", mark);
   box.addEventListener("click", (event) => {
     const index = indexOf(event);
     if (index === undefined) return;
     pinned = Math.floor(index / now.P);
     select({ tokens: [now.payload.positions[index % now.P]] });
   });
-  roving(box, (key, at) => {
-    const { P, K } = now,
-      column = at % P,
-      row = Math.floor(at / P);
-    const to = {
-      ArrowLeft: [row, column - 1],
-      ArrowRight: [row, column + 1],
-      ArrowUp: [row - 1, column],
-      ArrowDown: [row + 1, column],
-      Home: [row, 0],
-      End: [row, P - 1],
-      PageUp: [0, column],
-      PageDown: [K - 1, column],
-    }[key];
-    return to && to[0] >= 0 && to[0] < K && to[1] >= 0 && to[1] < P ? to[0] * P + to[1] : null;
-  });
-
-  const legend = () => {
-    const { payload } = now,
-      { words, colour, top, curve } = payload,
-      ramp = payload.ramps[isDark() ? "dark" : "light"];
-    const bar = el("span", "pg-reading-ramp");
-    bar.style.background = `linear-gradient(90deg, ${ramp.join(", ")})`;
-    const high = { probability: "100 %", rank: "1" }[colour] ?? top.toPrecision(3);
-    // What lies in the middle of the ramp, where that is not half of the largest value.
-    const middle = {
-      sqrt: "25 %",
-      log1p: Math.expm1(Math.log1p(top) / 2).toPrecision(2),
-      linear: "",
-      rank: Math.round(Math.sqrt(top)).toLocaleString("en"),
-    }[curve];
-    const scale = el("span", "pg-lens-scale");
-    scale.append(el("span", "", `${payload.legend}: ${words[`low_${colour}`]}`), bar, el("span", "", high));
-    if (middle) bar.append(el("i", "", middle));
-    const frame = el("span", "pg-lens-scale");
-    frame.append(el("span", "pg-lens-sample"), el("span", "", words.mark));
-    return [scale, frame];
-  };
-  const pages = () => {
-    const { words, positions, last } = now.payload,
-      [first, end] = [positions[0], positions.at(-1)];
-    const step = (text, to) => {
-      const node = tools([[text, () => select({ tokens: [to] })]]).firstChild;
-      node.disabled = to < 0 || to > last;
-      return node;
-    };
-    if (first === 0 && end === last) return [];
-    return [step(`← ${words.earlier}`, first - 1), step(`${words.later} →`, end + 1)];
-  };
-  const furnish = () => bar.replaceChildren(...legend(), ...pages());
-
+  roving(box, (key, at) => walk(now, key, at));
   onSelect(() => {
-    if (now && !root.hidden) {
-      mark();
-      show();
-    }
+    if (!now || root.hidden) return;
+    mark();
+    show();
   });
-  onTheme(() => {
-    if (now) {
-      paint();
-      furnish();
-    }
-  });
+  onTheme(() => now && paint());
   new ResizeObserver(() => {
     if (now && root.clientWidth) show();
   }).observe(root);
   return (payload) => {
-    const scrolled =
-      now?.payload.positions.join() === payload.positions.join() ? [box.scrollLeft, box.scrollTop] : null;
+    const again = now?.payload.positions.join() === payload.positions.join(),
+      scrolled = again ? [box.scrollLeft, box.scrollTop] : null;
     now = read(payload);
     if (pinned !== null && pinned >= now.K) pinned = null;
-    title.textContent = payload.title;
-    note.textContent = payload.note;
     box.setAttribute("aria-label", payload.title);
-    box.replaceChildren(build());
-    furnish();
+    box.replaceChildren(lensGrid(now));
+    heads = [...box.querySelectorAll("thead th")].slice(1);
+    buttons = [...box.querySelectorAll("tbody button")];
     paint();
     mark();
     if (scrolled) [box.scrollLeft, box.scrollTop] = scrolled;
@@ -338,35 +314,6 @@ define("lenstable", (root) => {
       box.scrollTop = 0;
       show();
     }
-    const { file, source, python } = payload;
-    foot.replaceChildren(
-      exporting(root, {
-        file,
-        source,
-        python,
-        title: payload.title,
-        note: payload.note,
-        names: () => lines(now)[0],
-        lines: () => lines(now).slice(1),
-        arrays: () => arrays(now),
-      }),
-    );
-    root.dataset.run = payload.run;
-  };
-});
-
-// The whole prompt: a click looks at the column's position. Where cells are too narrow, their tokens are left out.
-define("lensmap", (root) => {
-  let last = -1;
-  const draw = mountPlot(root, {
-    marked: () => (last < 0 ? [] : [looked(last)]),
-    pick: (row, position) => select({ tokens: [position] }),
-  });
-  return (payload) => {
-    last = payload.last;
-    const figure = ownFigure(payload),
-      [heat] = figure.data;
-    if (heat.texttemplate && root.clientWidth - 120 < 34 * (payload.last + 1)) delete heat.texttemplate;
-    draw({ ...payload, figure });
+    frame(payload, { names: () => lines(now)[0], lines: () => lines(now).slice(1), arrays: () => arrays(now) });
   };
 });

@@ -7,6 +7,8 @@ import { adding, onSelect, pickHead, selection } from "../../page/selection/sele
 import { watchRow } from "../../page/selection/watched.js";
 import { pageState } from "../../page/state.js";
 import { mountPlot } from "../../parts/figure.js";
+import { rowOf, tableOf } from "../../parts/table.js";
+import { titled } from "../../parts/titled.js";
 
 const partOf = ({ kind, layer, head }) => [kind, layer, head].join(); // whatever its number is now
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
@@ -160,52 +162,25 @@ define("wrotemap", (root, props, trigger) => {
 });
 
 define("wrotetokens", (root) => {
-  const title = el("h2"),
-    note = el("p", "pg-about"),
-    both = el("div", "pg-wrote-tokens");
-  const foot = el("div");
-  root.append(title, note, both, foot);
+  const both = el("div", "pg-wrote-tokens"),
+    show = titled(root, both);
   return (payload) => {
     const { words } = payload,
-      all = [...payload.up, ...payload.down];
-    const top = Math.max(...all.map(({ value }) => Math.abs(value))) || 1;
-    title.textContent = payload.title;
-    note.textContent = payload.note;
+      all = [...payload.up, ...payload.down],
+      top = Math.max(...all.map(({ value }) => Math.abs(value))) || 1;
+    const line = ({ id, text, value }) => {
+      const row = rowOf([
+        { inside: el("span", "pg-effect-token", text), help: `${text} (${id})` },
+        lane(value, top, payload.hues),
+        { look: "pg-effect-number", text: signed(value) },
+      ]);
+      watchRow(row, row.firstChild, id, text);
+      return row;
+    };
     both.replaceChildren(
-      ...[
-        ["up", words.promoted],
-        ["down", words.suppressed],
-      ].map(([side, name]) => {
-        const table = el("table", "pg-wrote-table"),
-          body = el("tbody");
-        table.append(el("caption", "", name), body);
-        body.append(
-          ...payload[side].map((row) => {
-            const tr = el("tr"),
-              token = el("th", "", "", { scope: "row", title: `${row.text} (${row.id})` }),
-              bar = el("td");
-            token.append(el("span", "pg-effect-token", row.text));
-            watchRow(tr, token, row.id, row.text);
-            bar.append(lane(row.value, top, payload.hues));
-            tr.append(token, bar, el("td", "pg-effect-number", signed(row.value)));
-            return tr;
-          }),
-        );
-        return table;
-      }),
+      tableOf({ look: "pg-wrote-table", caption: words.promoted, rows: payload.up.map(line) }),
+      tableOf({ look: "pg-wrote-table", caption: words.suppressed, rows: payload.down.map(line) }),
     );
-    const lines = all.map(({ id, text, value }) => [id, text, value]);
-    foot.replaceChildren(
-      exporting(root, {
-        file: payload.file,
-        source: payload.source,
-        python: payload.python,
-        title: payload.title,
-        note: payload.note,
-        names: payload.columns,
-        lines,
-      }),
-    );
-    root.dataset.run = payload.run;
+    show(payload, { names: payload.columns, lines: all.map(({ id, text, value }) => [id, text, value]) });
   };
 });

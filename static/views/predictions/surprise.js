@@ -1,74 +1,62 @@
 // In the text: the prompt coloured by what the model expected, and the token that is looked at.
-import { exporting } from "../../export/menu.js";
-import { el, fill, rests, roving } from "../../page/dom.js";
+import { alongRow, el, fill, rests, roving } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { adding, onSelect, pickToken, selection } from "../../page/selection/selection.js";
 import { isDark, onTheme } from "../../page/theme.js";
-import { ink, lookup } from "../../parts/colours.js";
 import { chances, facts, likely, piece } from "../../parts/next_tokens.js";
+import { rampLegend, tint } from "../../parts/tinted.js";
+import { titled } from "../../parts/titled.js";
+
+// What is said of a token, or of none.
+function readoutOf({ words, tokens, bits_text: bits, rank, share }, at) {
+  if (at === null) return words.told;
+  if (at === 0) return fill(words.told_first, { token: tokens[0] });
+  const n = at - 1,
+    numbers = { bits: bits[n], rank: rank[n].toLocaleString("en"), share: share[n] };
+  return fill(words.hover, { token: tokens[at], position: at, ...numbers });
+}
+function textTokens({ words, tokens, breaks }) {
+  const ends = new Map(breaks);
+  return tokens.flatMap((token, at) => {
+    const button = el("button", `pg-reading-token${at ? "" : " pg-surprise-unscored"}`, "", {
+      type: "button",
+      "data-index": at,
+      "aria-label": fill(words.token_name, { token, position: at }),
+      tabindex: at ? -1 : 0,
+    });
+    return [piece(button, token), ...Array.from({ length: ends.get(at) ?? 0 }, () => el("br"))];
+  });
+}
 
 define("surprisetext", (root) => {
-  const title = el("h2"),
-    details = el("div", "pg-surprise-facts"),
-    scale = el("div", "pg-surprise-scale");
-  const text = el("div", "pg-reading-text pg-surprise-text", "", { role: "group" }),
+  const details = el("div", "pg-surprise-facts"),
+    scale = el("div", "pg-surprise-scale"),
+    text = el("div", "pg-reading-text pg-surprise-text", "", { role: "group" }),
     readout = el("p", "pg-surprise-readout", "", { "aria-live": "polite" }),
-    foot = el("div");
-  root.append(title, details, scale, text, readout, foot);
+    show = titled(root, details, scale, text, readout);
   let payload = null;
-
+  const buttons = () => text.querySelectorAll("button");
   const colour = () => {
     if (!payload) return;
-    const stops = payload.scale.ramps[isDark() ? "dark" : "light"],
-      ramp = lookup(stops),
-      plain = getComputedStyle(root).getPropertyValue("--pg-text").trim();
-    for (const token of text.querySelectorAll("button")) {
-      const place = payload.places[+token.dataset.index];
-      if (place === null) continue;
-      const ground = ramp[Math.round(place * (ramp.length - 1))];
-      token.style.cssText = `background-color: rgb(${ground}); color: ${ink(ground, plain)}`;
-    }
-    const bar = el("i", "pg-surprise-ramp", "", { "aria-hidden": true }),
-      ticks = el("span", "pg-surprise-ticks");
-    bar.style.background = `linear-gradient(to right, ${stops.join(", ")})`;
-    for (const [place, label] of payload.scale.ticks) {
-      const tick = el("span", "", label);
-      tick.style.left = `${100 * place}%`;
-      ticks.append(tick);
-    }
-    const both = el("span", "pg-surprise-legend");
-    both.append(bar, ticks);
-    scale.replaceChildren(el("span", "", payload.scale.label), both);
+    const { ramps, label, ticks } = payload.scale,
+      stops = ramps[isDark() ? "dark" : "light"];
+    tint(buttons(), payload.places, stops);
+    scale.replaceChildren(...rampLegend(label, stops, ticks));
   };
   const paint = () => {
-    for (const token of text.querySelectorAll("button")) {
+    for (const token of buttons()) {
       const on = String(selection.tokens.includes(+token.dataset.index));
       if (token.ariaPressed !== on) token.ariaPressed = on;
     }
   };
   const explain = (at) => {
-    const { words, tokens, bits_text, rank, share } = payload,
-      n = at - 1;
-    readout.textContent =
-      at === null
-        ? words.told
-        : at === 0
-          ? fill(words.told_first, { token: tokens[0] })
-          : fill(words.hover, {
-              token: tokens[at],
-              position: at,
-              bits: bits_text[n],
-              rank: rank[n].toLocaleString("en"),
-              share: share[n],
-            });
+    if (payload) readout.textContent = readoutOf(payload, at);
   };
   const over = (event) => {
     const token = event.target.closest?.(".pg-reading-token");
-    if (payload && token && !rests(event)) explain(+token.dataset.index);
+    if (token && !rests(event)) explain(+token.dataset.index);
   };
-  const out = () => {
-    if (payload) explain(null);
-  };
+  const out = () => explain(null);
   text.addEventListener("mouseover", over);
   text.addEventListener("focusin", over);
   text.addEventListener("mouseleave", out);
@@ -77,65 +65,39 @@ define("surprisetext", (root) => {
     const token = event.target.closest(".pg-reading-token");
     if (token) pickToken(+token.dataset.index, adding(event));
   });
-  roving(text, (key, at, n) => ({ ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: n - 1 })[key] ?? null);
+  roving(text, alongRow);
   onTheme(colour);
   onSelect(paint);
   return (next) => {
     const same = payload && JSON.stringify(payload.tokens) === JSON.stringify(next.tokens);
     payload = next;
-    const { words, tokens } = payload,
-      breaks = new Map(payload.breaks);
-    title.textContent = payload.title;
+    const { words, tokens, bits, rank, entropy } = payload;
     text.setAttribute("aria-label", words.text_label);
     facts(details, payload.facts);
-    if (!same) {
-      // else only the colours change, and the focus stays
-      text.replaceChildren(
-        ...tokens.flatMap((token, at) => {
-          const button = el("button", "pg-reading-token", "", {
-            type: "button",
-            "data-index": at,
-            "aria-label": fill(words.token_name, { token, position: at }),
-            tabindex: at ? -1 : 0,
-          });
-          if (!at) button.classList.add("pg-surprise-unscored");
-          return [piece(button, token), ...Array.from({ length: breaks.get(at) ?? 0 }, () => el("br"))];
-        }),
-      );
-    }
+    if (!same) text.replaceChildren(...textTokens(payload)); // else only the colours change, and the focus stays
     colour();
     paint();
     explain(null);
-    const { bits, rank, entropy } = payload;
-    foot.replaceChildren(
-      exporting(root, {
-        file: "surprise-in-the-text",
-        title: payload.title,
-        names: ["position", "token", "bits", "rank", "entropy"],
-        lines: tokens.map((token, at) => [
-          at,
-          token,
-          ...(at ? [bits[at - 1], rank[at - 1], entropy[at - 1]] : ["", "", ""]),
-        ]),
-      }),
-    );
-    root.dataset.run = payload.run;
+    const numbers = (at) => (at ? [bits[at - 1], rank[at - 1], entropy[at - 1]] : ["", "", ""]);
+    show(payload, {
+      file: "surprise-in-the-text",
+      source: "",
+      names: ["position", "token", "bits", "rank", "entropy"],
+      lines: tokens.map((token, at) => [at, token, ...numbers(at)]),
+    });
   };
 });
 
 define("surprisedetail", (root) => {
-  const title = el("h2"),
-    tokenText = el("p", "pg-surprise-own"),
+  const own = el("p", "pg-surprise-own"),
     next = el("p", "pg-surprise-own"),
-    details = el("div", "pg-surprise-facts");
-  const frame = el("div", "pg-surprise-frame", "", { tabindex: 0 }),
-    foot = el("div");
-  root.append(title, tokenText, next, details, frame, foot);
+    details = el("div", "pg-surprise-facts"),
+    frame = el("div", "pg-surprise-frame", "", { tabindex: 0 }),
+    show = titled(root, own, next, details, frame);
   root.setAttribute("aria-live", "polite");
   return (payload) => {
     const { rows, words, following } = payload;
-    title.textContent = payload.title;
-    tokenText.textContent = payload.own;
+    own.textContent = payload.own;
     next.textContent = payload.next;
     facts(details, payload.facts);
     chances(frame, {
@@ -144,15 +106,6 @@ define("surprisedetail", (root) => {
       label: payload.title,
       marks: following === null ? {} : { [following]: words.is_next },
     });
-    foot.replaceChildren(
-      exporting(root, {
-        file: "next-tokens",
-        source: payload.source,
-        title: payload.title,
-        note: payload.own,
-        ...likely(rows),
-      }),
-    );
-    root.dataset.run = payload.run;
+    show({ ...payload, about: "", file: "next-tokens" }, { note: payload.own, ...likely(rows) });
   };
 });

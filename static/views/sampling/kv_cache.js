@@ -4,22 +4,8 @@
 import { exporting } from "../../export/menu.js";
 import { el } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
-
-const facts = (items) => {
-  const list = el("dl", "pg-norm-facts pg-cache-facts");
-  for (const [what, text] of items) {
-    const item = el("div");
-    item.append(el("dt", "", what), el("dd", "", text));
-    list.append(item);
-  }
-  return list;
-};
-const verdict = (text, same) => {
-  const line = el("p", same ? "pg-lab-same" : "pg-lab-apart");
-  if (same) line.append(el("span", "", "✓ ", { "aria-hidden": "true" }));
-  line.append(text);
-  return line;
-};
+import { factList } from "../../parts/facts.js";
+import { verdictLine } from "../../parts/table.js";
 
 define("cacheformula", (root) => (payload) => {
   const product = el("div", "pg-cache-product");
@@ -41,8 +27,8 @@ define("cacheformula", (root) => (payload) => {
     el("p", "pg-about", payload.about),
     product,
     result,
-    verdict(payload.real, payload.same),
-    facts(payload.items),
+    verdictLine(payload.same, payload.real),
+    factList(payload.items, "pg-cache-facts"),
     exporting(root, {
       file: "kv-cache-bytes",
       title: payload.title,

@@ -3,7 +3,8 @@ import { exporting } from "../../export/menu.js";
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { lookInside } from "../../page/prompt/look_inside.js";
-import { mountPlot } from "../../parts/figure.js";
+import { tableOf } from "../../parts/table.js";
+import { titled } from "../../parts/titled.js";
 
 // The measure that is looked at is chosen in the table; the list of texts is sorted by it.
 let chosen = null;
@@ -34,15 +35,97 @@ const choice = (label, options, value, change) => {
 //
 // payload: { title, note, rows [{ name, about, hue, texts, once, ended, different, together, spread: { measure: [mean,
 //   sd, low, median, high] } }], measures [{ key, label, unit, help, digits }], words, file, source, run }
+// From the first to the third quartile on the column's scale, and the mean.
+function spreadGlyph([mean, , low, , high], [from, to], hue) {
+  const track = el("span", "pg-many-track", "", { "aria-hidden": "true" });
+  if (mean === null) return track;
+  const place = (value) => (to > from ? (100 * (value - from)) / (to - from) : 50);
+  const range = el("i"),
+    dot = el("b");
+  Object.assign(range.style, { left: `${place(low)}%`, width: `${place(high) - place(low)}%`, background: hue });
+  Object.assign(dot.style, { left: `${place(mean)}%`, background: hue });
+  track.append(range, dot);
+  return track;
+}
+// A column's numbers: mean and standard deviation, or median and quartiles.
+function spreadNumbers([mean, sd, low, median, high], digits, shown) {
+  const both =
+    shown === "mean"
+      ? sd === null
+        ? ""
+        : `± ${text(sd, digits)}`
+      : low === null || sd === null
+        ? ""
+        : `${text(low, digits)} – ${text(high, digits)}`;
+  return [el("span", "pg-many-number", text(shown === "mean" ? mean : median, digits)), el("small", "", both)];
+}
+function scaleOf(rows, key) {
+  const all = rows
+    .flatMap(({ spread }) => [spread[key][0], spread[key][2], spread[key][4]])
+    .filter((value) => value !== null);
+  return [Math.min(...all), Math.max(...all)];
+}
+
+// The table of all strategies; pick(key) looks at a measure.
+function samplesTable({ words, measures, rows }, shown, pick) {
+  const unbroken = (name) => name.replaceAll("-", "\u2011"), // a line does not break there
+    scales = measures.map(({ key }) => scaleOf(rows, key));
+  const heading = ({ key, label, unit, help }) => {
+    const button = el("button", "", unbroken(label), { type: "button", title: help });
+    if (unit) button.append(el("small", "", unit));
+    button.onclick = () => pick(key);
+    return { inside: button, "data-measure": key };
+  };
+  const plain = (value, small) => [el("span", "pg-many-number", value), el("small", "", small)];
+  const line = (row) => {
+    const share = (n) => (row.texts > 1 ? `${Math.round((100 * n) / row.texts)} %` : "");
+    return [
+      {
+        inside: [el("span", "pg-many-name", row.name), el("small", "", row.about)],
+        help: `${row.name}: ${row.about}`,
+        style: `--pg-hue: ${row.hue}`,
+      },
+      plain(String(row.texts), row.once ? words.always : ""),
+      plain(String(row.ended), share(row.ended)),
+      plain(row.once ? "–" : String(row.different), row.once ? "" : share(row.different)),
+      plain(text(row.together, 3), ""),
+      ...measures.map(({ key, digits }, i) => ({
+        inside: [...spreadNumbers(row.spread[key], digits, shown), spreadGlyph(row.spread[key], scales[i], row.hue)],
+        "data-measure": key,
+      })),
+    ];
+  };
+  const facts = ["texts", "ended", "different", "together"].map((name) => ({
+    text: unbroken(words[name]),
+    help: words[`${name}_help`],
+  }));
+  return tableOf({ columns: [unbroken(words.strategy), ...facts, ...measures.map(heading)], rows: rows.map(line) });
+}
+
+// Everything of the table with every digit, for the files.
+function takenOf({ words, measures, rows }) {
+  const names = ["mean", "sd", "low", "median", "high"].map((name) => words[name]),
+    columns = measures.flatMap(({ label }) => names.map((name) => `${label}, ${name}`));
+  return {
+    names: [words.strategy, words.how, words.texts, words.ended, words.different, words.together, ...columns],
+    lines: rows.map((row) => [
+      row.name,
+      row.about,
+      row.texts,
+      row.ended,
+      row.different,
+      row.together ?? "",
+      ...measures.flatMap(({ key }) => row.spread[key].map((value) => value ?? "")),
+    ]),
+  };
+}
+
 define("manytable", (root, props, trigger) => {
+  const bar = el("div", "pg-many-bar"),
+    box = el("div", "pg-many-box", "", { tabindex: 0, role: "region" }),
+    show = titled(root, bar, box);
   let payload = null,
     shown = "mean";
-  const title = el("h2"),
-    note = el("p", "pg-about"),
-    bar = el("div", "pg-many-bar"),
-    foot = el("div");
-  const box = el("div", "pg-many-box", "", { tabindex: 0, role: "region" });
-  root.append(title, note, bar, box, foot);
 
   const pick = (key) => {
     if (key === chosen) return;
@@ -70,162 +153,40 @@ define("manytable", (root, props, trigger) => {
     if (left < box.scrollLeft || right > box.scrollLeft)
       box.scrollLeft = Math.min(left, Math.max(right, box.scrollLeft));
   };
-
-  // From the first to the third quartile on the column's scale, and the mean.
-  const glyph = ([mean, , low, , high], [from, to], hue) => {
-    const track = el("span", "pg-many-track", "", { "aria-hidden": "true" });
-    if (mean === null) return track;
-    const place = (value) => (to > from ? (100 * (value - from)) / (to - from) : 50);
-    const range = el("i"),
-      dot = el("b");
-    Object.assign(range.style, { left: `${place(low)}%`, width: `${place(high) - place(low)}%`, background: hue });
-    Object.assign(dot.style, { left: `${place(mean)}%`, background: hue });
-    track.append(range, dot);
-    return track;
-  };
-  const numbers = ([mean, sd, low, median, high], digits) => {
-    const main = el("span", "pg-many-number", text(shown === "mean" ? mean : median, digits));
-    const both =
-      shown === "mean"
-        ? sd === null
-          ? ""
-          : `± ${text(sd, digits)}`
-        : low === null || sd === null
-          ? ""
-          : `${text(low, digits)} – ${text(high, digits)}`;
-    return [main, el("small", "", both)];
-  };
-  const scale = (key) => {
-    const all = payload.rows
-      .flatMap(({ spread }) => [spread[key][0], spread[key][2], spread[key][4]])
-      .filter((v) => v !== null);
-    return [Math.min(...all), Math.max(...all)];
-  };
-  const heading = (name, help, unit, key) => {
-    const cell = el("th", "", "", { scope: "col" });
-    name = name.replaceAll("-", "\u2011"); // a line does not break there
-    if (!key) {
-      cell.textContent = name;
-      cell.title = help ?? "";
-      return cell;
-    }
-    cell.dataset.measure = key;
-    const button = el("button", "", name, { type: "button", title: help });
-    if (unit) button.append(el("small", "", unit));
-    button.onclick = () => pick(key);
-    cell.append(button);
-    return cell;
-  };
-  const line = (row, scales) => {
-    const { words } = payload,
-      tr = el("tr"),
-      head = el("th", "", "", { scope: "row" });
-    head.style.setProperty("--pg-hue", row.hue);
-    head.append(el("span", "pg-many-name", row.name), el("small", "", row.about));
-    head.title = `${row.name}: ${row.about}`;
-    const plain = (value, small) => {
-      const cell = el("td");
-      cell.append(el("span", "pg-many-number", value), el("small", "", small));
-      return cell;
-    };
-    const share = (n) => (row.texts > 1 ? `${Math.round((100 * n) / row.texts)} %` : "");
-    tr.append(
-      head,
-      plain(String(row.texts), row.once ? words.always : ""),
-      plain(String(row.ended), share(row.ended)),
-      plain(row.once ? "–" : String(row.different), row.once ? "" : share(row.different)),
-      plain(text(row.together, 3), ""),
-    );
-    payload.measures.forEach(({ key, digits }, i) => {
-      const cell = el("td");
-      cell.dataset.measure = key;
-      cell.append(...numbers(row.spread[key], digits), glyph(row.spread[key], scales[i], row.hue));
-      tr.append(cell);
-    });
-    return tr;
-  };
   const table = () => {
-    const { words, measures, rows } = payload,
-      head = el("tr"),
-      grid = el("table"),
-      top = el("thead"),
-      body = el("tbody");
-    head.append(
-      heading(words.strategy),
-      heading(words.texts, words.texts_help),
-      heading(words.ended, words.ended_help),
-      heading(words.different, words.different_help),
-      heading(words.together, words.together_help),
-      ...measures.map(({ key, label, unit, help }) => heading(label, help, unit, key)),
-    );
-    top.append(head);
-    const scales = measures.map(({ key }) => scale(key));
-    body.append(...rows.map((row) => line(row, scales)));
-    grid.append(top, body);
-    box.replaceChildren(grid);
+    box.replaceChildren(samplesTable(payload, shown, pick));
     mark();
-  };
-  const taken = () => {
-    const { words, measures, rows, file, source, title: named, note } = payload;
-    const names = ["mean", "sd", "low", "median", "high"].map((name) => words[name]);
-    const columns = measures.flatMap(({ label }) => names.map((name) => `${label}, ${name}`));
-    const lines = rows.map((row) => [
-      row.name,
-      row.about,
-      row.texts,
-      row.ended,
-      row.different,
-      row.together ?? "",
-      ...measures.flatMap(({ key }) => row.spread[key].map((v) => v ?? "")),
-    ]);
-    return {
-      file,
-      source,
-      title: named,
-      note,
-      names: [words.strategy, words.how, words.texts, words.ended, words.different, words.together, ...columns],
-      lines,
-    };
   };
   const draw = (next) => {
     payload = next;
-    const { words, measures } = payload;
-    const sent = props.value?.measure;
-    const of = measures.some(({ key }) => key === sent) ? sent : measures[0].key;
+    const { words, measures } = payload,
+      sent = props.value?.measure,
+      of = measures.some(({ key }) => key === sent) ? sent : measures[0].key;
     if (of !== chosen) look(of);
-    title.textContent = payload.title;
-    note.textContent = payload.note;
     box.setAttribute("aria-label", payload.title);
+    const kinds = [
+        ["mean", words.shown_mean],
+        ["median", words.shown_median],
+      ],
+      labels = measures.map(({ key, label }) => [key, label]);
     bar.replaceChildren(
-      choice(
-        words.measure,
-        measures.map(({ key, label }) => [key, label]),
-        chosen,
-        pick,
-      ),
-      choice(
-        words.shown,
-        [
-          ["mean", words.shown_mean],
-          ["median", words.shown_median],
-        ],
-        shown,
-        (value) => {
-          shown = value;
-          table();
-        },
-      ),
+      choice(words.measure, labels, chosen, pick),
+      choice(words.shown, kinds, shown, (value) => {
+        shown = value;
+        table();
+      }),
     );
     table();
-    foot.replaceChildren(exporting(root, taken()));
-    root.dataset.run = payload.run;
+    show(payload, takenOf(payload));
   };
   draw.stateOf = (value) => value;
   return draw;
 });
 
-// Every text a dot: a click has the list show it.
-define("manyplot", (root) => mountPlot(root, { part: (number) => readers.forEach((read) => read(number)) }));
+// In the figure every text is a dot: a click has the list show it.
+document.addEventListener("pg-part", ({ target, detail }) => {
+  if (target.dataset.part === "many_samples_plot") readers.forEach((read) => read(detail));
+});
 
 // --- the texts ---
 //

@@ -5,6 +5,8 @@
 // steps: [{ warp, values { name: number }, text?, off? }]; onChange(steps, settled), settled false while something moves
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
+import { iconButton } from "../../parts/icons.js";
+import { tableOf } from "../../parts/table.js";
 
 const PAUSE = 120; // milliseconds after the last movement of a slider
 const PLACES = 1000; // of a slider that is logarithmic
@@ -32,39 +34,182 @@ export function valueAt(parameter, place) {
   return neat(parameter, low * (parameter.high / low) ** ((place - first) / (PLACES - first)));
 }
 
+// A parameter as a slider with a field of its own. tell(settled) is called once its number in `step` has changed.
+function numberField(warp, step, parameter, words, tell) {
+  const field = el("label", "pg-pipe-field"),
+    track = el("span", "pg-pipe-track"),
+    { name, low, high, whole, step: grain, default: preset } = parameter,
+    label = { "aria-label": `${warp.label}: ${parameter.label}`, "data-name": name },
+    range = logarithmic(parameter) ? { min: 0, max: PLACES, step: 1 } : { min: low, max: high, step: grain },
+    slider = el("input", "", "", { type: "range", ...range, ...label }),
+    box = el("input", "", "", { type: "number", min: low, max: high, step: whole ? 1 : "any", ...label }),
+    usual = el("i", "", "", { "aria-hidden": "true" });
+  const value = () => step.values[name],
+    share = (number) => (placeOf(parameter, number) - range.min) / (range.max - range.min);
+  usual.style.setProperty("--pg-at", share(preset));
+  const paint = (source) => {
+    if (source !== slider) slider.value = placeOf(parameter, value());
+    if (source !== box) box.value = value();
+    slider.setAttribute("aria-valuetext", String(value()));
+    track.style.setProperty("--pg-at", share(value()));
+    box.removeAttribute("aria-invalid");
+  };
+  const set = (number, source, settled) => {
+    const before = value();
+    step.values = { ...step.values, [name]: number };
+    paint(source);
+    if (number !== before || settled) tell(settled);
+  };
+  slider.title = fill(words.default, { value: preset });
+  slider.oninput = () => set(valueAt(parameter, +slider.value), slider, false);
+  slider.ondblclick = () => set(preset, null, true);
+  box.oninput = () => {
+    const fits = box.value !== "" && box.validity.valid;
+    if (fits) set(+box.value, box, false);
+    else box.setAttribute("aria-invalid", "true");
+  };
+  box.onchange = () => paint(null); // what does not fit is as it was
+  paint(null);
+  track.append(usual, slider);
+  field.append(el("span", "pg-pipe-name", parameter.label), track, box);
+  return field;
+}
+
+// The texts of a warp that takes tokens.
+function textField(warp, step, words, tell) {
+  const text = el("textarea", "", "", {
+    rows: 2,
+    placeholder: words.tokens_example,
+    "aria-label": `${warp.label}: ${words.tokens}`,
+    title: words.tokens,
+    spellcheck: "false",
+  });
+  text.value = step.text ?? "";
+  text.oninput = () => {
+    step.text = text.value;
+    tell(false);
+  };
+  return text;
+}
+
+// A step as a line. `place`: { at, last }; acts: tell(settled), move(at, by), remove(at), explain(warp).
+function stepLine(step, place, warp, words, acts) {
+  const { at, last } = place,
+    line = el("li", `pg-pipe-step pg-pipe-${warp.kind}`, "", { "data-warp": step.warp }),
+    title = el("label", "pg-pipe-title"),
+    fields = el("span", "pg-pipe-fields"),
+    moves = el("span", "pg-pipe-moves"),
+    use = el("input", "", "", { type: "checkbox", "aria-label": fill(words.use, { name: warp.label }) });
+  step.values = valuesOf(warp, step.values);
+  const button = (what, sign, act, enabled = true) => {
+    const label = fill(words[what], { name: warp.label }),
+      node = iconButton(sign, label, act, { look: "pg-pipe-button", title: label, "data-what": what });
+    node.disabled = !enabled;
+    return node;
+  };
+  use.checked = !step.off;
+  use.onchange = () => {
+    step.off = !use.checked;
+    acts.tell(true);
+  };
+  title.append(use, el("b", "", warp.label));
+  fields.append(...warp.parameters.map((parameter) => numberField(warp, step, parameter, words, acts.tell)));
+  if (warp.tokens) fields.append(textField(warp, step, words, acts.tell));
+  moves.append(
+    button("up", "up", () => acts.move(at, -1), at > 0),
+    button("down", "down", () => acts.move(at, 1), at < last),
+    button("remove", "cross", () => acts.remove(at)),
+  );
+  line.append(el("span", "pg-pipe-number"), title, fields, moves);
+  line.onmouseenter = () => acts.explain(step.warp);
+  line.addEventListener("focusin", () => acts.explain(step.warp));
+  return line;
+}
+const valuesOf = ({ parameters }, values) =>
+  Object.fromEntries(parameters.map(({ name, default: usual }) => [name, values?.[name] ?? usual]));
+
+// Presets to start from, and back to what is usual. acts: take(steps).
+function pipelineHead({ words, presets, default: usual }, take) {
+  const node = el("div", "pg-pipe-head"),
+    select = el("select", "pg-pipe-presets", "", { "aria-label": words.presets }),
+    reset = el("button", "pg-button pg-quiet", words.reset, { type: "button" }),
+    from = el("label", "pg-pipe-from");
+  select.append(new Option(words.preset_own, ""), ...presets.map(({ key, label }) => new Option(label, key)));
+  select.onchange = () => {
+    const preset = presets.find(({ key }) => key === select.value);
+    if (preset) take(preset.steps);
+  };
+  reset.onclick = () => take(usual);
+  from.append(el("span", "pg-muted", words.presets), select);
+  node.append(el("span", "pg-label", words.label), from, reset);
+  // Which preset these steps are.
+  const mark = (same) => {
+    select.value = presets.find((preset) => same(preset.steps))?.key ?? "";
+    select.options[0].hidden = select.value !== "";
+    reset.disabled = same(usual);
+  };
+  return { node, mark };
+}
+
+// A list of what can be added, by group; add(warp).
+function addList({ words, groups, warps, most }, add) {
+  const node = el("select", "pg-pipe-add", "", { "aria-label": words.add });
+  node.append(new Option(words.add, "", true, true));
+  for (const [kind, text] of groups) {
+    const group = el("optgroup", "", "", { label: text });
+    group.append(...warps.filter((warp) => warp.kind === kind).map((warp) => new Option(warp.label, warp.key)));
+    if (group.children.length) node.append(group);
+  }
+  node.onchange = () => {
+    const warp = warps.find(({ key }) => key === node.value);
+    node.value = "";
+    if (warp) add(warp);
+  };
+  const mark = (n) => {
+    node.disabled = n >= most;
+    node.title = node.disabled ? fill(words.full, { most }) : "";
+  };
+  return { node, mark };
+}
+
 export function pipelineEditor(spec, start, onChange) {
   const { words } = spec,
-    warps = Object.fromEntries(spec.warps.map((warp) => [warp.key, warp]));
-  const root = el("div", "pg-pipe"),
-    head = el("div", "pg-pipe-head"),
-    list = el("ol", "pg-pipe-steps", "", { "aria-label": words.label });
-  const none = el("p", "pg-muted pg-pipe-none", words.none),
+    warps = Object.fromEntries(spec.warps.map((warp) => [warp.key, warp])),
+    root = el("div", "pg-pipe"),
+    list = el("ol", "pg-pipe-steps", "", { "aria-label": words.label }),
+    none = el("p", "pg-muted pg-pipe-none", words.none),
     help = el("p", "pg-pipe-help"),
-    status = el("p", "pg-pipe-said", "", { role: "status" });
-  const presets = el("select", "pg-pipe-presets", "", { "aria-label": words.presets }),
-    add = el("select", "pg-pipe-add", "", { "aria-label": words.add });
-  const reset = el("button", "pg-button pg-quiet", words.reset, { type: "button" }),
+    status = el("p", "pg-pipe-said", "", { role: "status" }),
     foot = el("div", "pg-pipe-foot");
   let steps = copy(start).filter(({ warp }) => warps[warp]);
+  const head = pipelineHead(spec, (next) => {
+    steps = copy(next);
+    rebuild();
+    tell(true);
+  });
+  const more = addList(spec, (warp) => {
+    steps.push({ warp: warp.key, values: {}, ...(warp.tokens ? { text: "" } : {}) });
+    rebuild();
+    explain(warp.key);
+    list.lastElementChild.querySelector(".pg-pipe-fields input, .pg-pipe-fields textarea")?.focus();
+    tell(true);
+  });
 
   const filled = ({ warp, values = {}, text = "", off = false }) => [
     warp,
-    warps[warp].parameters.map(({ name, default: usual }) => values[name] ?? usual),
+    Object.values(valuesOf(warps[warp], values)),
     text,
     Boolean(off),
   ];
-  const same = (a, b) => JSON.stringify(a.map(filled)) === JSON.stringify(b.map(filled));
+  const same = (other) => JSON.stringify(other.map(filled)) === JSON.stringify(steps.map(filled));
   const tell = (settled) => {
     mark();
     onChange(copy(steps), settled);
   };
   // Which preset this is, what can be done, and which number each step has: steps that are off have none.
   const mark = () => {
-    presets.value = spec.presets.find((preset) => same(preset.steps, steps))?.key ?? "";
-    presets.options[0].hidden = presets.value !== "";
-    reset.disabled = same(steps, spec.default);
-    add.disabled = steps.length >= spec.most;
-    add.title = add.disabled ? fill(words.full, { most: spec.most }) : "";
+    head.mark(same);
+    more.mark(steps.length);
     none.hidden = steps.some(({ off }) => !off);
     let n = 0;
     [...list.children].forEach((line, at) => {
@@ -73,177 +218,39 @@ export function pipelineEditor(spec, start, onChange) {
     });
   };
   const explain = (key) => {
-    const warp = warps[key];
-    help.replaceChildren(
-      ...(warp
-        ? [el("b", "", warp.label), ` ${warp.help} `, el("span", "", fill(words.source, { source: warp.source }))]
-        : []),
-    );
+    const warp = warps[key],
+      source = warp && el("span", "", fill(words.source, { source: warp.source }));
+    help.replaceChildren(...(warp ? [el("b", "", warp.label), ` ${warp.help} `, source] : []));
   };
   const rebuild = (focus) => {
-    list.replaceChildren(...steps.map(lineOf));
+    const last = steps.length - 1;
+    list.replaceChildren(...steps.map((step, at) => stepLine(step, { at, last }, warps[step.warp], words, acts)));
     mark();
     if (!focus) return;
     const [at, what] = focus,
-      buttons = [...(list.children[at]?.querySelectorAll("button") ?? [])];
-    const target = buttons.find((button) => button.dataset.what === what);
-    (target && !target.disabled ? target : (buttons.find((button) => !button.disabled) ?? add)).focus();
+      buttons = [...(list.children[at]?.querySelectorAll("button") ?? [])],
+      target = buttons.find((button) => button.dataset.what === what);
+    (target && !target.disabled ? target : (buttons.find((button) => !button.disabled) ?? more.node)).focus();
   };
-  const move = (at, by) => {
-    const [step] = steps.splice(at, 1);
-    steps.splice(at + by, 0, step);
-    rebuild([at + by, by < 0 ? "up" : "down"]);
-    status.textContent = fill(words.moved, { name: warps[step.warp].label, n: at + by + 1, total: steps.length });
-    tell(true);
-  };
-  const remove = (at) => {
-    steps.splice(at, 1);
-    rebuild([Math.min(at, steps.length - 1), "remove"]);
-    tell(true);
-  };
-
-  const numberOf = (warp, step, parameter) => {
-    const field = el("label", "pg-pipe-field"),
-      track = el("span", "pg-pipe-track"),
-      name = `${warp.label}: ${parameter.label}`;
-    const range = logarithmic(parameter)
-      ? { min: 0, max: PLACES, step: 1 }
-      : { min: parameter.low, max: parameter.high, step: parameter.step };
-    const slider = el("input", "", "", { type: "range", ...range, "aria-label": name, "data-name": parameter.name });
-    const box = el("input", "", "", {
-      type: "number",
-      min: parameter.low,
-      max: parameter.high,
-      step: parameter.whole ? 1 : "any",
-      "aria-label": name,
-      "data-name": parameter.name,
-    });
-    const usual = el("i", "", "", { "aria-hidden": "true" }),
-      value = () => step.values[parameter.name];
-    const label = fill(words.default, { value: parameter.default });
-    const span = range.max - range.min,
-      share = (number) => (placeOf(parameter, number) - range.min) / span;
-    usual.style.setProperty("--pg-at", share(parameter.default));
-    const paint = (source) => {
-      if (source !== slider) slider.value = placeOf(parameter, value());
-      if (source !== box) box.value = value();
-      slider.setAttribute("aria-valuetext", String(value()));
-      track.style.setProperty("--pg-at", share(value()));
-      box.removeAttribute("aria-invalid");
-    };
-    const set = (number, source, settled) => {
-      const before = value();
-      step.values = { ...step.values, [parameter.name]: number };
-      paint(source);
-      if (number !== before || settled) tell(settled);
-    };
-    slider.title = label;
-    slider.oninput = () => set(valueAt(parameter, +slider.value), slider, false);
-    slider.ondblclick = () => set(parameter.default, null, true);
-    box.oninput = () => {
-      const fits = box.value !== "" && box.validity.valid;
-      if (fits) set(+box.value, box, false);
-      else box.setAttribute("aria-invalid", "true");
-    };
-    box.onchange = () => paint(null); // what does not fit is as it was
-    paint(null);
-    track.append(usual, slider);
-    field.append(el("span", "pg-pipe-name", parameter.label), track, box);
-    return field;
-  };
-
-  const lineOf = (step, at) => {
-    const warp = warps[step.warp],
-      line = el("li", `pg-pipe-step pg-pipe-${warp.kind}`, "", { "data-warp": step.warp });
-    step.values = Object.fromEntries(
-      warp.parameters.map(({ name, default: usual }) => [name, step.values?.[name] ?? usual]),
-    );
-    const button = (what, sign, act) => {
-      const node = el("button", "pg-pipe-button", sign, {
-        type: "button",
-        "data-what": what,
-        "aria-label": fill(words[what], { name: warp.label }),
-        title: fill(words[what], { name: warp.label }),
-      });
-      node.onclick = act;
-      return node;
-    };
-    const up = button("up", "↑", () => move(at, -1)),
-      down = button("down", "↓", () => move(at, 1));
-    up.disabled = at === 0;
-    down.disabled = at === steps.length - 1;
-    const use = el("input", "", "", { type: "checkbox", "aria-label": fill(words.use, { name: warp.label }) });
-    use.checked = !step.off;
-    use.onchange = () => {
-      step.off = !use.checked;
+  const acts = {
+    tell,
+    explain,
+    move(at, by) {
+      const [step] = steps.splice(at, 1),
+        n = at + by;
+      steps.splice(n, 0, step);
+      rebuild([n, by < 0 ? "up" : "down"]);
+      status.textContent = fill(words.moved, { name: warps[step.warp].label, n: n + 1, total: steps.length });
       tell(true);
-    };
-    const title = el("label", "pg-pipe-title"),
-      fields = el("span", "pg-pipe-fields"),
-      moves = el("span", "pg-pipe-moves");
-    title.append(use, el("b", "", warp.label));
-    fields.append(...warp.parameters.map((parameter) => numberOf(warp, step, parameter)));
-    if (warp.tokens) {
-      const text = el("textarea", "", "", {
-        rows: 2,
-        placeholder: words.tokens_example,
-        "aria-label": `${warp.label}: ${words.tokens}`,
-        title: words.tokens,
-        spellcheck: "false",
-      });
-      text.value = step.text ?? "";
-      text.oninput = () => {
-        step.text = text.value;
-        tell(false);
-      };
-      fields.append(text);
-    }
-    moves.append(
-      up,
-      down,
-      button("remove", "×", () => remove(at)),
-    );
-    line.append(el("span", "pg-pipe-number"), title, fields, moves);
-    line.onmouseenter = () => explain(step.warp);
-    line.addEventListener("focusin", () => explain(step.warp));
-    return line;
+    },
+    remove(at) {
+      steps.splice(at, 1);
+      rebuild([Math.min(at, steps.length - 1), "remove"]);
+      tell(true);
+    },
   };
-
-  presets.append(new Option(words.preset_own, ""), ...spec.presets.map(({ key, label }) => new Option(label, key)));
-  presets.onchange = () => {
-    const preset = spec.presets.find(({ key }) => key === presets.value);
-    if (!preset) return;
-    steps = copy(preset.steps);
-    rebuild();
-    tell(true);
-  };
-  add.append(new Option(words.add, "", true, true));
-  for (const [kind, text] of spec.groups) {
-    const group = el("optgroup", "", "", { label: text });
-    group.append(...spec.warps.filter((warp) => warp.kind === kind).map((warp) => new Option(warp.label, warp.key)));
-    if (group.children.length) add.append(group);
-  }
-  add.onchange = () => {
-    const { value } = add;
-    add.value = "";
-    if (!warps[value]) return;
-    steps.push({ warp: value, values: {}, ...(warps[value].tokens ? { text: "" } : {}) });
-    rebuild();
-    explain(value);
-    list.lastElementChild.querySelector(".pg-pipe-fields input, .pg-pipe-fields textarea")?.focus();
-    tell(true);
-  };
-  reset.onclick = () => {
-    steps = copy(spec.default);
-    rebuild();
-    tell(true);
-  };
-
-  const start_from = el("label", "pg-pipe-from");
-  start_from.append(el("span", "pg-muted", words.presets), presets);
-  head.append(el("span", "pg-label", words.label), start_from, reset);
-  foot.append(add, help);
-  root.append(head, none, list, foot, status);
+  foot.append(more.node, help);
+  root.append(head.node, none, list, foot, status);
   rebuild();
   explain(steps[0]?.warp);
   return root;
@@ -252,28 +259,17 @@ export function pipelineEditor(spec, start, onChange) {
 // Settings by use, each tried by a click.
 function usesTable({ uses, words }, fold, use) {
   const box = el("details", "pg-pipe-uses"),
-    grid = el("table"),
-    head = el("tr"),
-    body = el("tbody"),
     scroll = el("div", "pg-pipe-uses-scroll");
-  for (const name of [words.uses_column, words.uses_settings, words.uses_why, ""])
-    head.append(name ? el("th", "", name, { scope: "col" }) : el("td"));
-  for (const { label, settings, why, steps } of uses) {
-    const row = el("tr"),
-      cell = el("td"),
-      button = el("button", "pg-button pg-quiet", words.uses_try, {
-        type: "button",
-        "aria-label": `${words.uses_try}: ${label}`,
-      });
+  const line = ({ label, settings, why, steps }) => {
+    const button = el("button", "pg-button pg-quiet", words.uses_try, {
+      type: "button",
+      "aria-label": `${words.uses_try}: ${label}`,
+    });
     button.onclick = () => use(steps);
-    cell.append(button);
-    row.append(el("th", "", label, { scope: "row" }), el("td", "", settings), el("td", "", why), cell);
-    body.append(row);
-  }
-  const top = el("thead");
-  top.append(head);
-  grid.append(top, body);
-  scroll.append(grid);
+    return [label, settings, why, button];
+  };
+  const columns = [words.uses_column, words.uses_settings, words.uses_why, null];
+  scroll.append(tableOf({ columns, rows: uses.map(line) }));
   box.append(el("summary", "", words.uses), el("p", "pg-muted", words.uses_about), scroll);
   box.open = fold.open;
   box.ontoggle = () => {

@@ -5,6 +5,7 @@
 import { exporting } from "../../export/menu.js";
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
+import { icon } from "../../parts/icons.js";
 
 define("promptlist", (root, props, trigger) => {
   const head = el("div", "pg-many-bar"),
@@ -23,14 +24,12 @@ define("promptlist", (root, props, trigger) => {
       details = el("details"),
       summary = el("summary"),
       said = fill(row.said ? words.said : words.nothing, { said: row.said });
-    summary.append(
-      el("span", "pg-prompts-mark", row.right ? "✓" : "✗", {
-        role: "img",
-        "aria-label": row.right ? words.right : words.wrong,
-      }),
-      el("span", "pg-prompts-question", row.question),
-      el("span", "pg-prompts-said", said),
-    );
+    const mark = el("span", "pg-prompts-mark", "", {
+      role: "img",
+      "aria-label": row.right ? words.right : words.wrong,
+    });
+    mark.append(icon(row.right ? "tick" : "cross"));
+    summary.append(mark, el("span", "pg-prompts-question", row.question), el("span", "pg-prompts-said", said));
     if (!row.right) summary.append(el("span", "pg-muted", fill(words.expected, { answer: row.answer })));
     if (row.tied) summary.append(el("span", "pg-muted", row.tied));
     details.append(summary);

@@ -1,8 +1,9 @@
 // One row: its text as tokens that can be picked, its colours, and how it came to differ from another.
-import { el, fill, roving } from "../../page/dom.js";
+import { alongRow, el, fill, roving } from "../../page/dom.js";
 import { lookInside } from "../../page/prompt/look_inside.js";
 import { isDark } from "../../page/theme.js";
 import { ink, lookup } from "../../parts/colours.js";
+import { cross } from "../../parts/icons.js";
 import { piece } from "../../parts/next_tokens.js";
 import {
   bits,
@@ -56,20 +57,20 @@ export const hueOf = (row) => state.payload.scales.hues[row.hue % state.payload.
 
 // --- one row --------------------------------------------------------------------------------------
 
-export function rowView(row, stage) {
-  const { words } = state.payload,
-    node = el("section", `pg-race-row${row.depth ? " pg-race-branch" : ""}`, "", { "data-row": row.id });
-  const head = el("div", "pg-race-head"),
+const writtenOf = (row, ids) =>
+  ids
+    .map((id) => text(row, id))
+    .join("")
+    .replace(/·/g, " ");
+
+// Its name, what it is, how long it is; a branch has a cross. Returns { node, show(row) }.
+function rowHead(row, words) {
+  const node = el("div", "pg-race-head"),
     fork = el("span", "pg-race-fork"),
     facts = el("span", "pg-race-facts"),
-    line = el("div", "pg-race-text", "", { role: "group", "aria-label": fill(words.text_of, { name: row.name }) });
-  const note = el("p", "pg-race-note"),
-    others = el("details", "pg-race-others"),
-    inside = el("span", "pg-race-inside"),
-    before = el("span", "pg-race-prompt", "", { title: words.prompt_end });
-  node.style.setProperty("--pg-hue", hueOf(row));
-  node.style.setProperty("--pg-depth", Math.min(row.depth, 4));
-  head.append(
+    inside = el("span", "pg-race-inside");
+  let shown = null;
+  node.append(
     el("i", "pg-race-swatch", "", { "aria-hidden": true }),
     el("strong", "", row.name),
     el("span", "pg-race-about", row.about),
@@ -77,113 +78,121 @@ export function rowView(row, stage) {
     facts,
   );
   if (row.parent !== null) {
-    const gone = el("button", "pg-cross", "×", {
-      type: "button",
-      "aria-label": fill(words.remove_branch, { name: row.name }),
-      title: words.remove,
-    });
-    gone.onclick = () => {
+    const gone = () => {
       remove(row);
       tell("rows");
     };
-    head.append(gone);
+    node.append(cross(fill(words.remove_branch, { name: row.name }), gone, { title: words.remove }));
   }
-  head.append(inside);
-  const tail = row.prompt.slice(-TAIL);
-  before.textContent =
-    (row.prompt.length > TAIL ? "… " : "") +
-    tail
-      .map((id) => text(row, id))
-      .join("")
-      .replace(/·/g, " ")
-      .trimStart();
-  line.append(before);
-  others.hidden = true;
-  node.append(head, line, note, others);
-  roving(line, (key, at, n) => ({ ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: n - 1 })[key] ?? null);
+  node.append(inside);
+  const show = () => {
+    const { payload } = state,
+      old = words[whose(row, payload)],
+      texts = [fill(words.n_tokens, { n: row.records.length }), ended(row) && words[`ended_${row.ended}`], old];
+    facts.replaceChildren(
+      ...texts.filter(Boolean).map((each) => el("span", each === old ? "pg-race-stale" : "", each)),
+    );
+    const found = row.turns ? row.model === payload.model && row.own : row.whole;
+    if (found !== shown) {
+      shown = found;
+      inside.replaceChildren(...(found ? [lookInside(found, row.turns ? "" : row.asked, row.turns)] : []));
+    }
+    if (row.parent !== null && row.records[row.at]) fork.textContent = forked(row);
+  };
+  return { node, show };
+}
+
+// Its tokens behind the end of the prompt; only what changed is drawn anew.
+function rowText(row, words, stage) {
+  const node = el("div", "pg-race-text", "", { role: "group", "aria-label": fill(words.text_of, { name: row.name }) }),
+    before = el("span", "pg-race-prompt", "", { title: words.prompt_end });
   let chips = [],
-    ids = [],
-    shown = null;
+    ids = [];
+  before.textContent = (row.prompt.length > TAIL ? "… " : "") + writtenOf(row, row.prompt.slice(-TAIL)).trimStart();
+  node.append(before);
+  roving(node, alongRow);
   const chip = (record, at) => {
     const name = text(row, record[0]),
-      node = el("button", "pg-reading-token", "", {
+      token = el("button", "pg-reading-token", "", {
         type: "button",
         "data-index": at,
         tabindex: at ? -1 : 0,
         "aria-label": fill(words.token_name, { token: name, n: at + 1, share: percent(probability(record)) }),
       });
-    piece(node, name);
+    piece(token, name);
     const lines = Array.from({ length: breaks(row, record[0]) }, () => el("br"));
-    if (row.at !== null && at < row.at) node.classList.add("pg-race-before");
-    else stage.paint(node, record);
-    line.append(node, ...lines);
-    return { node, lines };
+    if (row.at !== null && at < row.at) token.classList.add("pg-race-before");
+    else stage.paint(token, record);
+    node.append(token, ...lines);
+    return { token, lines };
   };
-  const view = { node, row };
-  view.update = () => {
-    let same = 0;
-    while (same < ids.length && same < row.records.length && ids[same] === row.records[same][0]) same++;
-    for (const { node, lines } of chips.splice(same)) {
-      node.remove();
-      lines.forEach((each) => each.remove());
-    }
-    for (let at = same; at < row.records.length; at++) chips.push(chip(row.records[at], at));
-    ids = row.records.map((record) => record[0]);
-    const marked = state.pinned?.row === row.id ? state.pinned.at : null,
-      from = reference();
-    const at = row.at ?? (from && from !== row && from.key === row.key ? leaves(row, from) : null);
-    chips.forEach(({ node }, n) => {
-      node.classList.toggle("pg-race-parts", n === at);
-      if (node.ariaPressed !== String(n === marked)) node.ariaPressed = String(n === marked);
-    });
-    const old = words[whose(row, state.payload)];
-    facts.replaceChildren(
-      ...[fill(words.n_tokens, { n: row.records.length }), ended(row) && words[`ended_${row.ended}`], old]
-        .filter(Boolean)
-        .map((each) => el("span", each === old ? "pg-race-stale" : "", each)),
-    );
-    const found = row.turns ? row.model === state.payload.model && row.own : row.whole;
-    if (found !== shown) {
-      shown = found;
-      inside.replaceChildren(...(found ? [lookInside(found, row.turns ? "" : row.asked, row.turns)] : []));
-    }
+  return {
+    node,
+    at: (index) => chips[index]?.token,
+    // `apart`: the place of the first token that differs from another row, or null.
+    show(apart) {
+      let same = 0;
+      while (same < ids.length && same < row.records.length && ids[same] === row.records[same][0]) same++;
+      for (const { token, lines } of chips.splice(same)) {
+        token.remove();
+        lines.forEach((each) => each.remove());
+      }
+      for (let at = same; at < row.records.length; at++) chips.push(chip(row.records[at], at));
+      ids = row.records.map((record) => record[0]);
+      const marked = state.pinned?.row === row.id ? state.pinned.at : null;
+      chips.forEach(({ token }, n) => {
+        token.classList.toggle("pg-race-parts", n === apart);
+        if (token.ariaPressed !== String(n === marked)) token.ariaPressed = String(n === marked);
+      });
+    },
+    colour() {
+      chips.forEach(({ token }, at) => {
+        if (!token.classList.contains("pg-race-before")) stage.paint(token, row.records[at]);
+      });
+    },
+    // Room for all that is to come, so that the rows below stay where they are.
+    reserve(on) {
+      const lines = Math.ceil(((row.limit + TAIL) * CHIP) / node.clientWidth);
+      node.style.minHeight = on && node.clientWidth ? `${LINE * lines + 12}px` : "";
+    },
+  };
+}
+
+// The other ends of a beam search with their scores.
+function otherEnds(row) {
+  const list = el("ol");
+  for (const [ids, score] of row.others) {
+    const item = el("li");
+    item.append(el("b", "", score.toFixed(3)), el("span", "", writtenOf(row, ids)));
+    list.append(item);
+  }
+  return [el("summary", "", fill(state.payload.words.others, { n: row.others.length })), list];
+}
+
+export function rowView(row, stage) {
+  const { words } = state.payload,
+    node = el("section", `pg-race-row${row.depth ? " pg-race-branch" : ""}`, "", { "data-row": row.id }),
+    head = rowHead(row, words),
+    line = rowText(row, words, stage),
+    note = el("p", "pg-race-note"),
+    others = el("details", "pg-race-others");
+  node.style.setProperty("--pg-hue", hueOf(row));
+  node.style.setProperty("--pg-depth", Math.min(row.depth, 4));
+  others.hidden = true;
+  node.append(head.node, line.node, note, others);
+  const update = () => {
+    const from = reference(),
+      at = row.at ?? (from && from !== row && from.key === row.key ? leaves(row, from) : null),
+      summary = sentence(row, from, at);
+    line.show(at);
+    head.show();
     node.classList.toggle("pg-race-old", stale(row));
-    if (row.parent !== null && row.records[row.at]) fork.textContent = forked(row);
-    const summary = sentence(row, from, at);
     if (note.textContent !== summary) note.textContent = summary;
-    if (row.others && others.hidden) best(row);
-  };
-  view.colour = () =>
-    chips.forEach(({ node }, at) => {
-      if (!node.classList.contains("pg-race-before")) stage.paint(node, row.records[at]);
-    });
-  view.chip = (at) => chips[at]?.node;
-  // Room for all that is to come, so that the rows below stay where they are.
-  view.reserve = (on) => {
-    line.style.minHeight =
-      on && line.clientWidth ? `${LINE * Math.ceil(((row.limit + TAIL) * CHIP) / line.clientWidth) + 12}px` : "";
-  };
-  const best = () => {
-    const list = el("ol");
-    for (const [ids, score] of row.others) {
-      const item = el("li");
-      item.append(
-        el("b", "", score.toFixed(3)),
-        el(
-          "span",
-          "",
-          ids
-            .map((id) => text(row, id))
-            .join("")
-            .replace(/·/g, " "),
-        ),
-      );
-      list.append(item);
-    }
+    if (!row.others || !others.hidden) return;
     others.hidden = false;
-    others.replaceChildren(el("summary", "", fill(words.others, { n: row.others.length })), list);
+    others.replaceChildren(...otherEnds(row));
   };
-  return view;
+  return { node, row, update, colour: line.colour, chip: line.at, reserve: line.reserve };
 }
 
 // What a branch is called besides its strategy.

@@ -2,7 +2,7 @@
 //
 // A record is [id, ln p, rank, entropy (nats), p after the warps, tokens left, random number, [id, p, p after, ...]].
 
-import { define } from "../../page/mount.js";
+import { feed } from "../../parts/feed.js";
 
 export const NAT = Math.LN2; // nats in a bit
 export const state = {
@@ -21,8 +21,8 @@ export const state = {
   payload: null,
 };
 const listeners = new Set();
-let count = 0,
-  send = () => {};
+let count = 0;
+const send = feed("side_by_side_feed", (piece) => take(piece)); // a stop leaves the question that is on its way as it is
 export const tell = (what) => listeners.forEach((listener) => listener(what));
 
 // --- what is known of a row -----------------------------------------------------------------------
@@ -238,14 +238,6 @@ export const show = (row, on) => {
   row.shown = on;
   tell("rows");
 };
-
-define("racefeed", (root, props, trigger) => {
-  send = (event, value) => {
-    if (value) props.value = value; // a stop leaves the question that is on its way as it is
-    trigger(event, { index: 0, value: event });
-  };
-  return take;
-});
 
 // Told of each change: "rows" when rows come or go, "data" while they are written, "over" at the end.
 export const changed = (listener) => listeners.add(listener);

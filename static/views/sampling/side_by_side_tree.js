@@ -1,120 +1,103 @@
 // Side by side: the tree of branches, the numbers of each text, the entropy by token, and taking it all away.
 
 import { exporting } from "../../export/menu.js";
-import { el, fill } from "../../page/dom.js";
+import { el, fill, svg } from "../../page/dom.js";
 import { mountPlot } from "../../parts/figure.js";
 import { ownFigure } from "../../parts/figure_numbers.js";
+import { cross } from "../../parts/icons.js";
+import { tableOf } from "../../parts/table.js";
 import { chosenToken } from "./side_by_side_token.js";
 
-const SVG = "http://www.w3.org/2000/svg",
-  HEIGHT = 28; // of a row of the tree, pixels
-const drawn = (name, attributes) => {
-  const node = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
-  return node;
-};
+const HEIGHT = 28; // of a row of the tree, pixels
 
-// Every row as a line from its fork to its end, below the row that it left.
+// The names of all rows, each shows or hides its row; a branch has a cross.
+function treeNames(names, rows, words, api) {
+  const focused = document.activeElement?.dataset.branch;
+  const gone = (row) => () => {
+    api.remove(row);
+    api.tell("rows");
+  };
+  names.replaceChildren(
+    ...rows.map((row) => {
+      const line = el("div", "pg-race-name-line"),
+        button = el("button", "pg-race-toggle", "", {
+          type: "button",
+          "aria-pressed": row.shown,
+          "data-branch": row.id,
+          title: row.shown ? words.hide : words.show,
+        });
+      button.style.setProperty("--pg-hue", api.hueOf(row));
+      button.style.paddingLeft = `${6 + 12 * Math.min(row.depth, 4)}px`;
+      button.append(
+        el("i", "pg-race-swatch", "", { "aria-hidden": true }),
+        el("span", "", row.parent === null ? row.name : api.forked(row)),
+      );
+      button.onclick = () => api.show(row, !row.shown);
+      line.append(button);
+      if (row.parent !== null)
+        line.append(cross(fill(words.remove_branch, { name: row.name }), gone(row), { title: words.remove }));
+      return line;
+    }),
+  );
+  if (focused) names.querySelector(`[data-branch="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+}
+
+// The lines beside the names: each from its fork to its end, below the row that it left.
+function treeLines(rows, width, words, api) {
+  const longest = Math.max(1, ...rows.map((row) => Math.max(row.limit, row.records.length))),
+    high = HEIGHT * rows.length,
+    room = Math.max(60, width - 46),
+    x = (at) => 6 + (at / longest) * room,
+    y = (i) => HEIGHT * (i + 0.5),
+    place = new Map(rows.map((row, i) => [row.id, i])),
+    picture = svg("svg", { width, height: high + 18, role: "img", "aria-label": words.tree_about });
+  const text = (value, left, top, more = {}) =>
+    svg("text", { x: left, y: top, class: "pg-race-tick", ...more }, String(value));
+  for (let at = 0; at <= longest; at += Math.max(1, 10 ** Math.floor(Math.log10(longest)) / (longest < 40 ? 2 : 1)))
+    picture.append(
+      svg("line", { x1: x(at), x2: x(at), y1: 0, y2: high, class: "pg-race-rule" }),
+      text(Math.round(at), x(at), high + 13, { "text-anchor": "middle" }),
+    );
+  rows.forEach((row, i) => {
+    const stroke = api.hueOf(row),
+      from = row.at ?? 0,
+      end = row.records.length,
+      begin = row.parent === null ? x(0) : x(from) + 8,
+      tip = Math.max(begin, x(end)),
+      pen = { stroke, "stroke-opacity": row.shown ? 1 : 0.35 };
+    if (row.parent !== null && place.has(row.parent)) {
+      const up = y(place.get(row.parent)),
+        d = `M ${x(from)} ${up} V ${y(i) - 8} q 0 8 8 8`;
+      picture.append(
+        svg("path", { d, fill: "none", ...pen, "stroke-width": 2 }),
+        svg("circle", { cx: x(from), cy: up, r: 3.5, fill: stroke }),
+      );
+    }
+    const line = { x1: begin, x2: tip, y1: y(i), y2: y(i), "stroke-width": 3, "stroke-linecap": "round" };
+    picture.append(svg("line", { ...line, ...pen }), text(end, tip + 7, y(i) + 4));
+    if (row.ended && row.ended !== "length") {
+      const after = tip + 11 + 7 * String(end).length; // a square: it ended by itself
+      picture.append(svg("rect", { x: after, y: y(i) - 3, width: 7, height: 7, class: "pg-race-end" }));
+    }
+  });
+  return picture;
+}
+
+// Every row as a line from its fork to its end, with its name.
 function tree(root, { words }, api) {
-  const title = el("h2", "", words.tree),
-    about = el("p", "pg-about", words.tree_about),
-    board = el("div", "pg-race-tree"),
+  const board = el("div", "pg-race-tree"),
     names = el("div", "pg-race-names", "", { role: "group", "aria-label": words.tree }),
     chart = el("div", "pg-race-lines");
   board.append(names, chart);
-  root.append(title, about, board);
+  root.append(el("h2", "", words.tree), el("p", "pg-about", words.tree_about), board);
   let width = 0;
   const draw = () => {
-    const rows = api.inOrder(),
-      longest = Math.max(1, ...rows.map((row) => Math.max(row.limit, row.records.length)));
+    const rows = api.inOrder();
     root.hidden = !rows.some((row) => row.parent !== null);
     if (root.hidden) return;
-    const focused = document.activeElement?.dataset.branch;
-    names.replaceChildren(
-      ...rows.map((row) => {
-        const line = el("div", "pg-race-name-line"),
-          button = el("button", "pg-race-toggle", "", {
-            type: "button",
-            "aria-pressed": row.shown,
-            "data-branch": row.id,
-            title: row.shown ? words.hide : words.show,
-          });
-        button.style.setProperty("--pg-hue", api.hueOf(row));
-        button.style.paddingLeft = `${6 + 12 * Math.min(row.depth, 4)}px`;
-        button.append(
-          el("i", "pg-race-swatch", "", { "aria-hidden": true }),
-          el("span", "", row.parent === null ? row.name : api.forked(row)),
-        );
-        button.onclick = () => api.show(row, !row.shown);
-        line.append(button);
-        if (row.parent !== null) {
-          const gone = el("button", "pg-cross", "×", {
-            type: "button",
-            "aria-label": fill(words.remove_branch, { name: row.name }),
-            title: words.remove,
-          });
-          gone.onclick = () => {
-            api.remove(row);
-            api.tell("rows");
-          };
-          line.append(gone);
-        }
-        return line;
-      }),
-    );
-    if (focused) names.querySelector(`[data-branch="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+    treeNames(names, rows, words, api);
     width = chart.clientWidth;
-    const room = Math.max(60, width - 46),
-      x = (at) => 6 + (at / longest) * room,
-      y = (i) => HEIGHT * (i + 0.5);
-    const svg = drawn("svg", { width, height: HEIGHT * rows.length + 18, role: "img", "aria-label": words.tree_about }),
-      place = new Map(rows.map((row, i) => [row.id, i]));
-    for (let at = 0; at <= longest; at += Math.max(1, 10 ** Math.floor(Math.log10(longest)) / (longest < 40 ? 2 : 1))) {
-      const tick = drawn("text", {
-        x: x(at),
-        y: HEIGHT * rows.length + 13,
-        "text-anchor": "middle",
-        class: "pg-race-tick",
-      });
-      tick.textContent = Math.round(at);
-      svg.append(drawn("line", { x1: x(at), x2: x(at), y1: 0, y2: HEIGHT * rows.length, class: "pg-race-rule" }), tick);
-    }
-    rows.forEach((row, i) => {
-      const hue = api.hueOf(row),
-        from = row.at ?? 0,
-        end = row.records.length,
-        faint = row.shown ? 1 : 0.35;
-      if (row.parent !== null && place.has(row.parent)) {
-        const up = y(place.get(row.parent));
-        svg.append(
-          drawn("path", {
-            d: `M ${x(from)} ${up} V ${y(i) - 8} q 0 8 8 8`,
-            fill: "none",
-            stroke: hue,
-            "stroke-width": 2,
-            "stroke-opacity": faint,
-          }),
-          drawn("circle", { cx: x(from), cy: up, r: 3.5, fill: hue }),
-        );
-      }
-      const begin = row.parent === null ? x(0) : x(from) + 8;
-      svg.append(
-        drawn("line", {
-          x1: begin,
-          x2: Math.max(begin, x(end)),
-          y1: y(i),
-          y2: y(i),
-          stroke: hue,
-          "stroke-width": 3,
-          "stroke-linecap": "round",
-          "stroke-opacity": faint,
-        }),
-      );
-      const label = drawn("text", { x: Math.max(begin, x(end)) + 7, y: y(i) + 4, class: "pg-race-tick" });
-      label.textContent = row.ended && row.ended !== "length" ? `${end} ■` : end;
-      svg.append(label);
-    });
-    chart.replaceChildren(svg);
+    chart.replaceChildren(treeLines(rows, width, words, api));
   };
   new ResizeObserver(() => {
     if (chart.clientWidth && chart.clientWidth !== width) draw();
@@ -139,40 +122,25 @@ function numbers(root, { words }, api) {
     ["repeated_4", 3],
   ];
   return () => {
-    const rows = api.inOrder().filter((row) => row.shown),
-      grid = el("table"),
-      head = el("tr"),
-      top = el("thead"),
-      body = el("tbody");
+    const rows = api.inOrder().filter((row) => row.shown);
     root.hidden = !rows.some((row) => row.measured);
     if (root.hidden) return;
-    head.append(
-      el("th", "", words.column_name, { scope: "col" }),
-      ...columns.map(([name]) => el("th", "", words[`column_${name}`], { scope: "col", title: words[`help_${name}`] })),
-      el("th", "", words.column_ended, { scope: "col" }),
-    );
-    for (const row of rows) {
-      const line = el("tr"),
-        name = el("th", "", "", { scope: "row" });
-      name.style.setProperty("--pg-hue", api.hueOf(row));
-      name.append(
-        el("i", "pg-race-swatch", "", { "aria-hidden": true }),
-        row.parent === null ? row.name : `${row.name} · ${api.forked(row)}`,
-      );
-      line.append(
-        name,
-        ...columns.map(([key, digits]) => {
-          const value = row.measured?.[key] ?? null,
-            scaled = key === "entropy" && value !== null ? value / api.NAT : value;
-          return el("td", "", scaled === null ? "–" : scaled.toFixed(digits));
-        }),
-        el("td", "", row.measured ? (row.ended ? words[`ended_${row.ended}`] : words.stopped_here) : "–"),
-      );
-      body.append(line);
-    }
-    top.append(head);
-    grid.append(top, body);
-    frame.replaceChildren(grid);
+    const line = (row) => {
+      const swatch = el("i", "pg-race-swatch", "", { "aria-hidden": true }),
+        name = row.parent === null ? row.name : `${row.name} · ${api.forked(row)}`;
+      const numbers = columns.map(([key, digits]) => {
+        const value = row.measured?.[key] ?? null;
+        return value === null ? "–" : (key === "entropy" ? value / api.NAT : value).toFixed(digits);
+      });
+      const end = row.measured ? (row.ended ? words[`ended_${row.ended}`] : words.stopped_here) : "–";
+      return [{ inside: [swatch, name], style: `--pg-hue: ${api.hueOf(row)}` }, ...numbers, end];
+    };
+    const heads = [
+      words.column_name,
+      ...columns.map(([name]) => ({ text: words[`column_${name}`], help: words[`help_${name}`] })),
+      words.column_ended,
+    ];
+    frame.replaceChildren(tableOf({ columns: heads, rows: rows.map(line) }));
   };
 }
 

@@ -3,12 +3,12 @@
 // payload of "startway": { title, about, head: [layer, head], head_name, read: [{ index, text, share, percent }], left,
 //   position, embedding, blocks: [{ layer, heads: [{ value, strength, text }], mlp, guess, share, percent, length }],
 //   sum, hues: [lowers, raises], words, file, source, python, run }.
-import { exporting } from "../../export/menu.js";
 import { enter, state } from "../../page/address/address.js";
 import { go } from "../../page/address/places.js";
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { pickHead, pickToken } from "../../page/selection/selection.js";
+import { titled } from "../../parts/titled.js";
 
 // A heading that opens the view of what stands below it.
 function heading(text, tab, view) {
@@ -24,14 +24,93 @@ function normOf(norm) {
   enter({ ...rest, tab: "activations", values: shown });
 }
 
+// A cell that says what it stands for, tinted by how strong it is: hues [lowers, raises].
+function partCell(part, kind, hues, act) {
+  const node = el("button", `pg-way-cell ${kind}`, "", {
+      type: "button",
+      "data-text": part.text,
+      "aria-label": part.text,
+      tabindex: -1,
+    }),
+    share = Math.round(100 * Math.min(1, Math.abs(part.strength)) ** 0.5);
+  node.style.setProperty("--pg-tint", `${share}%`);
+  node.style.setProperty("--pg-hue", hues[part.strength < 0 ? 0 : 1]);
+  node.onclick = act;
+  return node;
+}
+function shareBar(look, text, share, percent, told) {
+  const row = el("button", look, "", { type: "button", "data-text": told }),
+    bar = el("i");
+  bar.style.width = `${100 * share}%`;
+  row.append(bar, el("span", "", percent));
+  bar[look === "pg-way-token" ? "before" : "after"](el("code", "", text));
+  return row;
+}
+
+// What the head reads: the tokens.
+function tokensRead({ words, read, left, position, head_name: name }) {
+  const node = el("div", "pg-way-tokens"),
+    open = el("button", "pg-way-open", words.open_head, { type: "button" });
+  open.onclick = () => go("attention", "map");
+  node.append(
+    heading(words.tokens, "anatomy", "tokenizers"),
+    el("p", "pg-way-caption", name),
+    ...read.map(({ index, text, share, percent }) => {
+      const row = shareBar("pg-way-token", text, share, percent, `${text} (${index}): ${percent}`);
+      row.setAttribute("aria-pressed", index === position);
+      row.onclick = () => pickToken(index, false);
+      return row;
+    }),
+    ...(left ? [el("p", "pg-way-caption", left)] : []),
+    open,
+  );
+  return node;
+}
+
+// A block: its norms, its heads, its MLP, and what the model would say after it.
+function blockRow({ layer, norm, heads, mlp, guess, share, percent }, { words, head, hues }) {
+  const strip = el("span", "pg-way-heads");
+  strip.append(
+    ...heads.map((part, n) => {
+      const here = head[0] === layer && head[1] === n,
+        node = partCell(part, "pg-way-head", hues, () => pickHead(layer, n, false));
+      node.setAttribute("aria-pressed", here);
+      if (here) node.tabIndex = 0;
+      return node;
+    }),
+  );
+  const said = shareBar("pg-way-guess", guess, share, percent, `${guess}: ${percent}`),
+    title = fill(words.norms, { layer }),
+    norms = el("button", "pg-way-layer", String(layer), { type: "button", title, "aria-label": title });
+  said.tabIndex = -1;
+  said.onclick = () => go("predictions", "lens");
+  norms.onclick = () => normOf(norm);
+  return [norms, strip, partCell(mlp, "pg-way-mlp", hues, () => go("activations", "neurons")), said];
+}
+function blocksTable(payload) {
+  const { words, blocks } = payload,
+    n = blocks[0].heads.length,
+    table = el("div", "pg-way-blocks");
+  table.style.setProperty("--pg-heads", n);
+  table.style.setProperty("--pg-count", blocks.length);
+  table.append(
+    heading(words.embedding, "design", "position_vectors"),
+    el("span", "pg-way-embedding", payload.embedding),
+    el("span", "pg-way-corner", words.block),
+    heading(fill(words.attention, { n }), "predictions", "logit_parts"),
+    heading(words.mlp, "activations", "neurons"),
+    heading(words.guess, "predictions", "lens"),
+    ...blocks.flatMap((block) => blockRow(block, payload)),
+    heading(words.output, "sampling", "distribution"),
+  );
+  return table;
+}
+
 define("startway", (root) => {
-  const title = el("h2"),
-    about = el("p", "pg-about"),
-    picture = el("div", "pg-way"),
+  const picture = el("div", "pg-way"),
     read = el("p", "pg-way-read", "", { role: "status" }),
     sum = el("p", "pg-way-sum"),
-    foot = el("div");
-  root.append(title, about, picture, read, sum, foot);
+    show = titled(root, picture, read, sum);
   const point = (event) => {
     const { text } = event.target.closest?.("[data-text]")?.dataset ?? {};
     if (text) read.textContent = text;
@@ -39,100 +118,14 @@ define("startway", (root) => {
   picture.addEventListener("pointerover", point);
   picture.addEventListener("focusin", point);
   return (payload) => {
-    const { words, head, blocks, hues } = payload;
-    const tint = (node, strength) => {
-      const share = Math.round(100 * Math.min(1, Math.abs(strength)) ** 0.5);
-      node.style.setProperty("--pg-tint", `${share}%`);
-      node.style.setProperty("--pg-hue", hues[strength < 0 ? 0 : 1]);
-    };
-    const cell = (part, kind) => {
-      const node = el("button", `pg-way-cell ${kind}`, "", { type: "button", "data-text": part.text });
-      node.setAttribute("aria-label", part.text);
-      node.tabIndex = -1;
-      tint(node, part.strength);
-      return node;
-    };
-    // What the head reads: the tokens.
-    const tokens = el("div", "pg-way-tokens"),
-      open = el("button", "pg-way-open", words.open_head, { type: "button" });
-    open.onclick = () => go("attention", "map");
-    tokens.append(
-      heading(words.tokens, "anatomy", "tokenizers"),
-      el("p", "pg-way-caption", payload.head_name),
-      ...payload.read.map(({ index, text, share, percent }) => {
-        const row = el("button", "pg-way-token", "", { type: "button", "data-text": `${text} (${index}): ${percent}` });
-        const bar = el("i");
-        bar.style.width = `${100 * share}%`;
-        row.append(el("code", "", text), bar, el("span", "", percent));
-        row.setAttribute("aria-pressed", index === payload.position);
-        row.onclick = () => pickToken(index, false);
-        return row;
-      }),
-      ...(payload.left ? [el("p", "pg-way-caption", payload.left)] : []),
-      open,
-    );
-    // The blocks.
-    const table = el("div", "pg-way-blocks");
-    table.style.setProperty("--pg-heads", blocks[0].heads.length);
-    table.style.setProperty("--pg-count", blocks.length);
-    table.append(
-      heading(words.embedding, "design", "position_vectors"),
-      el("span", "pg-way-embedding", payload.embedding),
-      el("span", "pg-way-corner", words.block),
-      heading(fill(words.attention, { n: blocks[0].heads.length }), "predictions", "logit_parts"),
-      heading(words.mlp, "activations", "neurons"),
-      heading(words.guess, "predictions", "lens"),
-      ...blocks.flatMap(({ layer, norm, heads, mlp, guess, share, percent }) => {
-        const strip = el("span", "pg-way-heads");
-        strip.append(
-          ...heads.map((part, n) => {
-            const node = cell(part, "pg-way-head");
-            node.setAttribute("aria-pressed", head[0] === layer && head[1] === n);
-            if (head[0] === layer && head[1] === n) node.tabIndex = 0;
-            node.onclick = () => pickHead(layer, n, false);
-            return node;
-          }),
-        );
-        const feed = cell(mlp, "pg-way-mlp");
-        feed.onclick = () => go("activations", "neurons");
-        const said = el("button", "pg-way-guess", "", { type: "button", "data-text": `${guess}: ${percent}` });
-        const bar = el("i");
-        bar.style.width = `${100 * share}%`;
-        said.append(bar, el("code", "", guess), el("span", "", percent));
-        said.tabIndex = -1;
-        said.onclick = () => go("predictions", "lens");
-        const norms = el("button", "pg-way-layer", String(layer), {
-          type: "button",
-          title: fill(words.norms, { layer }),
-        });
-        norms.setAttribute("aria-label", norms.title);
-        norms.onclick = () => normOf(norm);
-        return [norms, strip, feed, said];
-      }),
-      heading(words.output, "sampling", "distribution"),
-    );
-    title.textContent = payload.title;
-    about.textContent = payload.about;
-    picture.replaceChildren(tokens, table);
+    const { words, blocks } = payload;
+    picture.replaceChildren(tokensRead(payload), blocksTable(payload));
     read.textContent = words.help;
     sum.textContent = payload.sum;
     const parts = blocks.flatMap(({ layer, heads, mlp }) => [
       ...heads.map(({ value }, n) => [fill(words.part_head, { layer, head: n }), value]),
       [fill(words.part_mlp, { layer }), mlp.value],
     ]);
-    foot.replaceChildren(
-      exporting(root, {
-        file: payload.file,
-        source: payload.source,
-        python: payload.python,
-        title: payload.title,
-        note: payload.about,
-        names: [words.column_part, words.column_value],
-        lines: parts,
-        table: true,
-        words,
-      }),
-    );
-    root.dataset.run = payload.run;
+    show(payload, { names: [words.column_part, words.column_value], lines: parts, table: true, words });
   };
 });

@@ -1,13 +1,10 @@
 // The training runs of this page: what came of them so far, and which are looked at.
-import { define } from "../../page/mount.js";
 import { noteRun, pageState } from "../../page/state.js";
+import { feed } from "../../parts/feed.js";
 
 export const runs = new Map(); // id -> run; a page keeps what it was sent
 const listeners = new Set();
-// What is sent before there is a channel waits for it.
-const unsent = [];
-const send = (...given) => unsent.push(given);
-export const lab = { runs, current: null, other: null, head: null, error: null, words: null, send };
+export const lab = { runs, current: null, other: null, head: null, error: null, words: null, send: null };
 const tell = (what) => listeners.forEach((listener) => listener(what));
 // Told of each piece ("data") and of each choice ("choice").
 export const changed = (listener) => listeners.add(listener);
@@ -61,12 +58,4 @@ export function take(piece) {
   tell("data");
 }
 
-// The channel to the server: nothing to see.
-define("run", (root, props, trigger) => {
-  lab.send = (event, value) => {
-    props.value = value ?? {};
-    trigger(event, { index: 0, value: event });
-  };
-  setTimeout(() => unsent.splice(0).forEach((given) => lab.send(...given)));
-  return take;
-});
+lab.send = feed("training_run", take);

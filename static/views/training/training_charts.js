@@ -126,148 +126,121 @@ export function chart(words, title, about, file) {
   };
 }
 
+const hues = () => HUES[isDark() ? "dark" : "light"];
+const GREY = "#888888";
+// Of two runs, each curve says whose it is; the second one's are dashed.
+const tailOf = (run, named) => (named ? ` · ${run.label}` : "");
+
+function lossTraces(run, at, named, words) {
+  const raw = run.reports.map((report) => [report[0], report[1]]),
+    colour = hues()[at],
+    tail = tailOf(run, named),
+    dash = at ? "dash" : "solid",
+    quiet = { opacity: 0.35, showlegend: false, hoverinfo: "skip", hovertemplate: null },
+    dots = { mode: "lines+markers", marker: { size: 4, symbol: at ? "square" : "circle" } },
+    held = run.snapshots.map((s) => [s.step, s.loss]);
+  return [
+    line(thin(raw), words.raw + tail, colour, { line: { width: 0.7, dash }, trace: quiet }),
+    line(thin(smooth(raw)), words.train + tail, colour, { line: { dash } }),
+    line(held, words.held_out + tail, colour, { line: { width: 1, dash: "dot" }, trace: dots }),
+  ];
+}
+// What no model gets below on fresh examples: a line as long as the run.
+function floorTraces(runs) {
+  const floors = runs.filter(({ floor }) => floor).map(({ floor, steps }) => [floor.text, { ...floor, steps }]);
+  return [...new Map(floors).values()].map(({ loss, text, steps }) =>
+    line(
+      [
+        [0, loss],
+        [steps, loss],
+      ],
+      text,
+      GREY,
+      { line: { dash: "dash", width: 1.2 } },
+    ),
+  );
+}
+// A line at the step where heads formed, with the words beside it where there is room.
+function formedTrace(run, mark, named, words) {
+  const text = fill(words.forms, mark),
+    upright = [
+      [mark.step, 0],
+      [mark.step, 1],
+    ];
+  return {
+    ...line(upright, text + tailOf(run, named), GREY, { line: { dash: "dot", width: 1.2 } }),
+    mode: "lines+text",
+    text: ["", text],
+    textposition: `bottom ${2 * mark.step < run.snapshots.at(-1).step ? "right" : "left"}`,
+    cliponaxis: false,
+  };
+}
+function headTraces(run, at, named, metric, words) {
+  const { snapshots } = run,
+    tail = tailOf(run, named),
+    pen = { line: { dash: at ? "dash" : "solid", width: 1.4 }, trace: { connectgaps: false } },
+    out = [];
+  snapshots[0]?.[metric].forEach((row, layer) =>
+    row.forEach((_, head) => {
+      const points = snapshots.map((s) => [s.step, s[metric][layer][head]]);
+      out.push(line(points, fill(words.head, { layer, head }) + tail, hues()[layer % hues().length], pen));
+    }),
+  );
+  const mark = formed(snapshots, metric);
+  if (mark) out.push(formedTrace(run, mark, named, words));
+  if (metric === "induction" && snapshots.length) {
+    const worst = snapshots.map((s) => [s.step, Math.max(...s.induction_baseline.flat())]);
+    out.push(line(worst, words.baseline + tail, GREY, { line: { dash: "dot", width: 1.2 } }));
+  }
+  return out;
+}
+function rateTraces(run, at, named, words) {
+  const tail = tailOf(run, named),
+    pen = { dash: at ? "dash" : "solid" },
+    column = (n) => thin(run.reports.map((report) => [report[0], report[n]]));
+  return [
+    line(column(3), words.norm_curve + tail, hues()[at], { line: pen }),
+    line(column(2), words.rate_curve + tail, hues()[at + 2], { line: pen, trace: { yaxis: "y2" } }),
+  ];
+}
+
 export function trainingCharts(root, { words }) {
-  const loss = chart(words, words.loss_title, words.loss_about, "training-loss");
-  const heads = chart(words, words.heads_title, words.heads_about, "training-heads");
-  const rate = chart(words, words.rate_title, words.rate_about, "training-rate");
-  const more = el("details");
+  const loss = chart(words, words.loss_title, words.loss_about, "training-loss"),
+    heads = chart(words, words.heads_title, words.heads_about, "training-heads"),
+    rate = chart(words, words.rate_title, words.rate_about, "training-rate"),
+    more = el("details"),
+    metric = el("select", "", "", { "aria-label": words.metric }),
+    pick = el("label", "pg-field pg-inline");
   more.append(el("summary", "", words.rate_title), rate.node);
-  const metric = el("select", "", "", { "aria-label": words.metric });
   for (const name of ["induction", "previous_token"])
     metric.append(el("option", "", words[`metric_${name}`], { value: name }));
-  const pick = el("label", "pg-field pg-inline");
   pick.append(el("span", "", words.metric), metric);
   heads.node.querySelector(".pg-curve-head").after(pick);
   root.replaceChildren(loss.node, heads.node, more);
-
-  const hues = () => HUES[isDark() ? "dark" : "light"];
-  function lossTraces(run, at, named) {
-    const raw = run.reports.map((report) => [report[0], report[1]]),
-      colour = hues()[at];
-    const tail = named ? ` · ${run.label}` : "";
-    const dash = at ? "dash" : "solid";
-    return [
-      line(thin(raw), words.raw + tail, colour, {
-        line: { width: 0.7, dash },
-        trace: { opacity: 0.35, showlegend: false, hoverinfo: "skip", hovertemplate: null },
-      }),
-      line(thin(smooth(raw)), words.train + tail, colour, { line: { dash } }),
-      line(
-        run.snapshots.map((s) => [s.step, s.loss]),
-        words.held_out + tail,
-        colour,
-        {
-          line: { width: 1, dash: "dot" },
-          trace: { mode: "lines+markers", marker: { size: 4, symbol: at ? "square" : "circle" } },
-        },
-      ),
-    ];
-  }
-  // What no model gets below on fresh examples: a line as long as the run.
-  const floorTraces = (shown) =>
-    [
-      ...new Map(
-        shown.filter(({ floor }) => floor).map(({ floor, steps }) => [floor.text, { ...floor, steps }]),
-      ).values(),
-    ].map(({ loss, text, steps }) => ({
-      ...line(
-        [
-          [0, loss],
-          [steps, loss],
-        ],
-        text,
-        "#888888",
-        { line: { dash: "dash", width: 1.2 } },
-      ),
-    }));
-  function headTraces(run, at, named) {
-    const name = metric.value,
-      out = [];
-    run.snapshots[0]?.[name].forEach((row, layer) =>
-      row.forEach((_, head) => {
-        const points = run.snapshots.map((s) => [s.step, s[name][layer][head]]);
-        const colour = hues()[layer % hues().length];
-        out.push(
-          line(points, fill(words.head, { layer, head }) + (named ? ` · ${run.label}` : ""), colour, {
-            line: { dash: at ? "dash" : "solid", width: 1.4 },
-            trace: { connectgaps: false },
-          }),
-        );
-      }),
-    );
-    const mark = formed(run.snapshots, name);
-    if (mark)
-      out.push({
-        ...line(
-          [
-            [mark.step, 0],
-            [mark.step, 1],
-          ],
-          fill(words.forms, mark) + (named ? ` · ${run.label}` : ""),
-          "#888888",
-          {
-            line: { dash: "dot", width: 1.2 },
-          },
-        ),
-        mode: "lines+text",
-        text: ["", fill(words.forms, mark)],
-        textposition: `bottom ${2 * mark.step < run.snapshots.at(-1).step ? "right" : "left"}`, // where there is room
-        cliponaxis: false,
-      });
-    if (name === "induction" && run.snapshots.length) {
-      const worst = run.snapshots.map((s) => [s.step, Math.max(...s.induction_baseline.flat())]);
-      out.push(
-        line(worst, words.baseline + (named ? ` · ${run.label}` : ""), "#888888", {
-          line: { dash: "dot", width: 1.2 },
-        }),
-      );
-    }
-    return out;
-  }
   let drawn = ""; // whose snapshots: what heads do changes only with them
-  function draw(what) {
-    const shown = [lab.runs.get(lab.current), lab.runs.get(lab.other)].filter(Boolean),
-      named = shown.length > 1,
-      of = shown.map((run) => run.label).join(" · ");
-    root.hidden = !shown.some((run) => run.snapshots.length);
-    if (root.hidden) return;
-    loss.draw([...shown.flatMap((run, at) => lossTraces(run, at, named)), ...floorTraces(shown)], {
-      of,
-      y: words.axis_loss,
-      range: { rangemode: "tozero" },
-    });
-    const snapshots = shown.map((run) => `${run.id} ${run.snapshots.length}`).join();
-    if (what !== "data" || snapshots !== drawn) drawHeads(shown, named, of);
-    drawn = snapshots;
-    rate.draw(
-      shown.flatMap((run, at) => [
-        line(
-          thin(run.reports.map((r) => [r[0], r[3]])),
-          words.norm_curve + (named ? ` · ${run.label}` : ""),
-          hues()[at],
-          { line: { dash: at ? "dash" : "solid" } },
-        ),
-        line(
-          thin(run.reports.map((r) => [r[0], r[2]])),
-          words.rate_curve + (named ? ` · ${run.label}` : ""),
-          hues()[at + 2],
-          { line: { dash: at ? "dash" : "solid" }, trace: { yaxis: "y2" } },
-        ),
-      ]),
-      { of, y: words.axis_norm, y2: words.axis_rate, range: { rangemode: "tozero" } },
-    );
-  }
-  function drawHeads(shown, named, of) {
-    const few = shown
-      .find((run) => run.snapshots.length)
-      .snapshots[0].induction.flat()
-      .every((value) => value === null);
+  const drawHeads = (shown, named, of) => {
+    const { snapshots } = shown.find((run) => run.snapshots.length),
+      few = snapshots[0].induction.flat().every((value) => value === null);
     heads.draw(
-      shown.flatMap((run, at) => headTraces(run, at, named)),
+      shown.flatMap((run, at) => headTraces(run, at, named, metric.value, words)),
       { of, y: words[`metric_${metric.value}`], range: { range: [0, 1] }, legend: false },
     );
     heads.node.querySelector(".pg-about").textContent = few ? words.heads_short : words.heads_about;
-  }
+  };
+  const draw = (what) => {
+    const shown = [lab.runs.get(lab.current), lab.runs.get(lab.other)].filter(Boolean),
+      named = shown.length > 1,
+      of = shown.map((run) => run.label).join(" · "),
+      range = { rangemode: "tozero" },
+      each = (traces) => shown.flatMap((run, at) => traces(run, at, named, words));
+    root.hidden = !shown.some((run) => run.snapshots.length);
+    if (root.hidden) return;
+    loss.draw([...each(lossTraces), ...floorTraces(shown)], { of, y: words.axis_loss, range });
+    const snapshots = shown.map((run) => `${run.id} ${run.snapshots.length}`).join();
+    if (what !== "data" || snapshots !== drawn) drawHeads(shown, named, of);
+    drawn = snapshots;
+    rate.draw(each(rateTraces), { of, y: words.axis_norm, y2: words.axis_rate, range });
+  };
   metric.onchange = () => draw();
   onTheme(() => draw());
   return draw;

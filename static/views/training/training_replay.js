@@ -9,134 +9,195 @@ import { lab } from "./runs.js";
 
 const percent = (share) => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)}%`;
 
-export function trainingReplay(root, { words, ramps }) {
-  const heading = el("h2", "", words.replay_title),
-    about = el("p", "pg-about", words.replay_about);
-  const controls = el("div", "pg-replay-controls"),
-    play = el("button", "pg-button", words.play, { type: "button" });
-  const slider = el("input", "", "", { type: "range", min: 0, max: 0, step: 1, "aria-label": words.saved_step });
-  const now = el("output", "pg-train-line");
-  const board = el("div", "pg-replay-board", "", { role: "group", "aria-label": words.replay_title });
-  const large = el("div", "pg-replay-large"),
-    guesses = el("div", "pg-guesses"),
-    sample = el("div", "pg-sample");
-  const pictures = el("div", "pg-replay-pictures");
-  pictures.append(board, large);
-  controls.append(play, slider, now);
-  root.replaceChildren(heading, about, controls, pictures, guesses, sample);
-  const plot = mountPlot(large, {});
-  let at = null,
-    head = null,
-    built = "",
-    drawn = "",
-    timer = null; // at === null: follow the newest
+// The weights of one head at a saved step, [T, T] in 65,535ths.
+function weightsOf({ heads, probe }, snapshot, layer, number) {
+  const size = probe.length ** 2,
+    start = (layer * heads + number) * size;
+  return snapshot.weights.subarray(start, start + size);
+}
+function paintCell(canvas, values, T, ramps) {
+  const colours = lookup(ramps[isDark() ? "dark" : "light"]),
+    image = new ImageData(T, T);
+  for (let q = 0; q < T; q++)
+    for (let k = 0; k <= q; k++) {
+      const place = q * T + k;
+      image.data.set([...colours[Math.round(Math.sqrt(values[place] / 65535) * 254)], 255], place * 4);
+    }
+  canvas.width = canvas.height = T;
+  canvas.getContext("2d").putImageData(image, 0, 0);
+}
+// The head to look at first: the one that most became an induction head, else that reads the token before.
+function bestHead({ snapshots }) {
+  const last = snapshots.at(-1),
+    scores = last.induction.flat().some((value) => value > 0.3) ? last.induction : last.previous_token;
+  let place = [0, 0];
+  scores.forEach((row, layer) =>
+    row.forEach((value, number) => {
+      if (value > scores[place[0]][place[1]]) place = [layer, number];
+    }),
+  );
+  return place;
+}
+const headAt = (run, i) => [i % run.layers, Math.floor(i / run.layers)]; // layers across, heads down, as on every map
 
-  const run = () => lab.runs.get(lab.current);
-  const index = () => Math.min(at ?? Infinity, run().snapshots.length - 1);
+// The maps of all heads as buttons. choose(head) looks at one. Returns { node, build(run), paint(run, snapshot, chosen) }.
+function headBoard({ words, ramps }, choose) {
+  const node = el("div", "pg-replay-board", "", { role: "group", "aria-label": words.replay_title });
+  let across = 1;
+  roving(node, (key, at) => {
+    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, ArrowDown: at + across, ArrowUp: at - across };
+    return to[key] ?? null;
+  });
+  return {
+    node,
+    build(run) {
+      across = run.layers;
+      node.style.setProperty("--columns", across);
+      node.replaceChildren(
+        ...Array.from({ length: run.layers * run.heads }, (_, i) => {
+          const [layer, head] = headAt(run, i),
+            label = fill(words.head_button, { layer, head });
+          const button = el("button", "pg-replay-head", "", { type: "button", "data-index": i, "aria-label": label });
+          button.append(el("canvas"), el("span", "", `${layer}.${head}`));
+          button.onclick = () => choose([layer, head]);
+          button.tabIndex = i ? -1 : 0;
+          return button;
+        }),
+      );
+    },
+    paint(run, snapshot, chosen) {
+      node.querySelectorAll("button").forEach((button, i) => {
+        const [layer, number] = headAt(run, i);
+        paintCell(button.firstChild, weightsOf(run, snapshot, layer, number), run.probe.length, ramps);
+        button.setAttribute("aria-pressed", layer === chosen[0] && number === chosen[1]);
+      });
+    },
+  };
+}
+
+// One head in full, as the payload of a figure.
+function headFigure(run, snapshot, [layer, number], words) {
+  const { figure, probe, source, id } = run,
+    T = probe.length,
+    values = weightsOf(run, snapshot, layer, number),
+    picture = ownFigure({ figure });
+  picture.data[0].z = Array.from({ length: T }, (_, q) =>
+    Array.from({ length: T }, (_, k) => (k <= q ? values[q * T + k] / 65535 : null)),
+  );
+  picture.layout.uirevision = `${id}`;
+  return {
+    figure: picture,
+    title: fill(words.head_title, { layer, head: number, step: snapshot.step.toLocaleString() }),
+    note: run.hidden.includes(layer) ? words.hidden_attention : "",
+    source,
+    file: `training-${layer}-${number}-step-${snapshot.step}`,
+    run: `${id} ${layer}.${number} ${snapshot.step}`,
+    words: words.plot,
+  };
+}
+
+// What is predicted after each token, and how likely the token that follows was.
+function guessesOf({ probe }, snapshot, words) {
+  const strip = el("div", "pg-guess-strip");
+  probe.forEach((token, place) => {
+    const cell = el("div", "pg-guess"),
+      top = snapshot.top[place],
+      [first, , share] = top[0],
+      following = probe[place + 1],
+      truth = following === undefined ? null : snapshot.next[place],
+      right = truth !== null && first === following;
+    cell.append(el("b", "", token), el("span", right ? "pg-right" : "", first), el("small", "", percent(share)));
+    const lines = top.map(([text, logit, p]) => `${text}  ${percent(p)}  ${words.logit} ${logit.toFixed(2)}`);
+    if (truth !== null) lines.push(fill(words.truth, { token: following, share: percent(truth) }));
+    cell.title = lines.join("\n");
+    strip.append(cell);
+  });
+  return [el("h3", "", words.guesses_title), el("p", "pg-about", words.guesses_about), strip];
+}
+function sampleOf({ given, written }, words) {
+  const text = el("p", "pg-sample-text");
+  text.append(el("span", "pg-muted", given), el("b", "", written));
+  return [el("h3", "", words.sample_title), text];
+}
+
+// A slider over the saved steps with a button that plays them; change() follows. `last()`: the number of the newest.
+function stepPlayer(words, last, change) {
+  const node = el("div", "pg-replay-controls"),
+    play = el("button", "pg-button", words.play, { type: "button" }),
+    slider = el("input", "", "", { type: "range", min: 0, max: 0, step: 1, "aria-label": words.saved_step }),
+    now = el("output", "pg-train-line");
+  let at = null, // null: follow the newest
+    timer = null;
+  node.append(play, slider, now);
+  const place = () => Math.min(at ?? Infinity, last());
   const stop = () => {
     clearInterval(timer);
     timer = null;
     play.textContent = words.play;
   };
+  slider.oninput = () => {
+    stop();
+    at = +slider.value === +slider.max ? null : +slider.value;
+    change();
+  };
+  play.onclick = () => {
+    if (timer) return stop();
+    play.textContent = words.pause;
+    at = place() === last() ? 0 : place();
+    timer = setInterval(() => {
+      if (at === null || at + 1 > last()) {
+        at = null;
+        stop();
+      } else at += 1;
+      change();
+    }, 160);
+    change();
+  };
+  return {
+    node,
+    place,
+    follow() {
+      at = null;
+    },
+    show({ step, loss, accuracy, bits }) {
+      slider.max = last();
+      slider.value = place();
+      slider.setAttribute("aria-valuetext", fill(words.step_of, { step }));
+      const texts = [
+        fill(words.step_of, { step: step.toLocaleString() }),
+        fill(words.loss_held, { loss: loss.toFixed(3) }),
+        fill(words.accuracy, { accuracy: (100 * accuracy).toFixed(1) }),
+        ...(bits === null ? [] : [fill(words.bits, { bits: bits.toFixed(3) })]),
+      ];
+      now.replaceChildren(...texts.map((text) => el("span", "", text)));
+    },
+  };
+}
 
-  function weights(snapshot, layer, number) {
-    const { heads, probe } = run(),
-      T = probe.length,
-      start = (layer * heads + number) * T * T;
-    return snapshot.weights.subarray(start, start + T * T);
-  }
-  function paintCell(canvas, values, T) {
-    const colours = lookup(ramps[isDark() ? "dark" : "light"]),
-      image = new ImageData(T, T);
-    for (let q = 0; q < T; q++)
-      for (let k = 0; k <= q; k++) {
-        const place = q * T + k;
-        image.data.set([...colours[Math.round(Math.sqrt(values[place] / 65535) * 254)], 255], place * 4);
-      }
-    canvas.width = canvas.height = T;
-    canvas.getContext("2d").putImageData(image, 0, 0);
-  }
-  // The head to look at first: the one that most became an induction head, else that reads the token before.
-  function best() {
-    const last = run().snapshots.at(-1);
-    const scores = last.induction.flat().some((value) => value > 0.3) ? last.induction : last.previous_token;
-    let place = [0, 0];
-    scores.forEach((row, layer) =>
-      row.forEach((value, number) => {
-        if (value > scores[place[0]][place[1]]) place = [layer, number];
-      }),
-    );
-    return place;
-  }
-  function build() {
-    const { layers, heads } = run();
-    board.style.setProperty("--columns", layers); // layers across, heads down, as on every map of heads
-    board.replaceChildren(
-      ...Array.from({ length: layers * heads }, (_, i) => {
-        const [layer, number] = [i % layers, Math.floor(i / layers)];
-        const button = el("button", "pg-replay-head", "", {
-          type: "button",
-          "data-index": i,
-          "aria-label": fill(words.head_button, { layer, head: number }),
-        });
-        button.append(el("canvas"), el("span", "", `${layer}.${number}`));
-        button.onclick = () => {
-          head = [layer, number];
-          draw();
-        };
-        button.tabIndex = i ? -1 : 0;
-        return button;
-      }),
-    );
-  }
-  function drawHead(snapshot, chosen) {
-    const { figure, probe, source } = run(),
-      T = probe.length,
-      [layer, number] = chosen;
-    const values = weights(snapshot, layer, number),
-      picture = ownFigure({ figure });
-    picture.data[0].z = Array.from({ length: T }, (_, q) =>
-      Array.from({ length: T }, (_, k) => (k <= q ? values[q * T + k] / 65535 : null)),
-    );
-    picture.layout.uirevision = `${run().id}`;
-    plot({
-      figure: picture,
-      title: fill(words.head_title, { layer, head: number, step: snapshot.step.toLocaleString() }),
-      note: run().hidden.includes(layer) ? words.hidden_attention : "",
-      source,
-      file: `training-${layer}-${number}-step-${snapshot.step}`,
-      run: `${run().id} ${layer}.${number} ${snapshot.step}`,
-      words: words.plot,
+export function trainingReplay(root, payload) {
+  const { words } = payload,
+    large = el("div", "pg-replay-large"),
+    guesses = el("div", "pg-guesses"),
+    sample = el("div", "pg-sample"),
+    pictures = el("div", "pg-replay-pictures");
+  let head = null,
+    built = "",
+    drawn = "";
+  const run = () => lab.runs.get(lab.current),
+    player = stepPlayer(
+      words,
+      () => run().snapshots.length - 1,
+      () => draw(),
+    ),
+    board = headBoard(payload, (chosen) => {
+      head = chosen;
+      draw();
     });
-  }
-  function drawGuesses(snapshot) {
-    const { probe } = run();
-    guesses.replaceChildren(el("h3", "", words.guesses_title), el("p", "pg-about", words.guesses_about));
-    const strip = el("div", "pg-guess-strip");
-    probe.forEach((token, place) => {
-      const cell = el("div", "pg-guess"),
-        top = snapshot.top[place],
-        truth = place + 1 < probe.length ? snapshot.next[place] : null;
-      const right = truth !== null && top[0][0] === probe[place + 1];
-      cell.append(
-        el("b", "", token),
-        el("span", right ? "pg-right" : "", top[0][0]),
-        el("small", "", percent(top[0][2])),
-      );
-      cell.title =
-        top.map(([text, logit, share]) => `${text}  ${percent(share)}  ${words.logit} ${logit.toFixed(2)}`).join("\n") +
-        (truth === null ? "" : `\n${fill(words.truth, { token: probe[place + 1], share: percent(truth) })}`);
-      strip.append(cell);
-    });
-    guesses.append(strip);
-  }
-  function drawSample(snapshot) {
-    const { given: prompt, written } = snapshot.sample;
-    sample.replaceChildren(el("h3", "", words.sample_title));
-    const text = el("p", "pg-sample-text");
-    text.append(el("span", "pg-muted", prompt), el("b", "", written));
-    sample.append(text);
-  }
+  pictures.append(board.node, large);
+  const title = el("h2", "", words.replay_title),
+    about = el("p", "pg-about", words.replay_about);
+  root.replaceChildren(title, about, player.node, pictures, guesses, sample);
+  const plot = mountPlot(large, {});
   function draw(what) {
     const shown = run();
     root.hidden = !shown?.snapshots.length;
@@ -144,61 +205,22 @@ export function trainingReplay(root, { words, ramps }) {
     const shape = `${shown.id} ${shown.layers} ${shown.heads}`;
     if (built !== shape) {
       built = shape;
-      at = head = null;
-      build();
+      head = null;
+      player.follow();
+      board.build(shown);
     }
-    const place = index(),
-      snapshot = shown.snapshots[place];
-    slider.max = shown.snapshots.length - 1;
-    slider.value = place;
-    slider.setAttribute("aria-valuetext", fill(words.step_of, { step: snapshot.step }));
-    now.replaceChildren(
-      ...[
-        fill(words.step_of, { step: snapshot.step.toLocaleString() }),
-        fill(words.loss_held, { loss: snapshot.loss.toFixed(3) }),
-        fill(words.accuracy, { accuracy: (100 * snapshot.accuracy).toFixed(1) }),
-        ...(snapshot.bits === null ? [] : [fill(words.bits, { bits: snapshot.bits.toFixed(3) })]),
-      ].map((text) => el("span", "", text)),
-    );
-    const moment = `${shape} ${place}`;
+    const snapshot = shown.snapshots[player.place()],
+      moment = `${shape} ${player.place()}`;
+    player.show(snapshot);
     if (what === "data" && moment === drawn) return; // of a step that is saved nothing changes
     drawn = moment;
-    const chosen = head ?? best();
+    const chosen = head ?? bestHead(shown);
     lab.head = chosen;
-    board.querySelectorAll("button").forEach((button, i) => {
-      const [layer, number] = [i % shown.layers, Math.floor(i / shown.layers)];
-      paintCell(button.firstChild, weights(snapshot, layer, number), shown.probe.length);
-      button.setAttribute("aria-pressed", layer === chosen[0] && number === chosen[1]);
-    });
-    drawHead(snapshot, chosen);
-    drawGuesses(snapshot);
-    drawSample(snapshot);
+    board.paint(shown, snapshot, chosen);
+    plot(headFigure(shown, snapshot, chosen, words));
+    guesses.replaceChildren(...guessesOf(shown, snapshot, words));
+    sample.replaceChildren(...sampleOf(snapshot.sample, words));
   }
-  slider.oninput = () => {
-    stop();
-    at = +slider.value === +slider.max ? null : +slider.value;
-    draw();
-  };
-  play.onclick = () => {
-    if (timer) return stop();
-    play.textContent = words.pause;
-    at = index() === run().snapshots.length - 1 ? 0 : index();
-    timer = setInterval(() => {
-      if (at === null || at + 1 >= run().snapshots.length) {
-        at = null;
-        stop();
-      } else at += 1;
-      draw();
-    }, 160);
-    draw();
-  };
-  roving(
-    board,
-    (key, place) =>
-      ({ ArrowRight: place + 1, ArrowLeft: place - 1, ArrowDown: place + run().layers, ArrowUp: place - run().layers })[
-        key
-      ] ?? null,
-  );
   onTheme(() => draw());
   return draw;
 }

@@ -74,6 +74,19 @@ UNSEEN = """() => {
   }
   return [...unseen];
 }"""
+# Buttons, links and folds that show nothing but a sign, as text or by a style: a machine's fonts may lack it, so that
+# icons are drawn.
+SIGNS = """() => {
+  const sign = /^(?![↵⇥]+$)[\\p{S}‹›⋯…•]+$/u, found = []; // those two stand in tokens
+  for (const control of document.querySelectorAll("button, a[href], summary, [role=button]")) {
+    if (control.closest("[data-testid], footer") || !control.checkVisibility()) continue; // the framework's own
+    const texts = [control.textContent.replace(/\\s/g, "")];
+    for (const which of ["::before", "::after"])
+      texts.push(getComputedStyle(control, which).content.replace(/["\\s]/g, ""));
+    for (const text of texts) if (sign.test(text)) found.push(`${control.className} shows only ${text}`);
+  }
+  return [...new Set(found)];
+}"""
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
 ENDS = ("One day a dog met a cat. The dog and the cat", "One day a dog met a cat. The dog and the dog")
 LEVELS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
@@ -142,11 +155,12 @@ def test_every_view_is_drawn_fits_and_can_be_used_by_everyone(open_page, theme, 
     page.evaluate(AXE)
     whole = theme == "light" or not ALL  # what does not depend on width and theme, too: once, by the only walk there is
     levels = LEVELS if whole else None
-    wrong = {"page": page.evaluate(FAULTS, [levels, True])}
+    wrong = {"page": page.evaluate(FAULTS, [levels, True]) + page.evaluate(SIGNS)}
     for view in every_view(page, language, keep=False):
         if whole and view.endswith(" 0"):
             type_another_prompt(page)
-        wrong[view] = page.evaluate(WRONG) + page.evaluate(UNSEEN) + page.evaluate(FAULTS, [levels, False])
+        wrong[view] = page.evaluate(WRONG) + page.evaluate(UNSEEN) + page.evaluate(SIGNS)
+        wrong[view] += page.evaluate(FAULTS, [levels, False])
     assert len(wrong) > 40
     assert {view: each for view, each in wrong.items() if each} == {}
 

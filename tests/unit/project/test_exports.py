@@ -17,7 +17,7 @@ def test_no_kind_saves_files_its_own_way():
     own = re.compile(r"(?<![.\w])(?:save|csv|npz|parquet)\(|createObjectURL|[{,] download\b.?:|pg-foot\b")
     found = {name: own.findall(code) for name, code in SCRIPTS.items() if name not in MAKERS}
     other = {"parts/run.js": [", download:", ", download:"]}  # models that were trained, and their adapters
-    other |= {"views/assistant/preferences.js": ["save("]}  # pairs as JSON lines, to be loaded again
+    other |= {"views/assistant/pair_table.js": ["save("]}  # pairs as JSON lines, to be loaded again
     other |= {"learn/ending.js": ["save("]}  # what was learned, as a page
     assert {name: hits for name, hits in found.items() if hits} == other
 
@@ -27,7 +27,10 @@ def test_what_tells_its_source_has_the_menu():
     telling = {
         name
         for name, code in SCRIPTS.items()
-        if re.search(r"payload\.source|\bsource\b.*\} = payload", code) and "define(" in code and name not in MAKERS
+        if re.search(r"payload\.source|\bsource\b.*\} = payload|\btitled\(", code)
+        and "define(" in code
+        and name not in MAKERS
     }
-    without = {name for name in telling if not re.search(r"\bexporting\(|\bmountPlot\(", SCRIPTS[name])}
+    without = {name for name in telling if not re.search(r"\b(?:exporting|mountPlot|titled)\(", SCRIPTS[name])}
     assert len(telling) > 15 and without == set()
+    assert "exporting(" in SCRIPTS["parts/titled.js"]

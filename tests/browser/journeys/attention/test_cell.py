@@ -92,7 +92,7 @@ def test_a_click_on_a_cell_is_explained_with_the_models_numbers(page, lm):
     assert near(full(page, "softmax"), ours.weight) and near(full(page, "softmax"), ours.denominator)
     assert near(full(page, "value"), ours.output_norm)
     assert near(full(page, "check"), float(run.pattern(ours.layer, ours.head)[7, 1]))
-    expect(why.locator("[data-step=check]")).to_contain_text("✓")
+    expect(why.locator("[data-step=check] .pg-why-same .pg-icon")).to_be_visible()
     shown = why.locator("tbody tr td:nth-child(4)").all_text_contents()
     assert f"{sum(float(text) for text in shown[:-1]):.4f}" == shown[-1]
 
@@ -167,7 +167,7 @@ def test_an_edit_is_the_reason_for_another_weight(page, lm):
     expect(check).to_contain_text("an edit replaces this head's pattern")
     expect(check).to_contain_text("0.1000")
     page.evaluate("playground.select({edits: []})")
-    expect(check).to_contain_text("✓")
+    expect(check.locator(".pg-why-same .pg-icon")).to_be_visible()
     softmax = page.locator("#pg-cell_steps [data-step=softmax]")
     softmax.get_by_text("Code", exact=True).click()
     expect(softmax.get_by_text("return scores.softmax(-1)")).to_be_visible()

@@ -25,7 +25,7 @@ def test_heads_are_merged_and_a_query_head_is_picked(open_page, lm):
     found = survey(lm.model, lm.trace(PROMPT).tokens.ids.tolist())
     expect(table.locator("tbody tr")).to_have_count(len(found.variants))
     expect(table.locator("tbody tr").nth(1)).to_contain_text(f"{found.variants[1].loss:.3f}")
-    expect(table).to_contain_text("✓")
+    expect(table.locator(".pg-lab-same .pg-icon")).to_be_visible()
     after.wait_for(timeout=SOON)
     form = page.locator("#pg-kv_heads_form")
     form.locator("select").first.select_option("1")
@@ -51,7 +51,7 @@ def test_a_row_is_walked_through_and_scaled(open_page, lm):
     last = len(trace.tokens) - 1
     expect(rows.locator("tbody tr")).to_have_count(len(expected(last, 2)), timeout=SOON)
     expect(rows.locator("tbody tr").last).to_contain_text(f"{expected(last, 2)[-1].total:.4f}")
-    expect(rows).to_contain_text("✓")
+    expect(rows.locator(".pg-lab-same .pg-icon")).to_be_visible()
     page.locator("#pg-attention_ways_form select").select_option("1")
     expect(rows.locator("tbody tr")).to_have_count(last + 1, timeout=SOON)
     page.get_by_role("tab", name="Scaling by √d", exact=True).click()

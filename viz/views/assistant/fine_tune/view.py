@@ -250,7 +250,7 @@ def open_model(visit: Visit, sent: object) -> Iterator[Open]:
 
 TUNING = Stream(
     "tuning",
-    "tuninglesson",
+    "feed",
     {
         "start": Event(start, concurrency=8, models=True),
         "pause": wish("pause", TuneJob),

@@ -169,7 +169,7 @@ def rule_rewards(
 
 WRITER = Stream(
     "writer",
-    "pairwriter",
+    "feed",
     {
         "write": Event(write, concurrency=4, trigger="multiple"),
         "rule": Event(let_rule, concurrency=2, trigger="multiple"),

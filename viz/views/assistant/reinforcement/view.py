@@ -148,7 +148,7 @@ def forget(histories: Histories, session: str) -> None:
 
 PRACTICE = Stream(
     "practice",
-    "practice",
+    "feed",
     {
         "start": Event(start, concurrency=8, models=True),
         "pause": wish("pause", Practice),

@@ -50,6 +50,8 @@ def plot(seen: Seen) -> Payload:
         "run": f"{facts.run} {shown.name}",
         "columns": [texts["pattern.query"], texts["pattern.key"], measure],
         "python": lines_of(facts, settings.measure, settings.of),
+        "picks": "pair",
+        "zooms": True,
     }
 
 
@@ -130,6 +132,6 @@ VIEW = View(
     tab_settings=(MEASURE, HEADS, Choice("curve", tuple(CURVES))),
     measures=(PATTERNS,),
     layout=("plot",),
-    parts={"plot": Asking("plot", window_of, plot, of="main", settings=None)},
+    parts={"plot": Asking("figure", window_of, plot, of="main", settings=None)},
     api=(Endpoint(attention), Endpoint(attention_links, ("attention.lines", "attention.text"))),
 )

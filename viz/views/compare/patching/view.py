@@ -18,7 +18,7 @@ from viz.seam.scene import Scene
 from viz.seam.selection import WATCHED
 from viz.seam.settings import form
 from viz.seam.targets import Usual, fields
-from viz.seam.view import Custom, Form, Job, Payload, Seen, View
+from viz.seam.view import Custom, Figure, Form, Job, Payload, Seen, View
 from viz.views.compare import run_b
 from viz.views.compare.alignment import by_position, merged
 from viz.views.compare.patching.figures import MapWords, head_patch_figure, patch_figure
@@ -223,7 +223,7 @@ VIEW = View(
         "form": Form(options, of=("other", "usual")),
         "targets": fields(_roles, _usual, ("other", "usual")),
         "job": Job("patch", job, also=("other", "target"), settings=("by", "where")),
-        "map": Custom("compared", patch_map, ("other", "target"), also=("patch",), settings=("by", "site", "into")),
+        "map": Figure(patch_map, ("other", "target"), also=("patch",), settings=("by", "site", "into")),
         "heads": Custom("effectmap", head_map, ("other", "target"), also=("patch",), settings=("by", "where", "into")),
     },
     api=(Endpoint(patch, reads="plain run", long=True),),

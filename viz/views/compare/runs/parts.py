@@ -130,6 +130,7 @@ def _side(seen: Seen, maps: Maps, variable: str, note: str) -> Payload:
         "columns": [words["query"], words["key"], label],
         "python": _lines(seen, lines, ("from model.attention.measures import measure",)),
         "words": _map_words(seen),
+        "picks": "pair",
     }
 
 
@@ -171,6 +172,7 @@ def map_difference(seen: Seen) -> Payload:
         "columns": [seen.words["query"], seen.words["key"], label],
         "python": _lines(seen, lines, ("from model.attention.measures import measure", f"{_ALIGN}, difference")),
         "words": _map_words(seen),
+        "picks": "pair",
     }
 
 

@@ -10,7 +10,7 @@ from viz.seam.arguments import Few, OneOf, Prompt
 from viz.seam.endpoint import Endpoint
 from viz.seam.reading import measured, model_of, named, on
 from viz.seam.scene import Scene
-from viz.seam.view import Asking, Custom, View
+from viz.seam.view import Asking, Custom, Figure, View
 from viz.views.compare import run_b
 from viz.views.compare.alignment import difference
 from viz.views.compare.run_b import Other, Refused, Request
@@ -164,11 +164,11 @@ VIEW = View(
     parts={
         "run_b": run_b.PART,
         "alignment": Custom("alignment", alignment, of="other", settings=()),
-        "a": Custom("compared", map_a, of=("other", "maps"), settings=()),
-        "b": Custom("compared", map_b, of=("other", "maps"), settings=()),
-        "difference": Custom("compared", map_difference, of=("other", "maps"), settings=()),
+        "a": Figure(map_a, of=("other", "maps"), settings=()),
+        "b": Figure(map_b, of=("other", "maps"), settings=()),
+        "difference": Figure(map_difference, of=("other", "maps"), settings=()),
         "metric": Asking("controls", read_metric, metrics),
-        "heads": Custom("compared", heads, of=("other", "heads"), settings=()),
+        "heads": Figure(heads, of=("other", "heads"), settings=()),
         "next": Custom("compare_next", next_tokens, of=("other", "next"), settings=()),
     },
     api=(Endpoint(compare_runs), Endpoint(compare_head)),

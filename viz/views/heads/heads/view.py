@@ -294,7 +294,7 @@ VIEW = View(
         "survey": Job("survey"),
         "table": Custom("headtable", table, of="prompt", also=("survey",), settings=("source",)),
         "scatter": Figure(scatter, of="prompt", also=("survey",), depends=("heads",)),
-        "composition": Figure(together, of="wiring", also=("survey",), settings=(), kind="panels"),
+        "composition": Figure(together, of="wiring", also=("survey",), settings=()),
     },
     api=(Endpoint(head_survey, reads="model", long=True), Endpoint(composition, reads="model", kind="computed")),
 )

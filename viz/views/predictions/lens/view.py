@@ -165,6 +165,7 @@ def whole_map(seen: Seen) -> Payload:
         "last": T - 1,
         "columns": [text.place, text.position, text.value],
         "python": map_lines(seen),
+        "picks": "column",
     }
 
 
@@ -240,7 +241,7 @@ VIEW = View(
         "curve": Figure(curve, of=("curves", "there"), depends=("token",), settings=("lens", "curve")),
         "check": Custom("about", check, of="gap", settings=()),
         "job": Job("whole", job, also=("there", "all"), settings=("lens",)),
-        "map": Custom("lensmap", whole_map, of="there", also=("all", "whole"), settings=("lens", "colour")),
+        "map": Figure(whole_map, of="there", also=("all", "whole"), settings=("lens", "colour")),
     },
     api=(Endpoint(lens, long=True), Endpoint(lens_at)),
 )

@@ -348,7 +348,7 @@ VIEW = View(
         "strategies": cards.PART,
         "job": Job("main", hint, settings=OF_CARDS),
         "table": Asking("manytable", read_measure, table, of="main", settings=OF_CARDS),
-        "plot": Custom("manyplot", plot, of="main", also=("offer",), settings=(*OF_CARDS, "table")),
+        "plot": Figure(plot, of="main", also=("offer",), settings=(*OF_CARDS, "table")),
         "entropy": Figure(entropy, also=("offer",), settings=OF_CARDS),
         "texts": Custom("manytexts", texts, also=("offer",), settings=OF_CARDS),
     },

@@ -245,7 +245,7 @@ def _token_record(model: LanguageModel, token: GeneratedToken) -> dict:
 
 FEED = Stream(
     "feed",
-    "racefeed",
+    "feed",
     {
         "start": Event(start, trigger="multiple"),  # a page may start anew while its last run is being stopped
         "stop": Event(stop),

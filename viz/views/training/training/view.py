@@ -244,7 +244,7 @@ def cliff(losses: Sequence[tuple[int, float]]) -> dict[str, int] | None:
 
 RUN = Stream(
     "run",
-    "run",
+    "feed",
     {
         "start": Event(start, concurrency=8, models=True),
         "pause": wish("pause", Job),

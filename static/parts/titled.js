@@ -1,0 +1,30 @@
+// What most parts have around them: a heading, a sentence below it, and at the end where the numbers are from, with
+// the menu that takes them away.
+import { exporting } from "../export/menu.js";
+import { el } from "../page/dom.js";
+
+// Put elements into a part, between heading and foot. Returns show(payload, taken): `payload` has title, note or about,
+// file, source, python and run, unless that is said later; `taken` says what is exported, as `exporting` does, and goes
+// before what the payload says.
+export function titled(root, ...inside) {
+  const title = el("h2"),
+    about = el("p", "pg-about"),
+    foot = el("div");
+  root.append(title, about, ...inside, foot);
+  return (payload, taken) => {
+    const { file, source, python } = payload,
+      note = payload.note ?? payload.about;
+    title.textContent = payload.title;
+    about.textContent = payload.about ?? payload.note ?? "";
+    about.hidden = !about.textContent;
+    foot.replaceChildren(exporting(root, { file, source, python, title: payload.title, note, ...taken }));
+    if (payload.run !== undefined) root.dataset.run = payload.run;
+  };
+}
+
+// [name, number, meaning]: a fact; the meaning is its tooltip.
+export function fact([name, value, help]) {
+  const item = el("span", "pg-surprise-fact", "", { title: help });
+  item.append(el("span", "pg-muted", name), el("b", "", value));
+  return item;
+}

@@ -1,0 +1,123 @@
+// The form of a new edit: of what, which change, what that kind needs, and which link of attention.
+//
+// `desk`: { payload, form: { kind, factor, everywhere, block, neuron, value, token, pair } }; see edits.js.
+import { el } from "../../page/dom.js";
+import { selection } from "../../page/selection/selection.js";
+import { ROLES, watchedText } from "../../page/selection/watched.js";
+import { choices, labelled, numbered } from "./widgets.js";
+
+export const kindOf = ({ payload, form }) => payload.kinds.find(({ key }) => key === form.kind);
+
+// The link to block: what is picked on the page, until another is chosen here.
+export function pairOf({ payload, form }) {
+  if (form.pair) return form.pair;
+  const { tokens, pair } = selection,
+    end = payload.tokens.length - 1;
+  if (pair) return pair;
+  if (tokens.length > 1) return [Math.max(...tokens), Math.min(...tokens)];
+  const query = tokens[0] ?? end;
+  return [query, Math.max(query - 1, 0)];
+}
+
+// The tokens whose direction can be edited: those that are watched, then those of the prompt.
+function offered({ roles, vocabulary }) {
+  const watched = ROLES.filter((role) => selection[role] !== null).map((role) => [
+    selection[role],
+    `${roles[role]} ${watchedText(role)}`,
+  ]);
+  return [...watched, ...vocabulary.filter(([id]) => !watched.some(([other]) => other === id))];
+}
+
+const typed = (limits) => el("input", "", "", { type: "number", ...limits });
+
+// The fields that some kinds need, by their names; changed() is called once one was set.
+function neededFields({ payload, form }, changed) {
+  const { words, layers, neurons, value, factor } = payload,
+    tokens = offered(payload);
+  if (!tokens.some(([id]) => id === form.token)) form.token = tokens[0][0];
+  // `read` makes the form's value of what stands in the input.
+  const field = (name, text, input, read) => {
+    input.value = form[name];
+    input.oninput = () => {
+      form[name] = read(input.value);
+      changed();
+    };
+    return [name, labelled(text, input, name)];
+  };
+  return new Map([
+    field("block", words.layer, choices(numbered(layers), form.block), Number),
+    field("neuron", words.neuron, typed({ step: 1, min: 0, max: neurons - 1 }), String),
+    field("token", words.token, choices(tokens, form.token), Number),
+    field("value", words.value, typed({ step: "any", min: -value, max: value }), String),
+    field("factor", words.factor, typed({ step: "any", min: -factor, max: factor }), String),
+  ]);
+}
+
+// From which token to which, and in which heads.
+function linkFields(desk, changed) {
+  const { payload, form } = desk,
+    { words, tokens } = payload,
+    options = tokens.map((text, at) => [at, `${at} ${text}`]),
+    [query, key] = pairOf(desk),
+    from = choices(options, query),
+    to = choices(options, key),
+    where = [
+      ["picked", words.where_picked],
+      ["all", words.where_all],
+    ],
+    everywhere = choices(where, form.everywhere ? "all" : "picked");
+  from.onchange = to.onchange = () => {
+    form.pair = [+from.value, +to.value];
+    changed();
+  };
+  everywhere.onchange = () => {
+    form.everywhere = everywhere.value === "all";
+    changed();
+  };
+  return [
+    labelled(words.query, from, "query"),
+    labelled(words.key, to, "key"),
+    labelled(words.where, everywhere, "where"),
+  ];
+}
+
+// Returns { fields, help, link, draw, drawLink }: three elements, and what draws them.
+export function editForm(desk, changed) {
+  const fields = el("div", "pg-controls"),
+    help = el("p", "pg-about"),
+    link = el("div", "pg-controls");
+  const drawLink = () => {
+    if (!link.hidden) link.replaceChildren(...linkFields(desk, changed));
+  };
+  const draw = () => {
+    const { words, kinds, groups } = desk.payload,
+      { form } = desk,
+      { of } = kindOf(desk),
+      needed = neededFields(desk, changed);
+    const named = (list) => list.map(({ key, name }) => [key, name]),
+      group = choices(named(groups), of),
+      kind = choices(named(kinds.filter((each) => each.of === of)), form.kind);
+    const show = () => {
+      const { about, needs } = kindOf(desk);
+      help.textContent = of === "direction" ? `${about} ${words.any_token}` : about;
+      for (const [name, node] of needed) node.hidden = !needs.includes(name);
+      needed.get("block").hidden = of === "heads";
+      link.hidden = form.kind !== "block_edge";
+      drawLink();
+    };
+    group.onchange = () => {
+      form.kind = kinds.find((each) => each.of === group.value).key;
+      draw();
+      changed();
+      fields.querySelector("select").focus();
+    };
+    kind.onchange = () => {
+      form.kind = kind.value;
+      show();
+      changed();
+    };
+    fields.replaceChildren(labelled(words.of, group, "of"), labelled(words.change, kind, "kind"), ...needed.values());
+    show();
+  };
+  return { fields, help, link, draw, drawLink };
+}

@@ -1,0 +1,139 @@
+// Side by side: the buttons and the progress of a run, and how the texts are coloured.
+import { el, fill } from "../../page/dom.js";
+import { rampLegend } from "../../parts/tinted.js";
+import { stops } from "./side_by_side_row.js";
+import { ask, continuable, going, goOn, reference, roots, state, stop, text } from "./side_by_side_state.js";
+
+const clock = (seconds) => {
+  const whole = Math.max(0, Math.round(seconds));
+  return `${Math.floor(whole / 60)}:${String(whole % 60).padStart(2, "0")}`;
+};
+
+// Start, stop and go on. started() is called once a run was asked for. Returns { node, paint(anew) }.
+export function runBar(started) {
+  const node = el("div", "pg-buttons");
+  let looks = "";
+  const button = (name, enabled, act, primary) => {
+    const one = el("button", `pg-button${primary ? " pg-primary" : ""}`, state.payload.words[name], {
+      type: "button",
+      "data-name": name,
+    });
+    one.disabled = !enabled;
+    one.onclick = act;
+    return one;
+  };
+  const start = () => {
+    ask("start");
+    started();
+  };
+  const end = () => {
+    state.stopping = Boolean(state.waiting);
+    stop();
+  };
+  const paint = () => {
+    const running = going(),
+      more = continuable().length > 0,
+      now = `${running} ${more} ${state.payload.words.start} ${state.rows.size > 0}`;
+    if (now === looks) return;
+    looks = now;
+    const focused = node.contains(document.activeElement);
+    node.replaceChildren(
+      running ? button("stop", true, end, true) : button(state.rows.size ? "start_again" : "start", true, start, true),
+      button("go_on", !running && more, goOn),
+    );
+    if (focused) node.firstChild.focus();
+  };
+  return {
+    node,
+    paint,
+    forget() {
+      looks = "";
+    },
+  };
+}
+
+// How far the run is, as a bar and a sentence. Returns { node, problem, paint() }.
+export function runStatus() {
+  const node = el("div", "pg-race-status", "", { role: "status" }),
+    progress = el("progress"),
+    line = el("span", "pg-race-line"),
+    problem = el("p", "pg-race-error", "", { role: "alert" });
+  node.append(progress, line);
+  const told = ({ words }, run) => {
+    const rate = run.seconds ? run.tokens / run.seconds : 0,
+      left = run.have ? (run.seconds / run.have) * Math.max(0, run.limit - run.have) : 0;
+    return fill(words[run.state === "running" || run.state === "stopped" ? run.state : "done"], {
+      done: run.have,
+      n: run.limit,
+      rate: rate >= 10 ? Math.round(rate) : rate.toFixed(1),
+      tokens: run.tokens.toLocaleString("en"),
+      seconds: run.seconds.toFixed(1),
+      left: clock(left),
+    });
+  };
+  const paint = () => {
+    const { payload, current: run, error, waiting, ahead } = state,
+      { words } = payload;
+    problem.textContent = error ? `${error.text} ${error.hint ?? ""}` : "";
+    progress.hidden = !going();
+    if (waiting) {
+      progress.removeAttribute("value");
+      line.textContent = ahead || words.waiting;
+    } else if (!run) line.textContent = words.ready;
+    else {
+      progress.max = run.limit;
+      progress.value = Math.min(run.have, run.limit);
+      progress.setAttribute("aria-label", words.progress);
+      line.textContent = told(payload, run);
+    }
+  };
+  return { node, problem, paint };
+}
+
+// By what the texts are coloured, with the ramp, and which text the others are compared with. acts: recolour(), update().
+export function colourChoices(acts) {
+  const node = el("div", "pg-race-choices pg-no-export"),
+    legend = el("div", "pg-surprise-scale");
+  const field = (label, options, value, change) => {
+    const box = el("label", "pg-field pg-inline"),
+      select = el("select");
+    for (const [key, name] of options) select.append(new Option(name, key, false, key === value));
+    select.onchange = () => change(select.value);
+    box.append(el("span", "", label), select);
+    return box;
+  };
+  const paintLegend = () => {
+    const { words, scales } = state.payload;
+    legend.replaceChildren(...rampLegend(words[`unit_${state.colour}`], stops(), scales.ticks[state.colour]));
+  };
+  const paint = () => {
+    const { words } = state.payload,
+      all = roots(),
+      ways = ["probability", "surprisal", "rank", "entropy"].map((each) => [each, words[`by_${each}`]]);
+    const byColour = field(words.colour, ways, state.colour, (value) => {
+      state.colour = value;
+      paintLegend();
+      acts.recolour();
+    });
+    const named = all.map((row) => [row.id, row.name]);
+    const against =
+      all.length > 1 &&
+      field(words.reference, named, reference().id, (value) => {
+        state.reference = value;
+        acts.update();
+      });
+    node.replaceChildren(byColour, ...(against ? [against] : []), legend);
+    node.hidden = !state.rows.size;
+  };
+  return { node, paint, paintLegend };
+}
+
+// The prompt as the chat template writes it, folded.
+export function paintChatPrompt(chat) {
+  const row = roots()[0];
+  chat.hidden = !row?.settings.chat;
+  if (chat.hidden) return;
+  const chips = el("div", "pg-chips");
+  chips.append(...row.prompt.map((id) => el("span", "pg-chip", text(row, id))));
+  chat.replaceChildren(el("summary", "", fill(state.payload.words.chat_prompt, { n: row.prompt.length })), chips);
+}
