@@ -7,7 +7,7 @@ import "./page/nav.js";
 import "./page/prompt/header.js";
 import "./page/stuck.js";
 import "./page/server/notice.js";
-import "./page/server/view.js";
+import "./page/wire/view.js";
 import "./page/prompt/examples.js";
 import "./page/prompt/tokens.js";
 import "./page/chat/chat.js";
@@ -73,9 +73,9 @@ import { opened, state } from "./page/address/address.js";
 import { mount } from "./page/mount.js";
 import { jobChannel, screen } from "./page/screen.js";
 import { pickHead, select, selection } from "./page/selection/selection.js";
-import { asking } from "./page/server/asking.js";
 import { pageState } from "./page/state.js";
 import { isDark } from "./page/theme.js";
+import { asking } from "./page/wire/asking.js";
 import { lab } from "./views/training/runs.js";
 
 // What the page's parts call, and what may be tried in a browser's console. Until here a stub in the page's head has

@@ -272,14 +272,6 @@ def worked(
     return given, sheet.compute(given, {**sheet.defaults, **(options or {})})
 
 
-@public()
-def sheet_of(name: str) -> Sheet:
-    """The sheet of that name; raises InputError for an unknown one."""
-    if name not in SHEETS:
-        raise InputError("There is no such sheet.", shown(name), say("Choose one of: {}.", ", ".join(SHEETS)))
-    return SHEETS[name]
-
-
 def _check_tables(sheet: Sheet, typed: Typed) -> None:
     """Raise InputError unless the tables are those of a sheet, and as many as one of its examples has."""
     names = {name for name, _ in typed.tables}

@@ -34,7 +34,7 @@ from model.gpt.config import ModelConfig
 from model.gpt.decode_step import pack_where_needed
 from model.gpt.mixers.needs import need_attention
 from model.gpt.transformer import Transformer
-from model.public import listed, public, whole
+from model.public import listed, public, unchecked, whole
 from model.sampling.pipeline import usable
 from model.tracing.trace import check_length
 
@@ -53,7 +53,7 @@ class Tick:
     seconds: float  # of this step's forward and decisions, without the consumer's time
 
 
-@public(ids=listed, size=whole(1))
+@public(model=unchecked, ids=listed, size=whole(1))
 def generate(
     model: Transformer,
     ids: Sequence[int],

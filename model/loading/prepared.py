@@ -56,7 +56,10 @@ def opened(source: Path, make: Callable[[], tuple[Transformer, Tokenizer]]) -> O
     Weights kept are bit by bit the same, and those of layers that are joined lie side by side. `make` raises its
     errors; this has none of its own.
     """
-    path = kept_at(source)
+    try:
+        path = kept_at(source)
+    except (OSError, RuntimeError):  # a link to itself: reading the file says so
+        return *make(), None
     reason = next(filter(None, (distrust(each, path.parent) for each in (path, _seal_of(path)))), None)
     if reason:
         log.warning("Prepared weights in %s are not used: %s.", path.parent, reason)

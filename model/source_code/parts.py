@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from torch import nn
 
 from model.anatomy.blueprint import blueprint, site_axes
-from model.api import LanguageModel
 from model.errors import InputError, say
 from model.gpt.config import ModelConfig
 from model.gpt.layers import (
@@ -85,7 +84,7 @@ def sizes_of(config: ModelConfig, T: int) -> Sizes:
 
 
 def _tokens(w: Wiring) -> list[Span]:
-    return [Span(LanguageModel.encode, ("=tokens",)), Span(Tokenizer.encode, ("return",))]
+    return [Span(Tokenizer.prompt_ids, ("=ids", "return")), Span(Tokenizer.encode_ids, ("return",))]
 
 
 def _embed(w: Wiring) -> list[Span]:

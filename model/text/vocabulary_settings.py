@@ -116,9 +116,10 @@ def _templates(value: object) -> dict[str, str]:
         return {}
     if isinstance(value, str):
         return {DEFAULT: value}
+    pairs = list(value.items()) if isinstance(value, Mapping) else []
     if isinstance(value, list) and all(isinstance(each, Mapping) for each in value):
-        value = {each.get("name"): each.get("template") for each in value}
-    if isinstance(value, Mapping) and all(isinstance(each, str) for pair in value.items() for each in pair):
-        return dict(value)
+        pairs = [(each.get("name"), each.get("template")) for each in value]
+    if (pairs or value in ([], {})) and all(isinstance(each, str) for pair in pairs for each in pair):
+        return dict(pairs)
     what = say("The chat template in {} is neither a text nor several by name.", TOKENIZER_CONFIG)
     raise CheckpointError(what, type(value).__name__, FRESH_COPY)

@@ -7,7 +7,7 @@
 import { wayTo } from "./address/places.js";
 import { el } from "./dom.js";
 import { foldNow, foldWith } from "./fold.js";
-import { asking } from "./server/asking.js";
+import { asking } from "./wire/asking.js";
 
 const kinds = {};
 const hidden = new Set(); // names of parts of views that are not chosen

@@ -8,7 +8,7 @@
 // props.payload { parts: { name: { stamp, payload } } }, props.value { part }.
 import { el } from "./dom.js";
 import { caughtUp, mounted, mountPart } from "./mount.js";
-import { asking } from "./server/asking.js";
+import { asking } from "./wire/asking.js";
 
 const screens = [];
 let jobs = null; // { props, trigger } of the channel

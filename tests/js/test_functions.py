@@ -35,9 +35,13 @@ def test_a_template_is_its_text_and_nothing_else_is_run(call, texts, expected):
 
 
 def test_what_a_tab_s_label_does_is_understood(call):
-    text = "return (\n() => { playground.opened('start'); return []; }\n);"
+    text = "return (\n() => playground.opened('start')\n);"
     assert call("page/server/functions.js", LATER, text) == "function"
-    for other in (text + " ", text.replace("start", "a');alert('"), text.replace("[]", "[window.pwned = 1]")):
+    for known in ("() => playground.ask()", "(id) => playground.choose(id)", "() => playground.picker()"):
+        assert call("page/server/functions.js", LATER, f"return (\n{known}\n);") == "function"
+    others = [text + " ", text.replace("start", "a');alert('"), text.replace("opened", "state")]
+    others += [f"return (\n{more}\n);" for more in ("(id) => playground.choose(event)", "() => playground.ask(),1")]
+    for other in others:
         assert call("page/server/functions.js", LATER, other) == "EvalError"
     assert call("page/server/functions.js", LATER, "a", text) == "EvalError"
 

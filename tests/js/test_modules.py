@@ -59,12 +59,14 @@ def test_what_a_file_says_wrongly_is_named(call):
 # --- the conversation ---
 
 TALK = [["system", "Be brief."], ["user", "Hi"], ["assistant", ""]]
+BEGUN = [*TALK[:2], ["assistant", "Hel"]]
 
 
 @pytest.mark.parametrize(("sent", "kept"), [
-    ({"on": True, "turns": TALK, "more": 1}, {"on": True, "turns": TALK, "special": False}),
-    ({"turns": TALK, "special": True}, {"on": False, "turns": TALK, "special": True}),
-    ({"special": True}, {"on": False, "turns": [], "special": True}),
+    ({"on": True, "turns": TALK, "more": 1}, {"on": True, "turns": TALK, "special": False, "open": False}),
+    ({"turns": TALK, "special": True, "open": 1}, {"on": False, "turns": TALK, "special": True, "open": False}),
+    ({"special": True}, {"on": False, "turns": [], "special": True, "open": False}),
+    ({"on": True, "turns": BEGUN, "open": True}, {"on": True, "turns": BEGUN, "special": False, "open": True}),
     ({}, None), (None, None), ("x", None), ({"on": True}, None), ({"on": "yes", "special": 1}, None),
     ({"on": True, "turns": [["tool", "x"]]}, None), ({"on": True, "turns": [["user", 7]]}, None),
     ({"on": True, "turns": [*TALK, ["user"]]}, None), ({"on": True, "turns": {"length": 1}}, None),

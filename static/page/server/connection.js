@@ -7,11 +7,11 @@ import { link, state } from "../address/address.js";
 import { el } from "../dom.js";
 import { promptText } from "../prompt/prompt.js";
 import { pageState } from "../state.js";
-import { asking } from "./asking.js";
+import { asking } from "../wire/asking.js";
+import { nameVisit } from "../wire/visit.js";
 import { stay } from "./here.js";
 import { goingOn, pending } from "./pending.js";
 import { tellOfRuns } from "./running.js";
-import { nameVisit } from "./visit.js";
 
 const identity = JSON.parse(document.getElementById("pg-connection-words").content); // { server, words: { en, zh } }
 const PAUSES = [1, 2, 3, 5]; // seconds between two attempts to reach the server

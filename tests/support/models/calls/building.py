@@ -23,7 +23,7 @@ rows(
     blueprint__blueprint=Row(lambda c: {"config": c.config, "T": 3}),
     blueprint__shares=Row(lambda c: {"config": c.config}),
     component_times__measure=Row(
-        lambda c: {"model": c.model, "ids": IDS, "every": True, "budget": 1.0}, {"budget": "half"}, slow=True
+        lambda c: {"model": c.model, "ids": IDS, "every": True, "budget": 1.0}, {"budget": "half, zero"}, slow=True
     ),
     flops__Reading=Row(lambda c: {"T": 3, "S": 3, "logits": 1}, {"logits": "zero"}),
     flops__by_group=Row(lambda c: {"ops": operations(c.config, Reading(3, 3)), "useful": True}, {"ops": "empty"}),
@@ -79,7 +79,7 @@ rows(
     ),
     depth_gradients__by_layer=Row(lambda c: {"stack": Stack(), "seeds": 1}),
     kernel_costs__measure=Row(
-        lambda c: {"shape": (2, 2, 8), "limit": 64, "budget": 1.0}, {"budget": "half"}, slow=True
+        lambda c: {"shape": (2, 2, 8), "limit": 64, "budget": 1.0}, {"budget": "half, zero"}, slow=True
     ),
     kernels__exactness=Row(
         lambda c: {

@@ -95,7 +95,6 @@ rows(
 SHEET = SHEETS["rounding"]
 rows(
     "model.by_hand",
-    sheets__sheet_of=Row(lambda c: {"name": "rounding"}, {}, {"name": "sheet"}),
     sheets__example=Row(lambda c: {"sheet": SHEET, "name": "int8"}, {}, {"name": "example"}),
     sheets__worked=Row(
         lambda c: {"sheet": SHEET, "typed": example(SHEET, "int8"), "options": {"scheme": "affine"}},

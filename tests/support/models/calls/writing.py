@@ -60,7 +60,7 @@ rows(
     ),
     cache_costs__measure=Row(
         lambda c: {"model": c.model, "ids": IDS, "limit": 8, "budget": 1.0},
-        {"budget": "half", "limit": "huge"},
+        {"budget": "half, zero", "limit": "huge"},
         slow=True,
     ),
     decoder__Strategy=Row(

@@ -204,7 +204,7 @@ def test_what_is_refused():
         ("nothing", places, "no such change"),
         (None, places, "no such change"),
         ("no_bias", places, "no such part"),
-        ("removed", (), "No norm"),
+        ("removed", (), "is empty.*places"),
         ("removed", ((0, "norm9"),), "no such norm"),
         ("removed", ((L, "norm1"),), "layer"),
     ):

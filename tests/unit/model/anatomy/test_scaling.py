@@ -183,7 +183,7 @@ def test_hours_are_operations():
 @pytest.mark.parametrize(
     ("call", "what"),
     [
-        (lambda: optimum("chinchilla", 1e20), "no scaling law"),
+        (lambda: optimum("chinchilla", 1e20), "law: chinchilla"),
         (lambda: optimum("besiroglu", 0.0), "out of range"),
         (lambda: optimum("besiroglu", math.nan), "out of range"),
         (lambda: planned("kaplan", "params", -1), "out of range"),

@@ -29,7 +29,7 @@ def test_two_known_mixers_are_needed(chosen: tuple[str, ...]):
 
 
 def test_an_unknown_task_is_refused():
-    with pytest.raises(InputError, match="no task"):
+    with pytest.raises(InputError, match="task: sudoku"):
         MixerTrial(task="sudoku")
 
 

@@ -31,6 +31,7 @@ from model.quantization.formats import FORMATS, WeightError, stored, weight_erro
 from model.quantization.int8 import quantised
 from model.quantization.layer_sweep import parts_of, sweep
 from model.quantization.speed import RUNNERS, halved, tokens_per_second
+from model.tracing import divergence as measured
 from model.tracing.trace import run
 from tests.support.models.helpers import FEW_VARIANTS, VARIANTS, H, L, assert_close, random_ids, tiny_model, tokens_of
 from tests.support.models.rounding import logits_within, within
@@ -146,7 +147,7 @@ def test_kl_without_cancellation(spread):
     generator = torch.Generator().manual_seed(3)
     z = 4 * torch.randn(6, 40, generator=generator)
     other = z + spread * torch.randn(6, 40, generator=generator)
-    kl, mean = experiments._divergence(z.softmax(-1), other - z)
+    kl, mean = measured._divergence(z.softmax(-1), other - z)
     assert float(kl.mean()) == pytest.approx(divergence(z, other), rel=1e-3)
     gap = other.double().logsumexp(-1) - z.double().logsumexp(-1)
     assert_close(kl + mean, gap, 1e-5 * max(spread, 1))

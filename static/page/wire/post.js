@@ -1,5 +1,5 @@
 // One request of the wire: the page's question with more, and the lines of the answer.
-import { joined } from "./connection.js";
+import { joined } from "../server/connection.js";
 import { eachLine } from "./lines.js";
 import { question } from "./question.js";
 

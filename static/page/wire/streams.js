@@ -1,6 +1,6 @@
 // Events of streams: a part's script sends one and draws what its handler answers (viz/page/wire/streams.py).
 import { mounted } from "../mount.js";
-import { reachable, reopen } from "./connection.js";
+import { reachable, reopen } from "../server/connection.js";
 import { choices, openModel } from "./models.js";
 import { ask as post } from "./post.js";
 

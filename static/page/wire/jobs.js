@@ -1,7 +1,7 @@
 // Jobs: each is one request, whose lines are its bar; closing it ends the work.
 import { mounted } from "../mount.js";
+import { reachable } from "../server/connection.js";
 import { asking } from "./asking.js";
-import { reachable } from "./connection.js";
 import { ask as post } from "./post.js";
 import { page } from "./question.js";
 

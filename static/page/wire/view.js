@@ -3,8 +3,8 @@
 //
 // payload of "wire": { shown }: what the page came with.
 import { caughtUp, define, mounted, showEarly } from "../mount.js";
+import { reachable, runBar } from "../server/connection.js";
 import { asking } from "./asking.js";
-import { reachable, runBar } from "./connection.js";
 import { job } from "./jobs.js";
 import { followLink } from "./link.js";
 import { again, cancel, choose, onPut, pickerUpdate } from "./models.js";
