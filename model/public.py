@@ -281,7 +281,7 @@ def array(axes: str = "", *, finite: bool = True, empty: bool = False) -> Check:
             expected = f"[{', '.join(axes.split()) or '...'}]"
             raise InputError("An array has the wrong shape.", f"{name}: {shape}", say("Expected: {}.", expected))
         if finite and not bool((value - value == 0).all() if str(value.dtype) not in ("bool", "torch.bool") else True):
-            raise InputError("An array holds what is not finite.", name, "Give finite numbers.")
+            raise InputError("An array has entries that are not finite.", name, "Give finite numbers.")
 
     return check
 
@@ -304,4 +304,4 @@ def check_alike(**arrays: Any) -> None:
     shapes = {name: tuple(value.shape) for name, value in arrays.items()}
     if len(set(shapes.values())) > 1:
         got = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-        raise InputError("Arguments differ in their shapes.", got, "Give arrays of one shape.")
+        raise InputError("The arguments have different shapes.", got, "Give arrays of the same shape.")

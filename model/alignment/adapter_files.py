@@ -93,7 +93,7 @@ def _gpt_neox_shape(config: ModelConfig) -> dict[str, object]:
 
 def _nameless(label: str, fields: str) -> UnsupportedModel:
     """Return the error for a model of another shape than the architecture of that name."""
-    what = say("Adapters of this model have no names in peft: it is not of {}'s shape.", label)
+    what = say("peft has no names for this model's adapters: its shape is not that of {}.", label)
     return UnsupportedModel(what, fields, "Use the model with its adapters worked in.")
 
 

@@ -108,8 +108,8 @@ def _template(tokenizer: Tokenizer) -> str:
     if tokenizer.chat_template:
         return tokenizer.chat_template
     if others := tokenizer.vocabulary.other_templates:
-        what = "This model has no default chat template, only others by name."
-        hint = "Put the one to use into the model's folder as chat_template.jinja."
+        what = "This model has no default chat template, only named ones."
+        hint = "Save the template you want as chat_template.jinja in the model's folder."
         raise InputError(what, ", ".join(sorted(others))[:MOST_SAID], hint)
     raise InputError("This model has no chat template.", "", "Choose a model that was taught to chat.")
 
@@ -118,8 +118,8 @@ def _left_open(text: str, content: str, end: str) -> str:
     """Return a rendered conversation up to where its last text ends, which is marked by `end` and a space."""
     before, found, after = text.rpartition(end)
     if not found or content.strip() not in before:
-        what = "The chat template of this model does not write the last message as it is, so it cannot be continued."
-        raise InputError(what, content[:40], "Change the last message, or let the model begin its own.")
+        what = "The chat template of this model changes the text of the last message, so it cannot be continued."
+        raise InputError(what, content[:40], "Change the last message, or let the model start a new answer.")
     return before if after.startswith(" ") else before.rstrip()
 
 
@@ -178,7 +178,7 @@ def _text_of(answer: Mapping[str, str]) -> str:
             what = "The chat template of this model does not take these messages."
             raise InputError(what, got[:MOST_SAID].rstrip("."))
         case {"error": "failed", "got": got}:
-            raise UnsupportedModel("The chat template of this model ends in an error.", got[:MOST_SAID].rstrip("."))
+            raise UnsupportedModel("The chat template of this model failed.", got[:MOST_SAID].rstrip("."))
     raise UnsupportedModel("The chat template of this model takes too much time or memory.")
 
 

@@ -121,9 +121,9 @@ def _split(metadata: Mapping[str, object]) -> Split:
         raise refuse("tokenizer model", kind, "In GGUF, tokenizer.ggml.model gpt2 is supported.")
     if pre is None:  # files from before May 2024; the models of one architecture split text in different ways
         raise UnsupportedModel(
-            "The GGUF file does not say how its text is split.",
+            "The GGUF file does not say how to split text before the merges.",
             "no tokenizer.ggml.pre",
-            "Convert the model again with a llama.cpp of today, or add the key with gguf-new-metadata --pre-tokenizer.",
+            "Convert the model again with a current llama.cpp, or add the key with gguf-new-metadata --pre-tokenizer.",
         )
     if pre not in SPLITS:
         raise refuse("pre-tokenizer", pre, f"Supported in GGUF are {', '.join(SPLITS)}.")

@@ -99,7 +99,7 @@ def _token_ids(values: Mapping, name: str) -> tuple[int, ...]:
     value = values.get("eos_token_id")
     ids = value if isinstance(value, list) else [] if value is None else [value]
     if not set(map(type, ids)) <= {int}:
-        raise CheckpointError(say("The eos_token_id in {} is no token.", name), str(value)[:80], FRESH_COPY)
+        raise CheckpointError(say("The eos_token_id in {} is not a token id.", name), str(value)[:80], FRESH_COPY)
     return tuple(ids)
 
 
@@ -120,5 +120,5 @@ def _templates(value: object) -> dict[str, str]:
         value = {each.get("name"): each.get("template") for each in value}
     if isinstance(value, Mapping) and all(isinstance(each, str) for pair in value.items() for each in pair):
         return dict(value)
-    what = say("The chat template in {} is neither a text nor several by name.", TOKENIZER_CONFIG)
+    what = say("The chat template in {} must be a text, or several templates with names.", TOKENIZER_CONFIG)
     raise CheckpointError(what, type(value).__name__, FRESH_COPY)

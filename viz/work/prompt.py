@@ -117,7 +117,7 @@ def conversation(messages: object) -> Prompt:
             raise InputError(
                 "This message cannot be continued.",
                 "",
-                "Only the last message, one of the assistant with a text, can have prefix: true.",
+                "Only the last message can have prefix: true, and only if it is the assistant's and not empty.",
             )
         return Prompt("", turns, open=True)
     return Prompt("", (*turns, ("assistant", "")) if turns and turns[-1][0] != "assistant" else turns)

@@ -117,7 +117,7 @@ def check_layer_types(hf: Mapping) -> None:
         return
     if not isinstance(kinds, list) or len(kinds) != n_layer:
         got = f"layer_types = {kinds!r}"[:80]
-        raise CheckpointError("layer_types must be a list with an entry for every layer.", got, "Correct the config.")
+        raise CheckpointError("layer_types must be a list with one entry for each layer.", got, "Correct the config.")
     for kind in kinds:
         if kind != "full_attention":
             what, hint = "The model uses something that is not computed here.", "Supported: full_attention."
