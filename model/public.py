@@ -1,4 +1,4 @@
-"""Public functions and dataclasses: what they are given is checked at the call, kinds, ranges and shapes.
+"""Checks of the arguments of public functions and dataclasses at each call: types, ranges and shapes.
 
 Every refusal is an InputError that names the argument, says what it got and what was expected. model/arguments.py
 checks single values within a function: a layer, a position, a token.
@@ -33,7 +33,7 @@ _LISTS = (Sequence, Collection, Iterable, Set, list, tuple, set, frozenset)
 
 
 def public(**rules: Check) -> Callable[[Target], Target]:
-    """Mark a function or a dataclass as public, and check what it is given before its body runs.
+    """Mark a function or a dataclass as public, and check its arguments before its body runs.
 
     Every argument has to be of the kind of its annotation; a float has to be finite. A rule, made by `whole`,
     `between`, `one_of`, `array` ... below, bounds the values of the argument of that name. An optional argument may be
@@ -77,7 +77,7 @@ def public(**rules: Check) -> Callable[[Target], Target]:
 
 
 def without_checks(function: Target) -> Target:
-    """Return a public function without the checks of what it is given.
+    """Return a public function without the checks of its arguments.
 
     For callers within the project: whose numbers may stop being finite, which they tell in their own words, or who call
     it for each token with what was checked before.
@@ -163,7 +163,7 @@ def is_of(value: Any, hint: Any) -> bool:
 
 
 def _is_list(value: Any, hint: Any, kind: type, args: tuple) -> bool:
-    """Return whether a value is a list of this kind with entries of these."""
+    """Return whether a value is a list of this kind whose entries are of these kinds."""
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         return False
     if isinstance(value, Mapping) and kind not in (Collection, Iterable):  # of which its names are the entries
@@ -182,7 +182,7 @@ def _is_list(value: Any, hint: Any, kind: type, args: tuple) -> bool:
 
 
 def _has_numbers(value: np.ndarray, args: tuple) -> bool:
-    """Return whether an array can stand for a list of such numbers, or of anything where no kind is named."""
+    """Return whether an array can stand for a list of such numbers, or for any list if no kind is given."""
     if not args:
         return value.ndim > 0
     if args[0] not in (int, float):
@@ -216,11 +216,11 @@ def _text(hint: Any) -> str:
 
 
 def unchecked(name: str, value: object) -> None:
-    """Accept anything: the function itself refuses what it cannot use, in its own words."""
+    """Accept any value; the function itself raises its own error for an invalid one."""
 
 
 def listed(name: str, value: object) -> None:
-    """Raise InputError unless a value is a list; the function itself refuses entries, in its own words."""
+    """Raise InputError unless a value is a list; the function itself raises its own error for an invalid entry."""
     if not is_of(value, Sequence) or isinstance(value, str):
         raise InputError(
             "An argument is of the wrong kind.", f"{name}: {shown(value)}", say("Expected: {}.", "Sequence")
@@ -238,7 +238,7 @@ def between(low: float, high: float) -> Check:
 
 
 def _of_entries(check: Check) -> Check:
-    """Mark the rule of a single value: of an argument that is a list it is the rule of each entry."""
+    """Mark a rule for a single value; for a list argument, it applies to each entry."""
     check.of_entries = True  # type: ignore[attr-defined]
     return check
 
@@ -294,7 +294,7 @@ def unit(name: str, value: object) -> None:
 
 
 def nonempty(name: str, value: Collection) -> None:
-    """Raise InputError for a list, text or mapping without an entry."""
+    """Raise InputError for an empty list, text or mapping."""
     if len(value) == 0:
         raise InputError("An argument is empty.", name, "Give at least one entry.")
 

@@ -17,7 +17,7 @@ def frames(raw: Sequence[bytes]) -> list[list]:
 
 
 def part_notes(raw: Sequence[bytes], words: Mapping[str, str]) -> dict[int, str]:
-    """Return what each token that holds only some bytes of a character is a part of: "byte 1 of 2 of \u05e9".
+    """Return the label of each token that holds only some bytes of a character: "byte 1 of 2 of \u05e9".
 
     `words`: the whole catalogue.
     """

@@ -48,7 +48,7 @@ def write_files(folder: Path, files: Mapping[str, str]) -> None:
 
 
 def _ends(ids: Sequence[int]) -> dict[str, str]:
-    """Return a generation_config.json that names tokens at which a text ends; none where there are no ids."""
+    """Return a generation_config.json with the tokens that end a text; no file if there are no ids."""
     return {GENERATION_CONFIG: json.dumps({"eos_token_id": list(ids)}, indent=2)} if ids else {}
 
 

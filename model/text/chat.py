@@ -66,7 +66,7 @@ def chat_ids(
 def chat_turns(
     tokenizer: Tokenizer, messages: Sequence[Mapping[str, str]], *, answer: bool = True, continue_final: bool = False
 ) -> tuple[list[int], list[int]]:
-    """Return the ids of `chat_ids`, and for each of them the message whose text it is of, -1 for the template's own.
+    """Return the ids of `chat_ids` and, for each, the message whose text it belongs to, -1 for the template's own text.
 
     A token with bytes of both is the message's. All tokens are the template's where it changes the messages beyond
     recognition. The same errors.
@@ -104,7 +104,7 @@ def chat_turns(
 
 
 def _template(tokenizer: Tokenizer) -> str:
-    """Return the template that is used where none is named; InputError for a model without one."""
+    """Return the default chat template; raise InputError if the model has none."""
     if tokenizer.chat_template:
         return tokenizer.chat_template
     if others := tokenizer.vocabulary.other_templates:

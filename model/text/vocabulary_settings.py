@@ -1,4 +1,4 @@
-"""What the files beside a vocabulary say of it: special tokens by name, the tokens that end a text, chat templates.
+"""Settings in the files beside a vocabulary: special tokens by name, the tokens that end a text, chat templates.
 
 Which file decides, as in transformers:
 
@@ -29,7 +29,7 @@ _SEVERAL = ("additional_special_tokens", "extra_special_tokens")
 
 @dataclass(frozen=True)
 class Settings:
-    """What is said of a vocabulary beside it."""
+    """The settings in the files beside a vocabulary."""
 
     named: Mapping[str, str | list[str]] = field(default_factory=dict)  # the texts of special tokens, by name
     end_texts: tuple[str, ...] = ()  # each `eos_token`
@@ -40,7 +40,7 @@ class Settings:
 
 
 def read_settings(folder: Path) -> Settings:
-    """Return what the files of a model folder say of its vocabulary; CheckpointError for a broken file."""
+    """Return the vocabulary settings in a model folder's files; raise CheckpointError for a broken file."""
     config, listed, generation, model = (
         read_json(folder / name) if (folder / name).is_file() else {}
         for name in (TOKENIZER_CONFIG, TOKENS_MAP, GENERATION_CONFIG, CONFIG)

@@ -36,7 +36,7 @@ class Prompt:
 
     @property
     def begun(self) -> str:
-        """The answer that the model is to go on with; "" where none was begun."""
+        """Return the answer that the model is to continue; "" if there is none."""
         return self.turns[-1][1] if self.open and self.turns and self.turns[-1][0] == "assistant" else ""
 
     @property
@@ -47,7 +47,7 @@ class Prompt:
 
     @property
     def ending(self) -> str:
-        """How the conversation ends, as the last argument of `lm.chat` and `lm.turns`."""
+        """Return the last argument of `lm.chat` and `lm.turns`, which says how the conversation ends."""
         return ", continue_final=True" if self.begun else "" if self.answer else ", answer=False"
 
     @property
@@ -86,7 +86,7 @@ class Read:
 
 
 def prompt_of(text: object, sent: object) -> Prompt:
-    """What a page asks: `text` stands in its box, `sent` is {"on", "turns": [[role, text]], "special", "open"}.
+    """Return a page's prompt: `text` is in its box, `sent` is {"on", "turns": [[role, text]], "special", "open"}.
 
     Both are unchecked.
 

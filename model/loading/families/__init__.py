@@ -23,7 +23,7 @@ _CLASSES = {"GPT2LMHeadModel": "gpt2"}
 
 
 def family_of(values: Mapping) -> Family:
-    """Return the family of a config.json by its model_type. Raises UnsupportedModel for one that is not computed."""
+    """Return the family of a config.json by its model_type. Raises UnsupportedModel for an unknown one."""
     model_type = values.get("model_type")
     if "model_type" not in values:
         classes = values.get("architectures")
