@@ -101,7 +101,7 @@ def digest(weights: Iterable[np.ndarray]) -> str:
 
 
 def _pieces(weights: Iterable[np.ndarray]) -> Iterator[np.ndarray | bytes]:
-    """Yield each matrix's shape, then its words: whole rows of keys, and what is left."""
+    """Yield each matrix's shape, then its words: whole rows of keys, then the rest."""
     for weight in weights:
         yield repr(weight.shape).encode()
         words = weight.reshape(-1).view(np.uint32)
