@@ -29,8 +29,8 @@ def distrust(path: Path, root: Path) -> str | None:
 
     `path` lies in `root`. Both, all between them, and all that a folder `path` holds must belong to this user or to
     the administrator and be writable by nobody else. A folder above `root` must not let everybody rename what is in
-    it: it may be writable by all only with the sticky bit, as /tmp is. What does not exist is not distrusted. Systems
-    without owners of files (Windows) are not looked at.
+    it: it may be writable by all only with the sticky bit, as /tmp is. A path that does not exist is trusted. Systems
+    without file owners (Windows) are not checked.
     """
     if not hasattr(os, "getuid"):
         return None

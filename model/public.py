@@ -79,8 +79,8 @@ def public(**rules: Check) -> Callable[[Target], Target]:
 def without_checks(function: Target) -> Target:
     """Return a public function without the checks of its arguments.
 
-    For callers within the project: whose numbers may stop being finite, which they tell in their own words, or who call
-    it for each token with what was checked before.
+    For callers within the project that report numbers that are not finite themselves, or that call it for each
+    token with arguments checked before.
     """
     return function.__wrapped__  # type: ignore[attr-defined, no-any-return]
 
@@ -99,7 +99,7 @@ def _check(hint: Any, rule: Check | None, name: str) -> Check:
     optional = len(bare) < len(_options(hint))
     is_list = any((get_origin(each) or each) in _LISTS for each in bare)
     kind = bare[0] if len(bare) == 1 and bare[0] in _EXACT else None
-    # A rule for one kind refuses all others in its own words.
+    # A rule for one type raises its own error for all others.
     has_own_words = (rule is not None and bare in ([int], [float], [str])) or (
         rule is None and name in _BY_MODEL and bare == [int]
     )
@@ -137,7 +137,8 @@ def check_kind(name: str, value: object, hint: Any) -> None:
 def is_of(value: Any, hint: Any) -> bool:
     """Return whether a value is of the kind of a type annotation, entries of a list or mapping included.
 
-    Numbers of numpy are numbers, True is none; a text is no list of texts; entries of a list are finite.
+    NumPy numbers count as numbers, but True does not. A string is not a list of strings. Entries of a list
+    must be finite.
     """
     origin, args = get_origin(hint), get_args(hint)
     if hint is Any or hint is object or isinstance(hint, TypeVar):

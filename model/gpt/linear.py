@@ -94,8 +94,8 @@ def held_by(layers: Sequence[nn.Module]) -> tuple:
 def joined(module: nn.Module) -> nn.Module | None:
     """Return the layer that computes a module's `parts` at once; None if there is none or a part was replaced.
 
-    A weight that was changed in place is the joint one, too. A parameter, or its data, that was replaced lies
-    elsewhere: then the parts are to be used by themselves, until they are joined again.
+    A change of a weight in place changes the joint weight, too. A parameter, or its data, that was replaced has another
+    address; the parts must then be used separately until they are joined again.
     """
     for joint in module.joint:
         if joint.held == held_by((joint, *module.parts())):

@@ -28,8 +28,8 @@ NAMES = (
 def vocabulary_files(source: Resolved) -> dict[str, str]:
     """Return {file name: text} of the vocabulary of a model: copied from a folder, written anew from a GGUF file.
 
-    Some names have a folder before them. Ends of a text that only the config.json of the folder names are written into
-    a generation_config.json, since the model's new config.json does not name them.
+    Some file names include a folder. End tokens that only the folder's config.json names are written into a
+    generation_config.json, since the model's new config.json does not name them.
     """
     if source.kind == "gguf":
         return from_metadata(read_gguf(source.path).metadata)

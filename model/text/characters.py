@@ -40,8 +40,8 @@ class Part:
 def character_groups(raw: Sequence[bytes], *, clusters: bool = False) -> tuple[Group, ...]:
     """Return the shortest runs of tokens that no character crosses, in order and without gaps.
 
-    `raw`: the bytes of each token [T]. With `clusters`, a character is what a reader takes for one: a letter with its
-    marks, a family of emoji (an extended grapheme cluster, Unicode Standard Annex 29), except a line break of two
+    `raw`: the bytes of each token [T]. With `clusters`, a character is an extended grapheme cluster, as a
+    reader sees it: a letter with its marks, a family of emoji (Unicode Standard Annex 29), except a line break of two
     characters. Otherwise it is a code point. The texts joined are the text of all tokens; where that is valid UTF-8,
     so is each group. A text that ends within a character has its last bytes in groups of their own.
     """

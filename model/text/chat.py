@@ -50,8 +50,8 @@ def chat_ids(
 ) -> list[int]:
     """Return the ids of a conversation, with `answer` up to where the assistant's next answer begins.
 
-    With `continue_final` the last message is left open, to be gone on with where its text ends: what the template
-    writes after it is left out, and with it the space at the end of a text that the template trims. `answer` has no
+    With `continue_final` the last message is left open, so that the model continues its text. Whatever the template
+    writes after it is left out, and so is the space at the end of a text that the template trims. `answer` has no
     effect then. The same text as of apply_chat_template(continue_final_message=True) in transformers.
 
     Special tokens in the template's own text are recognised. Those that a person wrote into a message stay plain text:

@@ -26,7 +26,7 @@ from model.text.vocabulary_settings import DEFAULT, TOKENIZER_CONFIG, Settings
 def _steps(value: object, key: str) -> list[dict]:
     """Return the steps of a part of tokenizer.json in their order; `key` holds those of a Sequence.
 
-    A Sequence stands for its steps, also within another one: an empty one does nothing. What is no step is {}.
+    A Sequence stands for its steps, even within another one; an empty one does nothing. An invalid step becomes {}.
     """
     steps: list[dict] = []
     left = [] if value is None else [value]

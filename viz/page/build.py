@@ -228,8 +228,8 @@ def build(playground: Playground) -> gr.Blocks:
 def show_no_progress(page: gr.Blocks) -> None:
     """Turn off Gradio's progress display for every event; the page shows progress itself.
 
-    Else, at every message of any event, a visitor's page copies all that any output holds, and while it waits a clock
-    that nobody sees runs at every frame.
+    Otherwise a visitor's page copies the values of all outputs at every message of any event, and runs a hidden clock
+    at every frame while it waits.
     """
     for event in page.fns.values():
         event.show_progress_on = []

@@ -90,7 +90,7 @@ class Writing:
 def travels(question: Question) -> bool:
     """Return whether another process can answer and has something to compute.
 
-    Not where a visitor's own models count, nor for what reads no run and needs no turn at the model.
+    False for a visitor's own models, and for measures that read no run and need no turn at the model.
     """
     scene, measure = question.scene, question.measure
     if scene.trace is None or scene.model.id.startswith(PREFIX) or _of_this_process(question):

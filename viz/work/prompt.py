@@ -102,8 +102,8 @@ def prompt_of(text: object, sent: object) -> Prompt:
 def conversation(messages: object) -> Prompt:
     """Messages {"role", "content"} as a conversation in which the model is to answer; none are a bare prompt.
 
-    After a last message of the assistant there is nothing to answer, unless it has "prefix": true: then the model is to
-    go on with it. Raises InputError for what are no messages.
+    After a last message of the assistant there is nothing to answer, unless it has "prefix": true: then the model
+    continues it. Raises InputError for invalid messages.
     """
     each = messages if isinstance(messages, list | tuple) else [None]
     pairs = [[one.get("role"), one.get("content")] if isinstance(one, Mapping) else None for one in each]

@@ -51,7 +51,7 @@ LLAMA3_KEYS = ("factor", "low_freq_factor", "high_freq_factor", "original_max_po
 def check_keys(values: Mapping, known: Collection[str], accepted: Mapping[str, tuple]) -> None:
     """Refuse keys that are not known, and values other than the accepted ones.
 
-    A key that holds null, and one of `neutral_keys`, is no reason to refuse. `accepted` maps further keys to their
+    Keys set to null and those of `neutral_keys` are accepted. `accepted` maps further keys to their
     values without effect. Raises CheckpointError with the names of unknown keys, UnsupportedModel for another value.
     """
     accepted = NEUTRAL_VALUES | dict(accepted)
