@@ -1,4 +1,4 @@
-"""Room for weights in this machine's memory, checked before any is read, and how freed memory is kept."""
+"""Checks that weights fit in memory before any is read, and a setting that keeps freed memory for reuse."""
 
 import ctypes
 

@@ -1,4 +1,4 @@
-"""Public functions and dataclasses: what they are given is checked at the call, kinds, ranges and shapes.
+"""Checks of the arguments of public functions and dataclasses at each call: types, ranges and shapes.
 
 Every refusal is an InputError that names the argument, says what it got and what was expected. model/arguments.py
 checks single values within a function: a layer, a position, a token.
@@ -33,7 +33,7 @@ _LISTS = (Sequence, Collection, Iterable, Set, list, tuple, set, frozenset)
 
 
 def public(**rules: Check) -> Callable[[Target], Target]:
-    """Mark a function or a dataclass as public, and check what it is given before its body runs.
+    """Mark a function or a dataclass as public, and check its arguments before its body runs.
 
     Every argument has to be of the kind of its annotation; a float has to be finite. A rule, made by `whole`,
     `between`, `one_of`, `array` ... below, bounds the values of the argument of that name. An optional argument may be
@@ -77,10 +77,10 @@ def public(**rules: Check) -> Callable[[Target], Target]:
 
 
 def without_checks(function: Target) -> Target:
-    """Return a public function without the checks of what it is given.
+    """Return a public function without the checks of its arguments.
 
-    For callers within the project: whose numbers may stop being finite, which they tell in their own words, or who call
-    it for each token with what was checked before.
+    For callers within the project that report numbers that are not finite themselves, or that call it for each
+    token with arguments checked before.
     """
     return function.__wrapped__  # type: ignore[attr-defined, no-any-return]
 
@@ -99,7 +99,7 @@ def _check(hint: Any, rule: Check | None, name: str) -> Check:
     optional = len(bare) < len(_options(hint))
     is_list = any((get_origin(each) or each) in _LISTS for each in bare)
     kind = bare[0] if len(bare) == 1 and bare[0] in _EXACT else None
-    # A rule for one kind refuses all others in its own words.
+    # A rule for one type raises its own error for all others.
     has_own_words = (rule is not None and bare in ([int], [float], [str])) or (
         rule is None and name in _BY_MODEL and bare == [int]
     )
@@ -137,7 +137,8 @@ def check_kind(name: str, value: object, hint: Any) -> None:
 def is_of(value: Any, hint: Any) -> bool:
     """Return whether a value is of the kind of a type annotation, entries of a list or mapping included.
 
-    Numbers of numpy are numbers, True is none; a text is no list of texts; entries of a list are finite.
+    NumPy numbers count as numbers, but True does not. A string is not a list of strings. Entries of a list
+    must be finite.
     """
     origin, args = get_origin(hint), get_args(hint)
     if hint is Any or hint is object or isinstance(hint, TypeVar):
@@ -163,7 +164,7 @@ def is_of(value: Any, hint: Any) -> bool:
 
 
 def _is_list(value: Any, hint: Any, kind: type, args: tuple) -> bool:
-    """Return whether a value is a list of this kind with entries of these."""
+    """Return whether a value is a list of this kind whose entries are of these kinds."""
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         return False
     if isinstance(value, Mapping) and kind not in (Collection, Iterable):  # of which its names are the entries
@@ -182,7 +183,7 @@ def _is_list(value: Any, hint: Any, kind: type, args: tuple) -> bool:
 
 
 def _has_numbers(value: np.ndarray, args: tuple) -> bool:
-    """Return whether an array can stand for a list of such numbers, or of anything where no kind is named."""
+    """Return whether an array can stand for a list of such numbers, or for any list if no kind is given."""
     if not args:
         return value.ndim > 0
     if args[0] not in (int, float):
@@ -216,11 +217,11 @@ def _text(hint: Any) -> str:
 
 
 def unchecked(name: str, value: object) -> None:
-    """Accept anything: the function itself refuses what it cannot use, in its own words."""
+    """Accept any value; the function itself raises its own error for an invalid one."""
 
 
 def listed(name: str, value: object) -> None:
-    """Raise InputError unless a value is a list; the function itself refuses entries, in its own words."""
+    """Raise InputError unless a value is a list; the function itself raises its own error for an invalid entry."""
     if not is_of(value, Sequence) or isinstance(value, str):
         raise InputError(
             "An argument is of the wrong kind.", f"{name}: {shown(value)}", say("Expected: {}.", "Sequence")
@@ -238,7 +239,7 @@ def between(low: float, high: float) -> Check:
 
 
 def _of_entries(check: Check) -> Check:
-    """Mark the rule of a single value: of an argument that is a list it is the rule of each entry."""
+    """Mark a rule for a single value; for a list argument, it applies to each entry."""
     check.of_entries = True  # type: ignore[attr-defined]
     return check
 
@@ -281,7 +282,7 @@ def array(axes: str = "", *, finite: bool = True, empty: bool = False) -> Check:
             expected = f"[{', '.join(axes.split()) or '...'}]"
             raise InputError("An array has the wrong shape.", f"{name}: {shape}", say("Expected: {}.", expected))
         if finite and not bool((value - value == 0).all() if str(value.dtype) not in ("bool", "torch.bool") else True):
-            raise InputError("An array holds what is not finite.", name, "Give finite numbers.")
+            raise InputError("An array has entries that are not finite.", name, "Give finite numbers.")
 
     return check
 
@@ -294,7 +295,7 @@ def unit(name: str, value: object) -> None:
 
 
 def nonempty(name: str, value: Collection) -> None:
-    """Raise InputError for a list, text or mapping without an entry."""
+    """Raise InputError for an empty list, text or mapping."""
     if len(value) == 0:
         raise InputError("An argument is empty.", name, "Give at least one entry.")
 
@@ -304,4 +305,4 @@ def check_alike(**arrays: Any) -> None:
     shapes = {name: tuple(value.shape) for name, value in arrays.items()}
     if len(set(shapes.values())) > 1:
         got = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-        raise InputError("Arguments differ in their shapes.", got, "Give arrays of one shape.")
+        raise InputError("The arguments have different shapes.", got, "Give arrays of the same shape.")

@@ -1,4 +1,4 @@
-"""The kinds of jobs that the workshop does (viz/work/processes/training_process.py), by the type of the job.
+"""The kinds of jobs that the workshop runs (viz/work/processes/training_process.py), by the type of the job.
 
 Another kind joins in four steps:
 1. The job: a frozen dataclass of plain values with `minutes`, which travels to a process of its own (it pickles). With

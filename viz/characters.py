@@ -10,14 +10,14 @@ from viz.labels import quoted, visible
 def frames(raw: Sequence[bytes]) -> list[list]:
     """Return [first token, end, character] for each run of several tokens that make up a character together.
 
-    `raw`: the bytes of each token. A character is what a reader takes for one, drawn as a label.
+    `raw`: the bytes of each token. A character is an extended grapheme cluster, drawn as a label.
     """
     groups = character_groups(raw, clusters=True)
     return [[group.start, group.end, quoted(group.text)] for group in groups if group.end - group.start > 1]
 
 
 def part_notes(raw: Sequence[bytes], words: Mapping[str, str]) -> dict[int, str]:
-    """Return what each token that holds only some bytes of a character is a part of: "byte 1 of 2 of \u05e9".
+    """Return the label of each token that holds only some bytes of a character: "byte 1 of 2 of \u05e9".
 
     `words`: the whole catalogue.
     """

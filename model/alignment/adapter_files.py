@@ -92,8 +92,8 @@ def _gpt_neox_shape(config: ModelConfig) -> dict[str, object]:
 
 
 def _nameless(label: str, fields: str) -> UnsupportedModel:
-    """Return the error for a model of another shape than the architecture of that name."""
-    what = say("Adapters of this model have no names in peft: it is not of {}'s shape.", label)
+    """Return the error for a model whose shape is not that of the named architecture."""
+    what = say("peft has no names for this model's adapters: its shape is not that of {}.", label)
     return UnsupportedModel(what, fields, "Use the model with its adapters worked in.")
 
 
@@ -126,7 +126,7 @@ def _layers(model: Transformer, layer: int, naming: Naming) -> Iterator[tuple[st
 
 
 def _together(parts: Sequence[Adapted | torch.nn.Module]) -> tuple[Tensor, Tensor]:
-    """Return A and B of layers of one input, their outputs below one another; rows of one without adapters are 0."""
+    """Return A and B of layers that share an input, their outputs stacked; rows of a layer without adapters are 0."""
     adapted = [part for part in parts if isinstance(part, Adapted)]
     if len(parts) == 1:
         return adapted[0].a, adapted[0].b
@@ -174,7 +174,7 @@ def save_peft(folder: Path, model: Transformer, lora: Lora, base: str) -> None:
 
 
 def peft_files(model: Transformer, lora: Lora | None, base: str) -> Callable[[Path], None] | None:
-    """Return what writes them into the folder FOLDER of a run; None without adapters, or without names for them."""
+    """Return a function that writes a run's adapters into FOLDER; None if there are none or peft cannot name them."""
     if lora is None:
         return None
     try:

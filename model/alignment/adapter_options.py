@@ -6,7 +6,7 @@ from model.alignment import lora
 
 
 def add_lora(parser: argparse.ArgumentParser) -> None:
-    """The options of adapters."""
+    """Add the options of low-rank adapters to a parser."""
     usual = lora.Lora()
     add = parser.add_argument
     add("--lora", type=int, default=0, metavar="RANK", help="train adapters of this rank, merged at the end")

@@ -337,7 +337,7 @@ def _descend(optimizer: torch.optim.Optimizer, loss: Tensor, clipped: Sequence[T
 
 
 def _check_finite(numbers: Tensor) -> None:
-    """Raise CheckpointError for a loss or margins that are not finite any more."""
+    """Raise CheckpointError if the loss or the margins are no longer finite."""
     if not torch.isfinite(numbers).all():
         hint = "Choose a smaller learning rate."
         raise CheckpointError("The training went astray: its loss is no number any more.", "", hint)

@@ -185,7 +185,7 @@ def bounds(
     sites: Collection[str] = ("logits",),
     draws: int | None = None,
 ) -> dict[Site, Tensor]:
-    """`watched` for a whole forward, with a tap of its own before the perturbation. ids [B, T]; draws: `enough`."""
+    """Run `watched` on a forward pass, with a separate tap before the perturbation. ids [B, T]; draws: `enough`."""
     exact = in_float32(model)
 
     def forward(n: int, moving: Tap) -> object:

@@ -35,7 +35,7 @@ MOST_BUDGET = 1 << 20
 )
 @dataclass(frozen=True)
 class Policy:
-    """A way to see less. `kind` is a key of POLICIES; fields that a kind does not use are ignored.
+    """A sparse-attention or cache-eviction policy. `kind` is a key of POLICIES; fields it does not use are ignored.
 
     Of `first` at most budget - 1 tokens are kept, so that a query sees itself. Raises InputError for an unknown kind
     and for numbers out of range.

@@ -92,7 +92,7 @@ class _FromCodes:
             return self._numbers
 
     def look(self) -> None:
-        """Forget them where a weight was changed in place since."""
+        """Discard the codes if a weight has changed in place since they were made."""
         if self._numbers is not None and digest(self._weights) != self._digest:
             self._numbers = self._codes = None
 
@@ -208,7 +208,7 @@ def pack_where_needed(model: nn.Module, rows: int) -> None:
 
 
 def _built(model: nn.Module) -> DecodeStep | None:
-    """Return a step of the numbers that a model has now; None where the loops cannot read them as they are."""
+    """Return a decode step for the model's current weights; None if the loops cannot read them as they are stored."""
     memory = _memory(model)
     plain = _numbers_of(model, lambda name, layer: _matrix(layer))
     if plain is None or not _is_whole(plain, model.config):
@@ -224,7 +224,7 @@ def _memory(model: nn.Module) -> tuple:
 
 
 def _is_whole(numbers: _Numbers, config: ModelConfig) -> bool:
-    """Whether all numbers are there, side by side: the loops look at no bounds, and a parameter may be replaced."""
+    """Return whether all weights are present and contiguous. The loops check no bounds; parameters can be replaced."""
     D, M, (read, z) = config.d_model, config.d_mlp, numbers.sizes
     block = [(read, D), (D, z), (2 * M if config.mlp == "swiglu" else M, D), (D, M)]
     if [each.shape for each in _weights(numbers)] != block * config.n_layer + [(config.vocab_size, D)]:
@@ -326,11 +326,11 @@ def without_codes(model: nn.Module) -> nn.Module:
 
 
 def look_again(model: nn.Module) -> None:
-    """Have a text that begins written from the weights that the model has now.
+    """Make the next text use the model's current weights.
 
-    A step reads weights where they lie: one that was changed in place is read as it is at every token. A parameter, or
-    its data, that was replaced lies elsewhere: the step is built anew. Codes are another copy of the weights: they are
-    forgotten where the `digest` is another. So a change in the middle of a text may not be seen before the next one.
+    A step reads weights in place, so a change in place takes effect at the next token. A parameter, or
+    its data, that was replaced has another address, so the step is built anew. Codes are a copy of the weights and are
+    discarded when the `digest` differs. A change in the middle of a text may take effect only in the next one.
     """
     step = _STEPS.get(model)
     if step is None:

@@ -196,7 +196,7 @@ def direction_tokens(edits: Sequence[Edit]) -> list[int]:
 
 
 def directions_of(edits: Sequence[Edit], unembed: Tensor) -> Directions:
-    """Return the directions in the stream that the edits need: that which a token's logit reads. W_U [V, D] -> [D] each
+    """Return the stream directions that the edits need: each is read by a token's logit. W_U [V, D] -> [D] each
 
     It is the token's row of W_U, of length 1 (0 for a row of zeros), without the final norm, which the direction does
     not pass: nostalgebraist 2020.

@@ -54,7 +54,7 @@ class Linear(nn.Module):
         return self.weight.detach().numpy(), none, none if self.bias is None else self.bias.detach().numpy()
 
     def tensors(self) -> tuple[Tensor | None, ...]:
-        """Return what its product is computed from, as it is stored."""
+        """Return the tensors that its product is computed from, as they are stored."""
         return self.weight, self.bias
 
     def part(self, x: Tensor, rows: slice) -> Tensor:
@@ -86,16 +86,16 @@ def join(*parts: Linear) -> Linear:
 
 
 def held_by(layers: Sequence[nn.Module]) -> tuple:
-    """Return where layers have their numbers: address, shape and strides of each tensor, None where there is none."""
+    """Return the address, shape and strides of each tensor of the layers; None for a layer without tensors."""
     tensors = [tensor for layer in layers for tensor in getattr(layer, "tensors", lambda: (None,))()]
     return tuple(None if x is None else (x.data_ptr(), x.shape, x.stride()) for x in tensors)
 
 
 def joined(module: nn.Module) -> nn.Module | None:
-    """Return the layer that computes a module's `parts` at once; None where it has none, or one of them was replaced.
+    """Return the layer that computes a module's `parts` at once; None if there is none or a part was replaced.
 
-    A weight that was changed in place is the joint one, too. A parameter, or its data, that was replaced lies
-    elsewhere: then the parts are to be used by themselves, until they are joined again.
+    A change of a weight in place changes the joint weight, too. A parameter, or its data, that was replaced has another
+    address; the parts must then be used separately until they are joined again.
     """
     for joint in module.joint:
         if joint.held == held_by((joint, *module.parts())):
@@ -152,7 +152,7 @@ def _digest(layer: Linear) -> str:
 
 
 def _is_stale(layer: Linear) -> bool:
-    """Whether a layer's product has reordered weights that are not the layer's any more."""
+    """Return whether a layer's product holds reordered weights that differ from the layer's current ones."""
     return any(_is_packed(product) and product.args[3] != _digest(layer) for product in layer.products)
 
 

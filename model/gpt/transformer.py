@@ -114,8 +114,8 @@ class Transformer(nn.Module):
     def join(self) -> None:
         """Compute layers of the same input by one product each: fewer, larger products are faster.
 
-        To be called once the weights are in place; forwards with a tap or gradients use the single products, and so do
-        all others where a parameter was replaced since, until this is called again.
+        Call it once the weights are in place. Forwards with a tap or gradients use the single products. If a parameter
+        is replaced, all forwards do, until this is called again.
         """
         for block in self.blocks:
             gated = isinstance(block.mlp, MLP) and block.mlp.gate is not None

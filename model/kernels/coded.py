@@ -89,9 +89,10 @@ def digest(weights: Iterable[np.ndarray]) -> str:
     """Return a hash of float32 matrices in which every bit counts. [out, in] each
 
     Each row of 2,048 words of 32 bits becomes sum_i key_i word_i modulo 2^64, with odd keys (MULTILINEAR of Lemire and
-    Kaser 2014, section 2): where one word differs, so does the sum, for an odd number times less than 2^32 is no
-    multiple of 2^64. Where several do, the sums are alike for a share of at most 2^-32 of all keys: one word alone
-    leaves that many of its own. SHA-256 of the shapes and the sums, in order. The time is about that of reading.
+    Kaser 2014, section 2): if one word differs, so does the sum, because an odd number times less than 2^32 is not
+    a multiple of 2^64. If several differ, the sums are equal for at most 2^-32 of all keys: given the other keys, so
+    few values of any one key make them equal. The hash is SHA-256 of the shapes and the sums, in order. It takes
+    about as long as reading the weights.
     """
     found = hashlib.sha256()
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
@@ -101,7 +102,7 @@ def digest(weights: Iterable[np.ndarray]) -> str:
 
 
 def _pieces(weights: Iterable[np.ndarray]) -> Iterator[np.ndarray | bytes]:
-    """Yield each matrix's shape, then its words: whole rows of keys, and what is left."""
+    """Yield each matrix's shape, then its words: whole rows of keys, then the rest."""
     for weight in weights:
         yield repr(weight.shape).encode()
         words = weight.reshape(-1).view(np.uint32)

@@ -51,7 +51,7 @@ def trusted(place: Path) -> bool:
 
 
 def temporary() -> Path:
-    """Make a private folder that is removed when this process ends; raise OSError where none can be made."""
+    """Create a private folder that is removed when this process ends; raise OSError on failure."""
     place = Path(tempfile.mkdtemp(prefix=_PREFIX))
     atexit.register(shutil.rmtree, place, ignore_errors=True)
     return place
@@ -78,13 +78,13 @@ def is_complete(place: Path) -> bool:
 
 
 def seal(place: Path) -> None:
-    """Record the loops that a folder has now; raise OSError where that cannot be written."""
+    """Record the loops that a folder has now; raise OSError if the record cannot be written."""
     files = {str(path.relative_to(place)): _digest(path) for path in _loops(place)}
     (place / "done").write_text(json.dumps({"sources": _stamps(), "files": files}), encoding="utf-8")
 
 
 def clear(place: Path) -> None:
-    """Delete the loops of a folder; raise OSError where that fails."""
+    """Delete the loops of a folder; raise OSError on failure."""
     (place / "done").unlink(missing_ok=True)
     for path in _loops(place):
         path.unlink(missing_ok=True)

@@ -147,7 +147,7 @@ def packed(
     weight: Tensor,
     bias: Tensor | None,
 ) -> Tensor:
-    """The product with weights that were reordered for PROBED_ROWS rows, unless they were changed since.
+    """Return the product with weights reordered for PROBED_ROWS rows, or with the plain ones if they changed since.
 
     `weights`: the matrix that was reordered and its slices that are parameters; `stamps`: theirs at that time;
     `digest`: the matrix's, as model.kernels.coded has it. A matrix that was changed or replaced is multiplied as it is.

@@ -37,7 +37,7 @@ def _thread() -> threading.Thread:
 
 @functools.cache
 def _load() -> ModuleType | None:
-    """Return the module of the loops, compiled where they are not; None where this machine cannot compile them."""
+    """Return the module of the compiled loops, compiling them if needed; None if this machine cannot compile them."""
     try:
         os.environ[loops_folder.VARIABLE] = str(_filled())  # for the processes that this one starts, too
         with _short_turns():
@@ -57,7 +57,7 @@ def _import() -> ModuleType:
 
 
 def _filled() -> Path:
-    """Return a folder with the compiled loops: that of the cache, or a private temporary one where it cannot be used.
+    """Return a folder with the compiled loops: the cache's, or a private temporary one if the cache cannot be used.
 
     Where they can be compiled in neither, the folder is empty and this process compiles them as it imports them.
     """
@@ -82,7 +82,7 @@ def _reason(error: Exception) -> str:
 
 
 def _compile(place: Path) -> None:
-    """Compile in a process of its own unless that was done; raise OSError or SubprocessError where that fails."""
+    """Compile the loops in a separate process unless they are compiled; raise OSError or SubprocessError on failure."""
     from filelock import FileLock  # late: an app imports this module before it serves its page
 
     make_private(place)

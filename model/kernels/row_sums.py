@@ -1,4 +1,4 @@
-"""Sums of 32-bit words times keys, as numba compiles them: what `model.kernels.coded.digest` makes of weights."""
+"""Sums of 32-bit words times keys, compiled by numba: the loop of `model.kernels.coded.digest`."""
 
 import numpy as np
 from numba import njit

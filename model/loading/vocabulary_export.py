@@ -28,8 +28,8 @@ NAMES = (
 def vocabulary_files(source: Resolved) -> dict[str, str]:
     """Return {file name: text} of the vocabulary of a model: copied from a folder, written anew from a GGUF file.
 
-    Some names have a folder before them. Ends of a text that only the config.json of the folder names are written into
-    a generation_config.json, since the model's new config.json does not name them.
+    Some file names include a folder. End tokens that only the folder's config.json names are written into a
+    generation_config.json, since the model's new config.json does not name them.
     """
     if source.kind == "gguf":
         return from_metadata(read_gguf(source.path).metadata)
@@ -48,7 +48,7 @@ def write_files(folder: Path, files: Mapping[str, str]) -> None:
 
 
 def _ends(ids: Sequence[int]) -> dict[str, str]:
-    """Return a generation_config.json that names tokens at which a text ends; none where there are no ids."""
+    """Return a generation_config.json with the tokens that end a text; no file if there are no ids."""
     return {GENERATION_CONFIG: json.dumps({"eos_token_id": list(ids)}, indent=2)} if ids else {}
 
 

@@ -60,7 +60,7 @@ class Int8Linear(nn.Module):
         return self.whole.float() * self.scale[:, None]
 
     def tensors(self) -> tuple[Tensor | None, ...]:
-        """Return what its product is computed from, as it is stored."""
+        """Return the tensors that its product is computed from, as they are stored."""
         return self.whole, self.scale, self.bias
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -44,7 +44,7 @@ def entropy_of(shifted: np.ndarray, least: float) -> float:
 def top_k(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
     """Keep the k largest, and ties with the smallest of them. Fan et al. 2018, section 5.
 
-    More than k remain only by such a tie, fewer only where fewer were left before. 0 changes nothing, as in
+    More than k remain only by such a tie, fewer only if fewer were left before. 0 changes nothing, as in
     transformers' `generate`, llama.cpp and vLLM.
     """
     if values["k"] == 0:

@@ -1,4 +1,4 @@
-"""Which tokens make up one character together, where a vocabulary cuts characters into bytes."""
+"""Groups of tokens that together make up one character, for vocabularies that cut characters into bytes."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -20,7 +20,7 @@ _CLUSTERS = pre_tokenizers.Split(Regex(r"\X"), "isolated")
 
 @dataclass(frozen=True)
 class Group:
-    """Neighbouring tokens, from `start` up to but not including `end`, that make up `text` together."""
+    """Neighboring tokens, from `start` up to but not including `end`, that make up `text` together."""
 
     start: int
     end: int
@@ -40,8 +40,8 @@ class Part:
 def character_groups(raw: Sequence[bytes], *, clusters: bool = False) -> tuple[Group, ...]:
     """Return the shortest runs of tokens that no character crosses, in order and without gaps.
 
-    `raw`: the bytes of each token [T]. With `clusters`, a character is what a reader takes for one: a letter with its
-    marks, a family of emoji (an extended grapheme cluster, Unicode Standard Annex 29), except a line break of two
+    `raw`: the bytes of each token [T]. With `clusters`, a character is an extended grapheme cluster, as a
+    reader sees it: a letter with its marks, a family of emoji (Unicode Standard Annex 29), except a line break of two
     characters. Otherwise it is a code point. The texts joined are the text of all tokens; where that is valid UTF-8,
     so is each group. A text that ends within a character has its last bytes in groups of their own.
     """
@@ -60,7 +60,7 @@ def character_groups(raw: Sequence[bytes], *, clusters: bool = False) -> tuple[G
 
 
 def character_parts(raw: Sequence[bytes]) -> dict[int, tuple[Part, ...]]:
-    """Return, for each token [T] that holds only some bytes of a character, those characters and which bytes.
+    """Return, for each token [T] that holds only some bytes of a character, the character and the numbers of its bytes.
 
     A token has at most two: the end of one and the beginning of another. Bytes that are part of no character, as of one
     that the text does not finish, are not in it.

@@ -50,8 +50,8 @@ def chat_ids(
 ) -> list[int]:
     """Return the ids of a conversation, with `answer` up to where the assistant's next answer begins.
 
-    With `continue_final` the last message is left open, to be gone on with where its text ends: what the template
-    writes after it is left out, and with it the space at the end of a text that the template trims. `answer` has no
+    With `continue_final` the last message is left open, so that the model continues its text. Whatever the template
+    writes after it is left out, and so is the space at the end of a text that the template trims. `answer` has no
     effect then. The same text as of apply_chat_template(continue_final_message=True) in transformers.
 
     Special tokens in the template's own text are recognised. Those that a person wrote into a message stay plain text:
@@ -66,7 +66,7 @@ def chat_ids(
 def chat_turns(
     tokenizer: Tokenizer, messages: Sequence[Mapping[str, str]], *, answer: bool = True, continue_final: bool = False
 ) -> tuple[list[int], list[int]]:
-    """Return the ids of `chat_ids`, and for each of them the message whose text it is of, -1 for the template's own.
+    """Return the ids of `chat_ids` and, for each, the message whose text it belongs to, -1 for the template's own text.
 
     A token with bytes of both is the message's. All tokens are the template's where it changes the messages beyond
     recognition. The same errors.
@@ -104,12 +104,12 @@ def chat_turns(
 
 
 def _template(tokenizer: Tokenizer) -> str:
-    """Return the template that is used where none is named; InputError for a model without one."""
+    """Return the default chat template; raise InputError if the model has none."""
     if tokenizer.chat_template:
         return tokenizer.chat_template
     if others := tokenizer.vocabulary.other_templates:
-        what = "This model has no default chat template, only others by name."
-        hint = "Put the one to use into the model's folder as chat_template.jinja."
+        what = "This model has no default chat template, only named ones."
+        hint = "Save the template you want as chat_template.jinja in the model's folder."
         raise InputError(what, ", ".join(sorted(others))[:MOST_SAID], hint)
     raise InputError("This model has no chat template.", "", "Choose a model that was taught to chat.")
 
@@ -118,8 +118,8 @@ def _left_open(text: str, content: str, end: str) -> str:
     """Return a rendered conversation up to where its last text ends, which is marked by `end` and a space."""
     before, found, after = text.rpartition(end)
     if not found or content.strip() not in before:
-        what = "The chat template of this model does not write the last message as it is, so it cannot be continued."
-        raise InputError(what, content[:40], "Change the last message, or let the model begin its own.")
+        what = "The chat template of this model changes the text of the last message, so it cannot be continued."
+        raise InputError(what, content[:40], "Change the last message, or let the model start a new answer.")
     return before if after.startswith(" ") else before.rstrip()
 
 
@@ -178,7 +178,7 @@ def _text_of(answer: Mapping[str, str]) -> str:
             what = "The chat template of this model does not take these messages."
             raise InputError(what, got[:MOST_SAID].rstrip("."))
         case {"error": "failed", "got": got}:
-            raise UnsupportedModel("The chat template of this model ends in an error.", got[:MOST_SAID].rstrip("."))
+            raise UnsupportedModel("The chat template of this model failed.", got[:MOST_SAID].rstrip("."))
     raise UnsupportedModel("The chat template of this model takes too much time or memory.")
 
 

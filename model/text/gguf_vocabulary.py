@@ -22,7 +22,7 @@ from model.text.vocabulary import (
 
 @dataclass(frozen=True)
 class Split:
-    """How text is prepared for the merges: what a value of tokenizer.ggml.pre means.
+    """The preparation of text for the merges that a value of tokenizer.ggml.pre stands for.
 
     `whole`: pieces of text are looked up before they are merged. `nfc`: text is normalized to NFC first, as the model's
     own tokenizer does. `add_bos`: BOS comes first where tokenizer.ggml.add_bos_token says nothing.
@@ -121,9 +121,9 @@ def _split(metadata: Mapping[str, object]) -> Split:
         raise refuse("tokenizer model", kind, "In GGUF, tokenizer.ggml.model gpt2 is supported.")
     if pre is None:  # files from before May 2024; the models of one architecture split text in different ways
         raise UnsupportedModel(
-            "The GGUF file does not say how its text is split.",
+            "The GGUF file does not say how to split text before the merges.",
             "no tokenizer.ggml.pre",
-            "Convert the model again with a llama.cpp of today, or add the key with gguf-new-metadata --pre-tokenizer.",
+            "Convert the model again with a current llama.cpp, or add the key with gguf-new-metadata --pre-tokenizer.",
         )
     if pre not in SPLITS:
         raise refuse("pre-tokenizer", pre, f"Supported in GGUF are {', '.join(SPLITS)}.")
@@ -142,7 +142,7 @@ def _templates(metadata: Mapping[str, object]) -> tuple[str | None, dict[str, st
 
 
 def _token(metadata: Mapping[str, object], key: str, count: int) -> int | None:
-    """Return the id of a special token, None where the file names none; CheckpointError for one that is no token."""
+    """Return the id of a special token, or None if the file names none; raise CheckpointError for an invalid id."""
     number = metadata.get(f"tokenizer.ggml.{key}_token_id")
     if number is not None and not (type(number) is int and 0 <= number < count):
         if key not in ("bos", *_ENDS):  # nothing is computed with it
@@ -179,7 +179,7 @@ def _flag(metadata: Mapping[str, object], key: str, default: bool) -> bool:
 
 
 def _types(metadata: Mapping[str, object], count: int) -> list[int]:
-    """The type of each token: 1 normal, 3 special, others added. [V]"""
+    """Return the type of each token: 1 normal, 3 special, others added. [V]"""
     types = metadata.get("tokenizer.ggml.token_type")
     if types is None:
         return [1] * count

@@ -85,16 +85,16 @@ class Tokenizer:
 
     @property
     def end_id(self) -> int | None:
-        """The token that ends an answer in training: EOS, where the model's own generation ends there, too.
+        """Return the token that ends an answer in training: EOS, if the model's own generation ends there, too.
 
-        None without an EOS, and where the files disagree: a model that learned to end with a token at which its
+        None without an EOS, or if the files disagree: a model that learned to end with a token at which its
         generation goes on would not stop. As in trl, which appends `eos_token`, but for files that disagree.
         """
         return None if self.vocabulary.disputed_end else self.eos_id
 
     @property
     def begin_id(self) -> int | None:
-        """The BOS that this vocabulary puts before a text of its own accord; None where it puts nothing there."""
+        """Return the BOS token that this vocabulary puts before a text by default; None if it adds none."""
         return self.bos_id if self.add_bos else None
 
     def prompt_ids(self, text: str, *, special: bool = False) -> list[int]:

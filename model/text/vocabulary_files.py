@@ -26,7 +26,7 @@ from model.text.vocabulary_settings import DEFAULT, TOKENIZER_CONFIG, Settings
 def _steps(value: object, key: str) -> list[dict]:
     """Return the steps of a part of tokenizer.json in their order; `key` holds those of a Sequence.
 
-    A Sequence stands for its steps, also within another one: an empty one does nothing. What is no step is {}.
+    A Sequence stands for its steps, even within another one; an empty one does nothing. An invalid step becomes {}.
     """
     steps: list[dict] = []
     left = [] if value is None else [value]
@@ -109,7 +109,7 @@ def _json_added(items: object) -> list[AddedToken]:
 
 
 def _token_id(text: str | list[str] | None, key: str, ids: Mapping[str, int]) -> int | None:
-    """Return the id of the token that the files name under `key`, None for no name."""
+    """Return the id of the token that the files name under `key`, or None if they name none."""
     if text is None:
         return None
     if not isinstance(text, str) or text not in ids:
@@ -121,7 +121,7 @@ def _token_id(text: str | list[str] | None, key: str, ids: Mapping[str, int]) ->
 def _with_settings(
     base: Vocabulary, ids: Mapping[str, int], added: Sequence[AddedToken], settings: Settings
 ) -> Vocabulary:
-    """Return `base` with what the files beside it say; a single special token is both BOS and EOS, as in GPT-2.
+    """Return `base` with the settings of the files beside it; a single special token is both BOS and EOS, as in GPT-2.
 
     Ends of a text that lie outside the vocabulary wait in `rows_that_end` until the model's rows are known.
     """
@@ -150,7 +150,7 @@ def _with_settings(
 
 
 def read_tokenizer_json(path: Path, settings: Settings) -> Vocabulary:
-    """Return the vocabulary in a tokenizer.json with what the files beside it say.
+    """Return the vocabulary in a tokenizer.json with the settings of the files beside it.
 
     Raises CheckpointError for a broken file, UnsupportedModel for unsupported steps.
     """

@@ -1,4 +1,4 @@
-"""What the files beside a vocabulary say of it: special tokens by name, the tokens that end a text, chat templates.
+"""Settings in the files beside a vocabulary: special tokens by name, the tokens that end a text, chat templates.
 
 Which file decides, as in transformers:
 
@@ -29,7 +29,7 @@ _SEVERAL = ("additional_special_tokens", "extra_special_tokens")
 
 @dataclass(frozen=True)
 class Settings:
-    """What is said of a vocabulary beside it."""
+    """The settings in the files beside a vocabulary."""
 
     named: Mapping[str, str | list[str]] = field(default_factory=dict)  # the texts of special tokens, by name
     end_texts: tuple[str, ...] = ()  # each `eos_token`
@@ -40,7 +40,7 @@ class Settings:
 
 
 def read_settings(folder: Path) -> Settings:
-    """Return what the files of a model folder say of its vocabulary; CheckpointError for a broken file."""
+    """Return the vocabulary settings in a model folder's files; raise CheckpointError for a broken file."""
     config, listed, generation, model = (
         read_json(folder / name) if (folder / name).is_file() else {}
         for name in (TOKENIZER_CONFIG, TOKENS_MAP, GENERATION_CONFIG, CONFIG)
@@ -99,7 +99,7 @@ def _token_ids(values: Mapping, name: str) -> tuple[int, ...]:
     value = values.get("eos_token_id")
     ids = value if isinstance(value, list) else [] if value is None else [value]
     if not set(map(type, ids)) <= {int}:
-        raise CheckpointError(say("The eos_token_id in {} is no token.", name), str(value)[:80], FRESH_COPY)
+        raise CheckpointError(say("The eos_token_id in {} is not a token id.", name), str(value)[:80], FRESH_COPY)
     return tuple(ids)
 
 
@@ -121,5 +121,5 @@ def _templates(value: object) -> dict[str, str]:
         pairs = [(each.get("name"), each.get("template")) for each in value]
     if (pairs or value in ([], {})) and all(isinstance(each, str) for pair in pairs for each in pair):
         return dict(pairs)
-    what = say("The chat template in {} is neither a text nor several by name.", TOKENIZER_CONFIG)
+    what = say("The chat template in {} must be a text, or several templates with names.", TOKENIZER_CONFIG)
     raise CheckpointError(what, type(value).__name__, FRESH_COPY)

@@ -1,4 +1,4 @@
-"""How far the predictions of a changed model are from those of the model as it is, over the tokens of a text."""
+"""The divergence of a changed model's predictions from the original model's, over the tokens of a text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ def sample(model: Transformer, ids: Sequence[int], *, keep: bool = True) -> Samp
 
 @torch.inference_mode()
 def read(model: Transformer, text: Sample, other: Transformer, streams: Tensor) -> list[Reading]:
-    """Predictions of `other` from its last residual streams, [N, T, D], against those of the model; one Reading each.
+    """Compare predictions of `other`, from its last residual streams [N, T, D], with the model's. Returns N Readings.
 
     With d = z' - z, the difference of the logits, and m its mean under p = softmax(z):
     KL(p || p') = ln sum p exp(d - m), and log-sum-exp(z') = log-sum-exp(z) + KL + m. Nothing large cancels.
@@ -81,7 +81,7 @@ def read(model: Transformer, text: Sample, other: Transformer, streams: Tensor) 
 
 
 def _divergence(p: Tensor, d: Tensor) -> tuple[Tensor, Tensor]:
-    """KL(p || p') and the mean of d under p, float64 [T]. p and d [T, V], p' is softmax(ln p + d)."""
+    """Return KL(p || p') and the mean of d under p, float64 [T]. p and d [T, V], p' is softmax(ln p + d)."""
     mean = (p * d).sum(-1, keepdim=True)
     away = d - mean
     if float(away.max()) > 40:  # exp would leave float32

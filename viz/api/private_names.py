@@ -1,4 +1,4 @@
-"""The functions for programs need these names that Gradio keeps to itself; they may change with any release."""
+"""Private names of Gradio that the functions for programs need; they may change with any release."""
 
 import json
 from collections.abc import Collection
@@ -7,7 +7,7 @@ import gradio as gr
 
 
 def describe(dependency: gr.events.Dependency, arguments: Collection[tuple[str, str]]) -> None:
-    """Name and describe each argument on the API page, which else says "1st", "2nd" ..."""
+    """Name and describe each argument on the API page, which otherwise says "1st", "2nd" ..."""
     block = gr.context.Context.root_block.fns[dependency["id"]]
     for component, (name, text) in zip(block.inputs, arguments, strict=True):
         component.label = name
@@ -15,7 +15,7 @@ def describe(dependency: gr.events.Dependency, arguments: Collection[tuple[str, 
 
 
 def leave_out(page: gr.Blocks, names: Collection[str]) -> None:
-    """Leave functions out of what a visitor's page is sent, and their descriptions, which are longer than the rest.
+    """Omit functions and their descriptions from the config sent to a visitor's page: they are longer than the rest.
 
     Programs ask for the whole and find them.
     """
@@ -30,7 +30,7 @@ def leave_out(page: gr.Blocks, names: Collection[str]) -> None:
 
 
 def answer_in_json(page: gr.Blocks) -> None:
-    """Have the tools of language models answer in JSON, where Gradio would write Python's None and True."""
+    """Make the tools of language models answer in JSON; Gradio would write Python's None and True."""
     server = page.mcp_server_obj
     if server is None:
         return

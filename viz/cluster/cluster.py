@@ -156,7 +156,7 @@ class Cluster:
         return max(1, sum(each.ready for each in self.status()))
 
     def is_reachable(self) -> bool:
-        """Return whether the cluster was there when it was last looked at."""
+        """Return whether the cluster was reachable at the last check."""
         return not self._lost.is_set()
 
     def close(self) -> None:
@@ -289,7 +289,7 @@ class Cluster:
                         self._leaving += [] if gone or self._asks(held.name) else [held]
 
     def _watch(self) -> None:
-        """Look at the cluster until the end: whoever waits for it is told that it is lost, and it is joined again."""
+        """Watch the cluster until this engine closes; when it is lost, end all waits and join it again."""
         while not self._closed.wait(WATCH):
             if is_there(shared=self.shared) or (self.shared and is_there(shared=True)):
                 continue
@@ -390,7 +390,7 @@ def _counted(held: Held) -> Iterator[None]:
 
 
 def _value(data: bytes) -> Any:
-    """Return what a replica answered; raise what it refuses."""
+    """Return a replica's answer, or raise the error that it sent."""
     if isinstance(value := pickle.loads(data), Refused):
         raise value.error
     return value

@@ -25,7 +25,7 @@ _JOINING = threading.Lock()
 
 
 def joined(address: str) -> str:
-    """Return the address of a cluster that is there already and others may use; "" where one is started here."""
+    """Return the address of an existing cluster that others may share; "" if one is started here."""
     return os.environ.get("RAY_ADDRESS", "") if address == "ray" else address
 
 
@@ -93,7 +93,7 @@ def is_there(*, shared: bool) -> bool:
 
 
 def rejoin(address: str, cpus: int | None = None, gpus: int | None = None) -> None:
-    """Leave a cluster that was lost and join it again, or start another one; raise InputError where that fails."""
+    """Leave a lost cluster and join it again, or start another one; raise InputError on failure."""
     import ray
 
     with _JOINING:

@@ -26,7 +26,7 @@ class Ahead:
     run: str = ""
 
     def see(self, trace: Trace, layers: int, scene: Callable[[], Scene] | None) -> None:
-        """Draw what reads no more than that many layers; `scene` makes the one of the unfinished run, where it can be.
+        """Draw the parts that read at most that many layers; `scene` makes the unfinished run's scene, if possible.
 
         It goes on in the thread that runs the model, between two layers.
         """

@@ -116,12 +116,12 @@ def screen(tab: Tab, payload: dict | None) -> gr.HTML:
 
 
 def _note(wire: bool, name: str, value: object) -> Block:
-    """What the page knows beside its parts: on its own wire the page holds it, else the server."""
+    """Add a value that the page keeps beside its parts: in the page itself on its own wire, else on the server."""
     return part(name, None, kind="note", value=value) if wire else gr.State(value)
 
 
 def _wire_part(showing: dict) -> gr.HTML:
-    """The part by which the page asks by its own wire (viz/page/wire); it comes first, so that every other finds it."""
+    """Add the part that sends questions on the page's own wire (viz/page/wire), before every part that uses it."""
     modes = {
         name: {event: each.trigger for event, each in channel.stream.events.items()}
         for name, channel in channels_of().items()
@@ -130,7 +130,7 @@ def _wire_part(showing: dict) -> gr.HTML:
 
 
 def _wire(channel: gr.HTML, picker: gr.Dropdown, prompt: gr.Textbox) -> None:
-    """Listeners that are scripts, with no function behind them."""
+    """Add listeners that are scripts, with no server function behind them."""
     prompt.change(None, None, None, js="() => playground.ask()", **_QUIET)
     picker.input(None, [picker], None, js="(id) => playground.choose(id)", **_QUIET)
     channel.put(None, None, [picker], js="() => playground.picker()", **_QUIET)
@@ -226,10 +226,10 @@ def build(playground: Playground) -> gr.Blocks:
 
 
 def show_no_progress(page: gr.Blocks) -> None:
-    """Have no event show its progress anywhere: the page says itself what is going on.
+    """Turn off Gradio's progress display for every event; the page shows progress itself.
 
-    Else, at every message of any event, a visitor's page copies all that any output holds, and while it waits a clock
-    that nobody sees runs at every frame.
+    Otherwise a visitor's page copies the values of all outputs at every message of any event, and runs a hidden clock
+    at every frame while it waits.
     """
     for event in page.fns.values():
         event.show_progress_on = []

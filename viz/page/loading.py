@@ -39,14 +39,14 @@ def opened(model_id: str) -> dict:
 
 @dataclass(frozen=True)
 class Chosen:
-    """How choosing a model ended: whether it is there now, and what the notice says then."""
+    """The outcome of choosing a model: whether it is loaded, and the notice to show."""
 
     loaded: bool
     notice: dict
 
 
 def load_model(playground: Playground, model_id: str, language: str) -> Generator[dict | Chosen, None, None]:
-    """Load a model in a thread; yields the notice as it goes on, and how it ended last.
+    """Load a model in a thread; yields the notice as loading goes on, and the outcome last.
 
     Closing the iterator stops the work.
     """

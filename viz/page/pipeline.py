@@ -320,7 +320,7 @@ def _problem(error: PlaygroundError, language: str) -> dict:
 def answer(
     playground: Playground, request: PageRequest, put: Put | None = None, alive: Alive = lambda: None
 ) -> tuple[dict[str, dict], dict]:
-    """Return the same as `payloads`; each picture names the run that it is of, {"scene": ...}."""
+    """Return the same as `payloads`; each picture names its run, {"scene": ...}."""
     parts, shown = payloads(playground, request, put, alive)
     drawn, scene = shown.get("drawn", {}), {"scene": shown.get("run", "")}
     return {name: payload | scene if name in drawn else payload for name, payload in parts.items()}, shown

@@ -63,7 +63,7 @@ _DEPENDS = {
 
 
 def key_of(question: Question) -> tuple:
-    """Return all that decides a measure's numbers; it changes once a slow measure that it builds on was measured."""
+    """Return the key of a measure's numbers. It changes when a slow measure that it builds on has been measured."""
     measure = question.measure
     return (
         "measure",
@@ -76,7 +76,7 @@ def key_of(question: Question) -> tuple:
 
 
 def _state_of(question: Question) -> tuple:
-    """Return a measure's key, and whether its numbers are there or will be at once: of a slow one, since when."""
+    """Return a measure's key and state: True for a quick one, the time of a slow one's result, or False."""
     key = key_of(question)
     if not question.measure.slow:
         return key, True
@@ -90,13 +90,13 @@ def _slow_result(scene: Scene, key: tuple) -> background.Result | None:
 
 
 def _used(question: Question) -> dict[str, Any]:
-    """Return the results that a measure builds on; None for a slow one that nobody has started."""
+    """Return the results that a measure builds on; None for a slow one that was not started."""
     results = {each.measure.name: answered(each) for each in question.used}
     return {name: result and result.value for name, result in results.items()}
 
 
 def measured(view: View, name: str, scene: Scene, settings: Settings) -> background.Result | None:
-    """Return a measure's numbers, looked up or measured now; None for a slow one that nobody has started."""
+    """Return a measure's numbers, stored or measured now; None for a slow one that was not started."""
     return answered(Question(view, view.measure(name), scene, settings))
 
 
@@ -159,7 +159,7 @@ def prepare(question: Question) -> None:
 
 
 def job_of(view: View, name: str, scene: Scene, settings: Settings) -> background.Job:
-    """Return a slow measure as work that goes on in the background."""
+    """Return a background job for a slow measure."""
     question = Question(view, view.measure(name), scene, settings)
     work = scene.playground.engine.job(_ask(question, lambda: _work_here(question)))
 
@@ -174,7 +174,7 @@ def job_of(view: View, name: str, scene: Scene, settings: Settings) -> backgroun
 
 
 def _work_here(question: Question) -> Work:
-    """Return a slow measure as work of this process."""
+    """Return a slow measure as work for this process."""
     used = _used(question)
 
     def run(progress: Progress) -> Done:
@@ -187,7 +187,7 @@ def _work_here(question: Question) -> Work:
 
 
 def _pace(question: Question) -> tuple[tuple, float]:
-    """Return the key under which a slow measure's seconds a unit of work are stored, and the amount of work."""
+    """Return the key of a slow measure's stored seconds per unit of work, and the amount of work."""
     measure = question.measure
     assert measure.pace
     what, amount = measure.pace(question.scene, question.asked)
@@ -195,7 +195,7 @@ def _pace(question: Question) -> tuple[tuple, float]:
 
 
 def _paces(needed: list[Question]) -> dict[str, float]:
-    """Return the measured seconds a unit of work, by measure."""
+    """Return the measured seconds per unit of work, by measure."""
     paces = {}
     for each in needed:
         if each.measure.pace and (known := each.scene.playground.results.peek(_pace(each)[0])):
@@ -322,7 +322,7 @@ def _picture(view: View, name: str, part: Part, scene: Scene, settings: Settings
 
 
 def _layers(needed: list[Question]) -> int | None:
-    """Return how many layers of a run have to be done for what is measured; None where it must have ended."""
+    """Return how many layers of a run the measures need; None if they need the complete run."""
     last = [each.measure.reads(each.scene, each.asked) if each.measure.reads else None for each in needed]
     return None if not last or None in last else 1 + max(each for each in last if each is not None)
 

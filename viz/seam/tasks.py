@@ -1,4 +1,4 @@
-"""Questions: a measure asked of a scene, and as values what travels to another process, and what must not."""
+"""Questions for measures, and the form in which they travel to another process; some must stay here."""
 
 import functools
 from collections.abc import Iterator, Mapping
@@ -29,18 +29,18 @@ class Question:
 
     @functools.cached_property
     def asked(self) -> Settings:
-        """The settings that the measure reads, or what its own `question` makes of them; made once."""
+        """Return the settings that the measure reads, or the result of its own `question`; computed once."""
         chosen = self.settings.only(self.measure.settings)
         return self.measure.question(self.scene, chosen) if self.measure.question else chosen
 
     @functools.cached_property
     def used(self) -> tuple["Question", ...]:
-        """The questions whose answers this one builds on."""
+        """Return the questions whose answers this one builds on."""
         return tuple(replace(self, measure=self.view.measure(name)) for name in self.measure.uses)
 
     @functools.cached_property
     def beside(self) -> tuple | None:
-        """The other run that the measure reads, as Scene.beside takes it; None for a measure of one run."""
+        """Return the other run that the measure reads, as Scene.beside takes it; None for a measure of one run."""
         return self.measure.beside(self.scene, self.asked) if self.measure.beside else None
 
     def answer(self, progress: Progress = silent, results: Mapping[str, Any] | None = None) -> Any:
@@ -88,9 +88,9 @@ class Writing:
 
 
 def travels(question: Question) -> bool:
-    """Return whether another process can answer, and has something to compute.
+    """Return whether another process can answer and has something to compute.
 
-    Not where a visitor's own models count, nor for what reads no run and needs no turn at the model.
+    False for a visitor's own models, and for measures that read no run and need no turn at the model.
     """
     scene, measure = question.scene, question.measure
     if scene.trace is None or scene.model.id.startswith(PREFIX) or _of_this_process(question):
@@ -106,7 +106,7 @@ def _of_this_process(question: Question) -> bool:
 
 
 def slow_ones(question: Question) -> Iterator[Question]:
-    """Yield the questions for slow measures that one builds on, whatever lies between."""
+    """Yield the questions for slow measures that one builds on, directly or not."""
     for each in question.used:
         if each.measure.slow:
             yield each

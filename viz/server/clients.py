@@ -119,7 +119,7 @@ SAID_BY_PROXIES = (b"x-forwarded-", b"forwarded", b"x-real-ip", b"x-gradio-serve
 
 
 def as_asked(scope: Scope, proxies: int) -> Scope:
-    """Return the request without what only a proxy may say of it, or with its scheme as the proxy in front says.
+    """Return the request without headers that only a proxy may set, or with the scheme that the proxy in front reports.
 
     `playground.proxied` in it says whether any proxy named a client, believed or not.
     """

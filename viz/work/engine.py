@@ -95,7 +95,7 @@ class Engine(Protocol):
         """How many computers' work can go on at once: this process counts as one, as does each replica."""
 
     def is_reachable(self) -> bool:
-        """Return whether what computes can be reached, as far as is known."""
+        """Return whether the engine can be reached, as far as is known."""
 
     def close(self) -> None:
         """Leave, as the app ends."""

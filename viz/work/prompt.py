@@ -36,7 +36,7 @@ class Prompt:
 
     @property
     def begun(self) -> str:
-        """The answer that the model is to go on with; "" where none was begun."""
+        """Return the answer that the model is to continue; "" if there is none."""
         return self.turns[-1][1] if self.open and self.turns and self.turns[-1][0] == "assistant" else ""
 
     @property
@@ -47,7 +47,7 @@ class Prompt:
 
     @property
     def ending(self) -> str:
-        """How the conversation ends, as the last argument of `lm.chat` and `lm.turns`."""
+        """Return the last argument of `lm.chat` and `lm.turns`, which says how the conversation ends."""
         return ", continue_final=True" if self.begun else "" if self.answer else ", answer=False"
 
     @property
@@ -86,7 +86,7 @@ class Read:
 
 
 def prompt_of(text: object, sent: object) -> Prompt:
-    """What a page asks: `text` stands in its box, `sent` is {"on", "turns": [[role, text]], "special", "open"}.
+    """Return a page's prompt: `text` is in its box, `sent` is {"on", "turns": [[role, text]], "special", "open"}.
 
     Both are unchecked.
 
@@ -102,8 +102,8 @@ def prompt_of(text: object, sent: object) -> Prompt:
 def conversation(messages: object) -> Prompt:
     """Messages {"role", "content"} as a conversation in which the model is to answer; none are a bare prompt.
 
-    After a last message of the assistant there is nothing to answer, unless it has "prefix": true: then the model is to
-    go on with it. Raises InputError for what are no messages.
+    After a last message of the assistant there is nothing to answer, unless it has "prefix": true: then the model
+    continues it. Raises InputError for invalid messages.
     """
     each = messages if isinstance(messages, list | tuple) else [None]
     pairs = [[one.get("role"), one.get("content")] if isinstance(one, Mapping) else None for one in each]
@@ -117,7 +117,7 @@ def conversation(messages: object) -> Prompt:
             raise InputError(
                 "This message cannot be continued.",
                 "",
-                "Only the last message, one of the assistant with a text, can have prefix: true.",
+                "Only the last message can have prefix: true, and only if it is the assistant's and not empty.",
             )
         return Prompt("", turns, open=True)
     return Prompt("", (*turns, ("assistant", "")) if turns and turns[-1][0] != "assistant" else turns)

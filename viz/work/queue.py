@@ -1,4 +1,4 @@
-"""Whose turn it is: one fair queue for the views of all pages, for jobs and for texts."""
+"""One fair queue for the views of all pages, for jobs and for texts."""
 
 import threading
 from collections import OrderedDict
@@ -14,7 +14,7 @@ MOST_SERVED = 4096  # clients and visits whose last turn is remembered
 
 @dataclass(frozen=True)
 class Bounds:
-    """How much work a server takes on: at once for each place where models are, and waiting for that."""
+    """Limits of a server's work: how much runs at once at each place with models, and how much may wait."""
 
     views: int = 4  # questions of pages at once
     running: int = 4  # jobs at once; they take turns with the model
@@ -46,7 +46,7 @@ class Ticket:
     called: Callable[[], None] = lambda: None  # called once, from any thread, when the work may begin
 
     def wait(self, seconds: float) -> int:
-        """Return 0 as soon as the work may begin, else the place among those of its kind after that many seconds."""
+        """Return 0 as soon as the work may start, else its place among those of its kind after that many seconds."""
         with self.queue.changed:
             self.queue.changed.wait_for(lambda: self.running, seconds)
             if self.running:
@@ -92,7 +92,7 @@ class Queue:
         return ticket
 
     def leave(self, ticket: Ticket) -> None:
-        """Take a ticket out of the line or from work."""
+        """Remove a ticket from the line or from the work under way."""
         with self.changed:
             for place in (self.line, self.working):
                 if ticket in place:
@@ -127,7 +127,7 @@ class Queue:
             raise Full
 
     def _begin(self) -> list[Ticket]:
-        """Begin what there are places for; returns the tickets that may begin now."""
+        """Start waiting work while places are free; returns its tickets."""
         begun = []
         for kind in KINDS:
             while self._free(kind) and (waiting := [ticket for ticket in self.line if ticket.kind == kind]):
@@ -141,7 +141,7 @@ class Queue:
         return begun
 
     def _rank(self, ticket: Ticket) -> tuple[int, int, int, int]:
-        """Return what decides between two of a kind: the least goes first."""
+        """Return the sort key among tickets of one kind; the smallest goes first."""
         alike = [each for each in self.working if each.kind == ticket.kind]
         of_client = sum(each.client == ticket.client for each in alike)
         of_owner = sum(each.owner == ticket.owner for each in alike)
@@ -157,7 +157,7 @@ class Queue:
             self._served.popitem(last=False)
 
     def _free(self, kind: str) -> bool:
-        """Whether another one of a kind may begin."""
+        """Return whether another ticket of a kind may start."""
         at_work = sum(ticket.kind == kind for ticket in self.working)
         most = {"view": self.bounds.views, "job": self.bounds.running, "text": self.bounds.texts}[kind]
         return at_work < self.places() * most

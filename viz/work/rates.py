@@ -1,4 +1,4 @@
-"""How often a client may ask: the bounds that each page process and the proxy in front of several count by."""
+"""Limits on how often a client may ask, used by each page process and by the proxy in front of several."""
 
 from dataclasses import dataclass
 

@@ -103,14 +103,20 @@ def standardised(values: Tensor, least: float) -> Tensor:
 
 
 def check_groups(rewards: Tensor, group: int) -> None:
-    """Raise InputError unless the rewards are whole groups."""
+    """Raise InputError unless the number of rewards is a multiple of the group size."""
     if len(rewards) % group:
         got = f"{len(rewards)} rewards, group: {group}"
-        raise InputError("The rewards are not whole groups.", got, "Give a multiple of the size of a group.")
+        raise InputError(
+            "The number of rewards is not a multiple of the group size.",
+            got,
+            "Give one reward for each text of each group.",
+        )
 
 
 def check_one_each(rewards: Tensor, written: Tensor) -> None:
     """Raise InputError unless there is one reward for each text."""
     if len(rewards) != len(written):
         got = f"rewards: {len(rewards)}, written: {len(written)}"
-        raise InputError("There is not one reward for each text.", got, "Give a reward for each row.")
+        raise InputError(
+            "The number of rewards differs from the number of texts.", got, "Give one reward for each text."
+        )

@@ -110,9 +110,9 @@ def write(model: Transformer, task: Task, course: Course, step: int) -> tuple[Ro
 
 
 def rewards_of(task: Task, rollouts: Rollouts) -> Tensor:
-    """The reward of each text. float32 [N]. Raises InputError for one that is not finite.
+    """Return the reward of each text, float32 [N]. Raises InputError unless all are finite.
 
-    A reward reads no token that ended a text: reward models are trained on texts without it.
+    The token that ended a text is left out, because reward models are trained on texts without it.
     """
     closing = ending(task.tokenizer)
     ids = [text[:-1] if text[-1] in closing else text for text in rollouts.texts()]

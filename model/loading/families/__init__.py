@@ -23,14 +23,14 @@ _CLASSES = {"GPT2LMHeadModel": "gpt2"}
 
 
 def family_of(values: Mapping) -> Family:
-    """Return the family of a config.json by its model_type. Raises UnsupportedModel for one that is not computed."""
+    """Return the family of a config.json by its model_type. Raises UnsupportedModel for an unknown one."""
     model_type = values.get("model_type")
     if "model_type" not in values:
         classes = values.get("architectures")
         named = [_CLASSES.get(name) for name in classes if isinstance(name, str)] if isinstance(classes, list) else []
         if len(named) != 1 or named[0] is None:
-            hint = say("Give its model_type: {}.", ", ".join(FAMILIES))
-            raise UnsupportedModel("The config does not say its architecture.", "no model_type", hint)
+            hint = say("Add a model_type, one of: {}.", ", ".join(FAMILIES))
+            raise UnsupportedModel("The config does not name its architecture.", "no model_type", hint)
         model_type = named[0]
     if not isinstance(model_type, str) or model_type not in FAMILIES:
         hint = say("Supported: {}.", ", ".join(FAMILIES))

@@ -51,7 +51,7 @@ LLAMA3_KEYS = ("factor", "low_freq_factor", "high_freq_factor", "original_max_po
 def check_keys(values: Mapping, known: Collection[str], accepted: Mapping[str, tuple]) -> None:
     """Refuse keys that are not known, and values other than the accepted ones.
 
-    A key that holds null, and one of `neutral_keys`, is no reason to refuse. `accepted` maps further keys to their
+    Keys set to null and those of `neutral_keys` are accepted. `accepted` maps further keys to their
     values without effect. Raises CheckpointError with the names of unknown keys, UnsupportedModel for another value.
     """
     accepted = NEUTRAL_VALUES | dict(accepted)
@@ -117,7 +117,7 @@ def check_layer_types(hf: Mapping) -> None:
         return
     if not isinstance(kinds, list) or len(kinds) != n_layer:
         got = f"layer_types = {kinds!r}"[:80]
-        raise CheckpointError("layer_types must be a list with an entry for every layer.", got, "Correct the config.")
+        raise CheckpointError("layer_types must be a list with one entry for each layer.", got, "Correct the config.")
     for kind in kinds:
         if kind != "full_attention":
             what, hint = "The model uses something that is not computed here.", "Supported: full_attention."

@@ -61,7 +61,7 @@ def _common(front: Front) -> list[str]:
 
 
 def _frontend(front: Front) -> list[str]:
-    """Return the section that listens. Its rules read paths as the processes do, with percent-encoding resolved."""
+    """Return HAProxy's listening section. Its rules read paths as the processes do, with percent-encoding resolved."""
     host = f"[{front.host}]" if ":" in front.host else front.host
     lines = ["frontend page", f"    bind {host}:{front.port}"]
     if not front.proxies:  # what a visitor says of itself counts for nothing

@@ -17,7 +17,7 @@ from viz.work.playground import Playground
 async def job_lines(
     playground: Playground, question: PageRequest, part: str, limiter: anyio.CapacityLimiter
 ) -> AsyncIterator[str]:
-    """Do the job of a part's button; yields the lines. Closing the iterator ends the work at its next step."""
+    """Run the job of a part's button; yields the lines. Closing the iterator ends the work at its next step."""
     language, stop = question.language, threading.Event()
     yield line(stopped=stopped(language))
     try:

@@ -19,7 +19,7 @@ from viz.work.playground import Playground
 async def model_lines(
     playground: Playground, visitor: str, model_id: str, language: str, limiter: anyio.CapacityLimiter
 ) -> AsyncIterator[str]:
-    """Load a model; yields {"cancelled": notice}, what is said once the page has closed the request, then {"notice"}
+    """Load a model; yields {"cancelled": notice}, for when the page closes the request, then {"notice"}
     as it goes on, and {"loaded": its id, "models": [[label, id]]} at last where it is there.
 
     Closing the iterator stops the work.

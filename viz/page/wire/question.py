@@ -1,4 +1,4 @@
-"""What a page sends: how it is set and what it shows; a stranger's input until it was read here."""
+"""The question that a page sends: its settings and what it shows. Untrusted until it is read here."""
 
 import json
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ MOST_ID = 64  # characters of the name of a visit or of a part
 
 
 def read(body: bytes) -> Mapping[str, Any]:
-    """Return the question that a page sent. Raises ValueError for what is not a JSON object."""
+    """Return the question that a page sent. Raises ValueError unless it is a JSON object."""
     try:
         sent = json.loads(body)
     except RecursionError as error:
@@ -24,7 +24,7 @@ def read(body: bytes) -> Mapping[str, Any]:
 
 
 def page_request(sent: Mapping[str, Any], language: str) -> PageRequest:
-    """Return what a page asks; fields that are not of their form count as absent."""
+    """Return the question in a JSON object; malformed fields count as absent."""
     values = sent.get("values")
     named = {name: values[name] for name in ASKS & values.keys()} if isinstance(values, Mapping) else {}
     return PageRequest(
@@ -43,7 +43,7 @@ def page_request(sent: Mapping[str, Any], language: str) -> PageRequest:
 
 
 def shown_of(sent: Any) -> dict:
-    """Return what a page says that it shows: {"run", "language", "step", "drawn": {part: key}}."""
+    """Return the state that a page reports to show: {"run", "language", "step", "drawn": {part: key}}."""
     if not isinstance(sent, Mapping):
         return {}
     drawn = sent.get("drawn")
@@ -53,5 +53,5 @@ def shown_of(sent: Any) -> dict:
 
 
 def text_of(sent: Any, limit: int | None = None) -> str:
-    """Return a text, cut at `limit` characters where there is one; "" for anything else."""
+    """Return a text, cut to `limit` characters if there is a limit; "" for anything else."""
     return sent[:limit] if isinstance(sent, str) else ""

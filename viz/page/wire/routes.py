@@ -84,7 +84,7 @@ def routes(playground: Playground) -> list[Route]:
 
 
 def _asked(playground: Playground, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
-    """Return the handler of a route: it reads the question, and whose it is."""
+    """Return the handler of a route, which reads the question and finds its owner."""
 
     async def handle(request: Request) -> Response:
         language = pick_language(request.query_params.get("lang"), request.headers.get("accept-language"))

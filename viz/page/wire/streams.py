@@ -1,4 +1,4 @@
-"""Events of streams: a script sends one, and reads what its handler yields."""
+"""Events of streams: a script sends one and reads the lines that its handler yields."""
 
 import inspect
 import threading
@@ -21,14 +21,14 @@ from viz.work.playground import Playground
 
 @dataclass(frozen=True, eq=False)
 class Channel:
-    """A stream of this app, with what it keeps."""
+    """A stream of this app, with its state."""
 
     stream: Stream
     view: View | None  # None for the answer to a conversation
     state: Any
 
     def visit(self, playground: Playground, question: PageRequest) -> Visit:
-        """Return whose event it is, and how the page was set at that moment."""
+        """Return the owner of the event, and the page's settings at that moment."""
         asks = asks_of(self.view) if self.view else ()
         values = {name: question.values[name] for name in asks if name in question.values}
         rest = question.model_id, question.asked, values, self.state

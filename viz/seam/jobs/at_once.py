@@ -18,7 +18,7 @@ def starts_itself(question: Question) -> bool:
 
 
 def seconds(question: Question) -> float:
-    """Estimate the time of a measure that has a cost: two operations a weight and token, and a fixed time a block."""
+    """Estimate a measure's time from its cost: two operations per weight and token, and a fixed time per block."""
     assert question.measure.cost
     runs, tokens = question.measure.cost(question.scene, question.asked)
     model = question.scene.model

@@ -86,7 +86,7 @@ class FairQueue(Queue):
 
     @classmethod
     def of(cls, page: gr.Blocks, presence: Presence, room: Room, places: Callable[[], int] = lambda: 1) -> "FairQueue":
-        """The same queue as `page.queue()` made, with these rules. `places`: viz.work.engine.Engine.places."""
+        """Copy the queue that `page.queue()` made, with these rules. `places`: viz.work.engine.Engine.places."""
         old = page._queue
         new = cls(
             live_updates=True,

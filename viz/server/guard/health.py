@@ -38,7 +38,7 @@ class Health:
     def answer(self, request: Request) -> Response:
         """Return the report, with status 404 while the process drains: the proxy then sends it no new page.
 
-        Only who asks from this machine and without a proxy gets the report, as the proxy's own checks do.
+        Only requests from this machine that come through no proxy get the report, such as the proxy's own checks.
         """
         if not is_local(request):
             return Response("", 404)

@@ -288,7 +288,7 @@ def test_a_begun_answer_that_the_template_leaves_out_cannot_be_continued(tokeniz
         "{{ messages[-1].content | upper }}",
         "{{ messages[-1].content[:2] }}",
     ):
-        with pytest.raises(InputError, match=r"does not write the last message as it is.*Got: abc"):
+        with pytest.raises(InputError, match=r"changes the text of the last message.*Got: abc"):
             chat_ids(with_template(tokenizer, template), [user("x"), user("abc", "assistant")], continue_final=True)
 
 
@@ -303,9 +303,9 @@ def test_a_begun_answer_that_the_template_leaves_out_cannot_be_continued(tokeniz
             InputError,
             r"does not take these messages\. Got: no system role\.$",
         ),
-        ("{{ nothing.x }}", UnsupportedModel, r"ends in an error\. Got: UndefinedError: 'nothing' is undefined\.$"),
-        ("{{ nothing() }}", UnsupportedModel, r"ends in an error\. Got: UndefinedError: 'nothing' is undefined\.$"),
-        ("{{ 1 / 0 }}", UnsupportedModel, r"ends in an error\. Got: ZeroDivisionError: division by zero\.$"),
+        ("{{ nothing.x }}", UnsupportedModel, r"of this model failed\. Got: UndefinedError: 'nothing' is undefined\.$"),
+        ("{{ nothing() }}", UnsupportedModel, r"of this model failed\. Got: UndefinedError: 'nothing' is undefined\.$"),
+        ("{{ 1 / 0 }}", UnsupportedModel, r"of this model failed\. Got: ZeroDivisionError: division by zero\.$"),
         (
             "a\n{% if %}",
             UnsupportedModel,

@@ -37,9 +37,9 @@ def part_text(raw: bytes) -> str:
 
 
 def chips(raw: Sequence[bytes], ids: Sequence[int | None], notes: Mapping[int, str]) -> list[list]:
-    """Return [label, id, number of bytes, whether it is only part of a character, and of which] of the first tokens.
+    """Return [label, id, number of bytes, whether it is only part of a character, its note] of the first tokens.
 
-    `notes`: what each token that is only part of a character is a part of, by its place.
+    `notes`: for each token that is only part of a character, by its position, which part of which character.
     """
     return [
         [part_text(each), number, len(each), not _is_text(each), notes.get(at, "")]
