@@ -29,7 +29,7 @@ def test_checks_from_the_first_look_to_a_new_prompt(open_page):
     expect(page.locator(".pg-check-details pre")).to_contain_text("run_checks(subject, ['rows'])")
     # Its place is picked on all tabs.
     page.locator('.pg-check-row[data-key="rows"] .pg-check-go').click()
-    expect(page.locator('#pg-tokens [aria-pressed="true"]')).to_have_count(1)
+    expect(page.locator('#pg-tokens .pg-chip[aria-pressed="true"]')).to_have_count(1)
     first = table.get_attribute("data-run")
     page.get_by_role("button", name="Run all checks").click()
     expect(page.locator("#pg-checks_job [data-part]")).to_have_attribute("data-state", "done", timeout=2 * SOON)

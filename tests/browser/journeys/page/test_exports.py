@@ -67,7 +67,7 @@ def test_a_figure_leaves_in_every_format(open_page, reader, lm):
     typed(page, HOSTILE)
     plot, heads, run = page.locator("#pg-map_plot"), page.locator("#pg-overview_heads"), lm.trace(HOSTILE)
     layer, head = page.evaluate("playground.selection.heads[0]")
-    pattern, tokens = run.pattern(layer, head), page.locator(".pg-chip").all_text_contents()
+    pattern, tokens = run.pattern(layer, head), page.evaluate("playground.page.tokens.map(({ text }) => text)")
     T = len(pattern)
     # The server is another process with other threads: apart by no more than float32 moves a row of this pattern.
     moved = within(lm.model, torch.as_tensor(run.tokens.ids)[None], sites=["pattern"])["pattern", layer]
