@@ -3,10 +3,12 @@
 import re
 
 import pytest
+from scipy.special import softmax
 
-from viz.lessons.check import computed, faults_of
+from viz.lessons.check import computed, faults_of, start
 from viz.lessons.lesson import PARTS
 from viz.lessons.library import library
+from viz.lessons.payloads import value_of
 from viz.lessons.reading import BUNDLED
 from viz.words import LANGUAGES, words
 from viz.work.playground import Options, Playground
@@ -53,6 +55,31 @@ def test_every_answer_is_computed_and_lies_in_its_band(playground):
     # Those in which something is trained are judged where they are taken: browser/journeys/page/test_lessons.py.
     faults = computed({key: each for key, each in LESSONS.items() if not each["en"].runs}, playground)
     assert faults == [], "\n".join(map(str, faults))
+
+
+# Numbers that a lesson states in words: its sentence, the value that it is of, and the range that the words mean.
+WORDED = {
+    "two thirds": ("dice", "has a share of about two thirds", "share", 0.6, 0.72),
+    "a handful": ("cuts", "a handful is enough", "sure", 2, 9),
+    "a thousand": ("cuts", "it takes more than a thousand", "unsure", 1001, 8192),
+}
+
+
+@pytest.mark.parametrize("name", WORDED)
+def test_a_number_in_words_is_the_models(playground, name):
+    key, english, value, low, high = WORDED[name]
+    lesson = LESSONS[key]["en"]
+    assert english in str(lesson), "the lesson says something else now: see what it promises"
+    assert low <= value_of(playground, lesson, value, start(lesson)) <= high
+
+
+def test_a_word_that_is_steered_to_was_unlikely_before(playground):
+    """The lesson on steering: "“ sad” has less than 1 %"."""
+    lesson = LESSONS["steering"]["en"]
+    assert "“ sad” has less than 1 %" in str(lesson)
+    run = playground.opened("tinygpt").trace(lesson.state["prompt"])
+    (sad,) = playground.opened("tinygpt").encode(" sad").ids.tolist()
+    assert 0 < softmax(run.logits[-1])[sad] < 0.01
 
 
 def test_the_folder_has_no_faults():

@@ -251,8 +251,8 @@ PROMISES: dict[str, tuple[str, str, Number, float, float]] = {
     "sink's value": ("term_sink.about", "usually small", sink_value, 0.75, 1.0),
     "sink's score": ("cell.howto.try", "need not be large", sink_score, -50, 0),
     "cheaper": ("surprise.howto.try", "most of its tokens cost fewer bits", cheaper, 0.6, 1.0),
-    "copied": ("guess.howto.try", "for five in TinyGPT", copied, 5, 5),
-    "of eight": ("guess.howto.try", "of the eight tokens of its second half", lambda b: b.again, 8, 8),
+    "copied": ("guess.howto.try", "TinyGPT’s for five", copied, 5, 5),
+    "of eight": ("guess.howto.try", "Its second half has eight tokens", lambda b: b.again, 8, 8),
     "heat below": (
         "distribution.howto.try",
         "fewer tokens stay than above it",

@@ -36,6 +36,11 @@ def neurons_of_the_first_token(b: Bundled) -> list[int]:
     return sorted(np.abs(b.cat.mlp_activations(11)[0]).argsort()[-2:].tolist())
 
 
+def sizes_of_two_neurons(b: Bundled) -> list[float]:
+    """The sizes of neurons 1229 and 1487 of layer 11 at the first token."""
+    return [float(abs(b.cat.mlp_activations(11)[0, neuron])) for neuron in (1229, 1487)]
+
+
 def bits_a_weight(b: Bundled) -> float:
     """Bits of all tensors of the file over the model's parameters."""
     n = sum(int(tensor.n_bytes) for tensor in GGUFReader(sources.smollm2_path()).tensors)
@@ -66,7 +71,9 @@ LARGER: dict[str, Stated] = {
         "models.smollm2-135m", r"([\d.]+) bits a weight", r"以 ([\d.]+) 位存储", bits_a_weight, off=0.01
     ),
     "a copy": Stated("surprise.howto.try", "about a third", "约为前半部分的三分之一", price_of_a_copy, 1 / 3, 0.15),
-    "copied": Stated("guess.howto.try", "for four in SmolLM2", "SmolLM2 的首选猜对四个", copied, 4),
+    "copied": Stated(
+        "guess.howto.try", "SmolLM2’s first choice is right for four", "SmolLM2 的首选猜中四个", copied, 4
+    ),
     "size": Stated(
         "sizes.howto.try",
         r"about (\d+) times larger",
@@ -76,14 +83,17 @@ LARGER: dict[str, Stated] = {
     ),
     "size at 20": Stated(
         "sizes.howto.try",
-        "a hundred times at layer 20",
-        "第 20 层约为一百倍",
+        r"about (\d+) times at layer 20",
+        r"第 20 层约为 (\d+) 倍",
         lambda b: float(first_over_others(b)[20]),
-        100,
-        0.1,
+        off=0.1,
     ),
     "size later": Stated(
-        "sizes.howto.try", "some forty times", "约为四十倍", lambda b: first_over_others(b)[27:29], 40, 0.2
+        "sizes.howto.try",
+        r"later about (\d+) times",
+        r"之后约为 (\d+) 倍",
+        lambda b: first_over_others(b)[27:29],
+        off=0.2,
     ),
     "dimension": Stated(
         "outliers.howto.try",
@@ -108,9 +118,23 @@ LARGER: dict[str, Stated] = {
         lambda b: b.lm.config.rope_theta,
         100_000,
     ),
+    "active neurons": Stated(
+        "neurons.howto.try",
+        "active in the hundreds and thousands at the first token",
+        "第一个词元上",
+        lambda b: [float(100 <= each < 10_000) for each in sizes_of_two_neurons(b)],
+        [1.0, 1.0],
+    ),
+    "neuron 1229 elsewhere": Stated(
+        "neurons.howto.try",
+        r"1229 is below 0\.1 at every other one",
+        r"0\.1",
+        lambda b: float(np.abs(b.cat.mlp_activations(11)[1:, 1229]).max() < 0.1),
+        1.0,
+    ),
     "neurons": Stated("neurons.howto.try", r"(\d{4}) and (\d{4})", r"(\d{4}) 和 (\d{4})", neurons_of_the_first_token),
 }
-ALSO_IN_CHINESE = {"guess.howto.try": ("后半部分的八个词元", "TinyGPT 猜对五个")}
+ALSO_IN_CHINESE = {"guess.howto.try": ("后半部分有八个词元", "TinyGPT 猜中五个")}
 
 
 @pytest.fixture(scope="module")
