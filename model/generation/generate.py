@@ -74,6 +74,10 @@ def generate(
     grows, and settings that are unknown or out of range. A step raises
     CheckpointError where the model's logits are not finite.
     """
+    if not hasattr(model, "trunk"):
+        raise InputError(
+            "An argument is of the wrong kind.", f"model: {shown(model)}", say("Expected: {}.", "Transformer")
+        )
     return _alone(model, course_of(model, ids, strategies, plan, size, text))
 
 

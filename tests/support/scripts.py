@@ -19,6 +19,11 @@ def words_read(*patterns: str) -> set[str]:
     return words_in(script(*patterns))
 
 
+def names_in(code: str) -> set[str]:
+    """The names in code; the words of a table's columns are read by the names of the columns."""
+    return set(re.findall(r"\b(\w+)\b", code)) | {f"column_{name}" for name in re.findall(r'"(\w+)"', code)}
+
+
 def words_in(code: str) -> set[str]:
     """The same of code; a hint has one text for a mouse and one for a finger."""
     hints = re.findall(r"\bhint\([\w.]*words, \"(\w+)\"\)", code)

@@ -10,7 +10,7 @@ import pytest
 from model import training_cli
 from model.training.loop import Recipe
 
-ROOT = Path(__file__).resolve().parents[4]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_every_field_of_the_recipe_is_an_option():

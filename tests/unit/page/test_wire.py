@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from model.gpt.transformer import Block
+from tests.support.threads import in_thread
 from viz.page.pipeline import answer
 from viz.page.wire import question, view
 from viz.views.tabs import TABS
@@ -51,23 +52,25 @@ async def lines_of(playground: Playground, asked_, ready=True, most=None):
 
 
 def test_the_last_line_is_the_answer_of_the_pipeline(playground):
-    lines, left = asyncio.run(lines_of(playground, asked()))
+    lines, left = in_thread(asyncio.run, lines_of(playground, asked()))
     parts, shown = answer(playground, asked())
     assert lines[-1]["shown"] == shown and lines[-1]["parts"].keys() == parts.keys() and left == [True]
     assert lines[-1]["shown"]["step"] == 3 and lines[-1]["parts"]["map_plot"]["scene"] == shown["run"]
 
 
 def test_a_page_that_says_what_it_shows_is_sent_what_changes(playground):
-    (*_, first), _ = asyncio.run(lines_of(playground, asked()))
-    (again,), _ = asyncio.run(lines_of(playground, asked(shown=first["shown"])))
+    (*_, first), _ = in_thread(asyncio.run, lines_of(playground, asked()))
+    (again,), _ = in_thread(asyncio.run, lines_of(playground, asked(shown=first["shown"])))
     assert set(again["parts"]) <= {"notice", "selection"}
-    (other,), _ = asyncio.run(lines_of(playground, asked(shown=first["shown"], selection={"heads": [[2, 3]]})))
+    (other,), _ = in_thread(
+        asyncio.run, lines_of(playground, asked(shown=first["shown"], selection={"heads": [[2, 3]]}))
+    )
     assert "map_plot" in other["parts"] and "overview_heads" not in other["parts"]
 
 
 def test_early_pictures_come_before_the_answer(playground, monkeypatch):
     monkeypatch.setattr("viz.page.ahead.WORTH", 0.0)
-    lines, _ = asyncio.run(lines_of(playground, asked()))
+    lines, _ = in_thread(asyncio.run, lines_of(playground, asked()))
     early = [line["early"] for line in lines[:-1] if "early" in line]
     assert [list(each) for each in early] == [["map_plot"]]
     assert early[0]["map_plot"]["scene"] == lines[-1]["parts"]["map_plot"]["scene"]
@@ -84,7 +87,7 @@ def test_a_slow_run_says_how_far_it_is(playground, monkeypatch):
         return whole(self, x, layer, *rest)
 
     monkeypatch.setattr(Block, "forward", forward)
-    lines, _ = asyncio.run(lines_of(playground, asked()))
+    lines, _ = in_thread(asyncio.run, lines_of(playground, asked()))
     told = [line["running"] for line in lines if "running" in line]
     assert told and told[0]["total"] == 3 and "parts" in lines[-1]
 
@@ -111,7 +114,7 @@ def test_closing_the_request_ends_the_run_between_two_layers(playground, monkeyp
                 return
             await asyncio.sleep(0.01)
 
-    asyncio.run(leave())
+    in_thread(asyncio.run, leave())
     assert layers == [0, 1, "left"] and len(playground.traces) == 0
 
 
@@ -123,7 +126,7 @@ def ready() -> asyncio.Event:
 
 def test_a_question_that_is_closed_while_it_waits_gives_its_place_back(playground, monkeypatch):
     monkeypatch.setattr(view, "answer", lambda *_: pytest.fail("it was not its turn"))
-    assert asyncio.run(lines_of(playground, asked(), ready=False)) == ([], [True])
+    assert in_thread(asyncio.run, lines_of(playground, asked(), ready=False)) == ([], [True])
 
 
 def test_a_failure_is_said_and_logged(playground, monkeypatch, caplog):
@@ -131,7 +134,7 @@ def test_a_failure_is_said_and_logged(playground, monkeypatch, caplog):
         raise ZeroDivisionError
 
     monkeypatch.setattr(view, "answer", fail)
-    ((line,), left) = asyncio.run(lines_of(playground, asked()))
+    ((line,), left) = in_thread(asyncio.run, lines_of(playground, asked()))
     assert line["parts"]["notice"]["text"] and line["shown"] == asked().shown and left == [True]
     assert "a question of a page failed" in caplog.text
 
@@ -151,7 +154,7 @@ def test_what_is_not_of_its_form_counts_as_absent(sent, playground):
     assert request.tab == TABS[0].key and request.step == 0 and request.visitor == "" and request.done == ""
     assert set(request.values) <= {"attention_view"}
     assert request.shown.get("drawn", {}) in ({}, {"tokens": "k"}) and "run" not in request.shown
-    (*_, last), _ = asyncio.run(lines_of(playground, question.page_request({**QUESTION, **sent}, "en")))
+    (*_, last), _ = in_thread(asyncio.run, lines_of(playground, question.page_request({**QUESTION, **sent}, "en")))
     assert "parts" in last
 
 

@@ -11,6 +11,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from model.errors import InputError
+from tests.support.threads import in_thread
 from viz.page.wire import jobs, routes, streams
 from viz.page.wire.streams import Channel
 from viz.seam.jobs.background import Job
@@ -119,7 +120,7 @@ def test_a_closed_request_ends_a_job(playground, own_job):
         await answer.aclose()
         assert await to_thread.run_sync(ended.wait, 5)
 
-    anyio.run(leave)
+    in_thread(anyio.run, leave)
     assert ended.is_set()
 
 
@@ -211,7 +212,7 @@ def test_a_closed_request_closes_the_handler_at_its_next_step(playground):
         await answer.aclose()
         assert await to_thread.run_sync(closed.wait, 5)
 
-    anyio.run(leave)
+    in_thread(anyio.run, leave)
     assert closed.is_set()
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from model.attention.effects import next_tokens
 from model.gpt.edits import EDITS, Edit
-from tests.support.scripts import script, words_in, words_read
+from tests.support.scripts import names_in, script, words_in, words_read
 from tests.support.views.effects import PROMPT, asked, drawn, scene
 from viz.charts.distribution import entropy, prediction_rows
 from viz.numbers import difference, logit, nats, percent
@@ -30,21 +30,14 @@ def test_every_kind_of_edit_has_its_words():
 
 
 def test_the_script_has_the_words_it_asks_for(playground):
-    parts = [part for line in SCRIPT.splitlines() for part in line.split("define(")]
     shown = drawn(playground)
+    editor, following = (set(shown[part]["words"]) for part in ("edits_editor", "edits_next"))
     sweep = {"ranked", "ranked_about", "head_effect"}  # of a map that was measured
-    given = {
-        '"edits"': set(shown["edits_editor"]["words"]),
-        '"beforeafter"': set(shown["edits_next"]["words"]),
-        '"effectmap"': sweep,
-    }
-    for name, known in given.items():
-        (code,) = [each for each in parts if each.strip().startswith(name)]
-        found = words_in(code)
-        assert len(found) > 2 and found <= known, name
+    found = words_in(SCRIPT)
+    assert len(found) > 20 and found <= editor | following | sweep
     rules = words_read("views/effects/edit_rules")
-    assert len(rules) > 6 and rules <= given['"edits"']
-    used = words_in(SCRIPT) | {"column_before", "column_after"}
+    assert len(rules) > 6 and rules <= editor
+    used = names_in(SCRIPT) | {"column_before", "column_after"}
     own = {name for name in section(words("en"), "edits.editor") if not name.startswith(("kind_", "about_", "of_"))}
     table = {name for name in section(words("en"), "before_after") if not name.startswith("csv_")} - {"column_id"}
     assert own | table <= used

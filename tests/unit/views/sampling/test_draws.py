@@ -13,7 +13,7 @@ from model.sampling.draw_statistics import bar_of, fit, uniforms
 from model.sampling.pipeline import Context, draw, softmax, uniform, usable
 from model.sampling.warps import final
 from tests.support.models.helpers import byte_tokenizer, tiny_model
-from tests.support.scripts import script
+from tests.support.scripts import names_in, script, words_in
 from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels
@@ -26,7 +26,7 @@ from viz.views.sampling.pipelines import DEFAULT
 from viz.words import LANGUAGES, Words, section, words
 
 PROMPT = "abcabd ab"
-SCRIPT = script("views/sampling/draws")
+SCRIPT = script("views/sampling/draw*")
 NONE = {"steps": []}  # the model's own distribution
 PARTS = panels.names_of(VIEW)
 
@@ -67,9 +67,9 @@ def theirs(scene, steps=DEFAULT, at=None):
 
 def test_the_script_has_the_words_it_asks_for():
     known = {*section(words("en"), "draws.bar.labels"), *section(words("en"), "plot")}
-    found = set(re.findall(r"\bwords\.(\w+)", SCRIPT))
+    found = words_in(SCRIPT)
     assert len(found) > 10 and found <= known
-    assert set(section(words("en"), "draws.bar.labels")) <= found
+    assert set(section(words("en"), "draws.bar.labels")) <= names_in(SCRIPT)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
