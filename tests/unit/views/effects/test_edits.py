@@ -37,7 +37,7 @@ def test_the_script_has_the_words_it_asks_for(playground):
     assert len(found) > 20 and found <= editor | following | sweep
     rules = words_read("views/effects/edit_rules")
     assert len(rules) > 6 and rules <= editor
-    used = names_in(SCRIPT) | {"column_before", "column_after"}
+    used = names_in(SCRIPT) | words_in(SCRIPT) | {"column_before", "column_after"}
     own = {name for name in section(words("en"), "edits.editor") if not name.startswith(("kind_", "about_", "of_"))}
     table = {name for name in section(words("en"), "before_after") if not name.startswith("csv_")} - {"column_id"}
     assert own | table <= used
