@@ -29,7 +29,7 @@ ATTENTION = MATRICES["attention"]
 
 @dataclass(frozen=True)
 class Naming:
-    """How transformers names the layers of an architecture's blocks."""
+    """The names that transformers gives the layers of an architecture's blocks."""
 
     start: str  # before the number of the block, in peft's model
     layers: dict[str, tuple[str, ...]]  # its layer: those of ours that it holds, by their names in a block

@@ -29,7 +29,7 @@ MOST_RANK = 64
 @public(rank=whole(1, MOST_RANK), alpha=above(0), matrices=one_of(MATRICES))
 @dataclass(frozen=True)
 class Lora:
-    """How a model is adapted. Raises InputError for numbers out of range and unknown matrices."""
+    """The settings of low-rank adapters. Raises InputError for numbers out of range and unknown matrices."""
 
     rank: int = 8
     alpha: float = 16.0

@@ -1,10 +1,10 @@
-"""What a link or a file says is looked at in a bounded time, however much it is."""
+"""A state from a link or a file is checked in bounded time, whatever its size."""
 
 import pytest
 
 pytestmark = pytest.mark.browser
 MODULE = "page/address/address_format.js"
-# A state whose `place` has so many numbers, as both a link and a file may say it.
+# Make a state whose `place` holds the given count of numbers, in the form of a link or of a file.
 STATE = """(place, count) => {
   const list = Array(count).fill(0);
   const states = {

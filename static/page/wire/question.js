@@ -1,4 +1,4 @@
-// What the page is set to and what it shows, as the server reads it (viz/page/wire.py).
+// What the page is set to and what it shows, as the server reads it (viz/page/wire/question.py).
 import { mounted } from "../mount.js";
 import { promptText } from "../prompt/prompt.js";
 import { visit } from "./visit.js";

@@ -1,5 +1,5 @@
 // The page's questions: what it is set to and what it shows goes by POST, the answer comes as lines of JSON
-// (viz/page/wire.py). A newer question closes the request of the one before, which ends its work.
+// (viz/page/wire/view.py). A newer question closes the request of the one before, which ends its work.
 //
 // payload of "wire": { shown }: what the page came with.
 import { caughtUp, define, mounted, showEarly } from "../mount.js";

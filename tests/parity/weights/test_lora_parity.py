@@ -66,7 +66,7 @@ NAMELESS = [
 
 @pytest.mark.parametrize(("changes", "label", "field"), NAMELESS, ids=[field for _, _, field in NAMELESS])
 def test_adapters_without_names_in_peft_are_not_offered(tmp_path, changes, label, field):
-    """The error says of which architecture the model is nearly, and in what it differs."""
+    """The error names the closest architecture and the fields that differ."""
     _, ours, lora = adapted("llama GQA", "attention", tmp_path)
     if "norm" in changes:
         changes = {"norm_bias": True, "mlp_bias": True} | changes

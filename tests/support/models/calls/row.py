@@ -1,4 +1,4 @@
-"""What a row of the valid calls holds, and what their arguments are made of."""
+"""The rows of the table of valid calls, and the objects that their arguments come from."""
 
 import functools
 from collections.abc import Callable

@@ -149,7 +149,7 @@ CHANGES = {
 @pytest.mark.parametrize("how", WAYS)
 @pytest.mark.parametrize("change", CHANGES)
 def test_weights_changed_in_place_are_used(how, change):
-    """With bfloat16's numbers, of which the steps have codes."""
+    """Make weights that bfloat16 holds exactly, so that the compiled steps read codes."""
     model, ids = with_codes(), random_ids(1, T)
     check(model, ids, how, "before")
     for layer in ("attn.q", "attn.o", "mlp.down"):
