@@ -56,7 +56,6 @@ from viz.work.processes.archive import archive
 
 log = logging.getLogger("playground")
 PLOTLY = "plotly.min.js"
-WIRE = "ATTENTION_PLAYGROUND_WIRE"  # set to 1, pictures travel by the page's own wire
 
 
 def prepare(options: argparse.Namespace, progress: Progress) -> Playground:
@@ -128,7 +127,6 @@ def options_of(arguments: argparse.Namespace) -> Options:
         arguments.login,
         arguments.lessons,
         arguments.workshop,
-        wire=os.environ.get(WIRE) == "1",
     )
 
 
@@ -207,7 +205,7 @@ def launch_options(static: Path, playground: Playground, draining: threading.Eve
         *mended.routes(),
         Route("/playground/trained/{number}.zip", trained_archive(playground)),
         Route("/playground/trained/{number}/adapter.zip", trained_archive(playground, adapter=True)),
-        *(wire_routes(playground) if options.wire else ()),
+        *wire_routes(playground),
         *lesson_routes.routes(playground, functools.partial(lessons, options.lessons)),
     ]
     return {

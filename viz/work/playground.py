@@ -57,7 +57,6 @@ class Options:
     login: Path | None = None  # a file of names and passwords
     lessons: Path | None = None  # a folder of a teacher's own
     workshop: str = ""  # the lessons alone: the keys of those that are there, "all" for all of them
-    wire: bool = False  # pictures travel by viz.page.wire, not by an event of the framework
 
 
 @dataclass(frozen=True, eq=False)
