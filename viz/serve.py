@@ -173,10 +173,7 @@ def running(playground: Playground) -> Callable[[Request], Response]:
     """How far the forward is that is computed now, for a page that waits, and what was drawn for it meanwhile."""
 
     def answer(request: Request) -> Response:
-        asked = (request.query_params.get("session_hash", ""), request.query_params.get("question", ""))
         report: dict = playground.running.report()
-        if drawn := playground.early.take(asked):
-            report["parts"] = drawn
         return Response(packed(report), media_type="application/json", headers={"cache-control": "no-store"})
 
     return answer

@@ -3,18 +3,13 @@
 A link is a stranger's input. It may name a model, but never has one fetched: that takes a click.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-
-import gradio as gr
 
 from model.api import LanguageModel
 from model.errors import PlaygroundError
 from model.records import RunKey
 from model.text.surrogates import whole
-from viz.page.loading import opened
-from viz.page.parts import update
-from viz.page.streams import Shared
 from viz.seam.scene import run_id
 from viz.seam.selection import WATCHED, Selection, picked
 from viz.words import Catalogue, section, words
@@ -28,7 +23,6 @@ BUNDLED = "tinygpt"
 class Link:
     """The state in a link; None is what the page starts with."""
 
-    step: int  # tells the page which of its questions an answer is to
     model: str | None
     prompt: str | None
     tab: str | None
@@ -49,25 +43,12 @@ class Answer:
     model: LanguageModel | None = None  # whose the selection is
 
 
-def step_of(value: object) -> int:
-    """The number of the page's question."""
-    step = value.get("n") if isinstance(value, Mapping) else None
-    return step if isinstance(step, int) and not isinstance(step, bool) and 0 <= step < 1 << 53 else 0
-
-
-def tab_of(value: object) -> str:
-    """The key of the tab that the page says is open, "" where it says none."""
-    tab = value.get("tab") if isinstance(value, Mapping) else None
-    return tab if isinstance(tab, str) else ""
-
-
 def link_of(value: object, tabs: tuple[str, ...]) -> Link:
     """The link that a page sent; invalid fields count as absent."""
     sent = value if isinstance(value, Mapping) else {}
     model, tab = _text(sent.get("model"), MOST_NAME), sent.get("tab")
     fits = model is not None and model.isprintable() and model.strip()
     return Link(
-        step_of(value),
         model if fits else None,
         _text(sent.get("prompt"), MAX_CHARACTERS),
         tab if isinstance(tab, str) and tab in tabs else None,
@@ -126,69 +107,21 @@ def tokens_id(model: LanguageModel, ids: list[int]) -> str:
     return run_id(RunKey(model.id, tuple(ids)), "")
 
 
-def payload(catalogue: Catalogue, usual: Mapping[str, str], held: tuple[str, ...], step: int) -> dict:
-    """The payload of the page's script: its words, the state of an untouched page, the parts with values of their own,
-    and the last question that is answered."""
-    return {"words": section(catalogue, "address"), "usual": dict(usual), "held": list(held), "settled": step}
+def payload(catalogue: Catalogue, usual: Mapping[str, str], held: tuple[str, ...]) -> dict:
+    """Return the payload of the page's script: its words, the state of an untouched page, and the parts with values of
+    their own."""
+    return {"words": section(catalogue, "address"), "usual": dict(usual), "held": list(held)}
 
 
-def linked_payload(step: int, waits: str, language: str) -> dict:
-    """The answer to a link, with what to say and to press where its model is not here."""
+def linked_payload(waits: str, language: str) -> dict:
+    """Return what to say and to press where the model of a link is not here; empty where it is."""
     if not waits:
-        return {"n": step}
+        return {}
     catalogue, name = words(language), waits if len(waits) <= 80 else f"{waits[:79]}…"
     return {
-        "n": step,
         "model": waits,
         "text": catalogue["address.waits"].format(model=name),
         "hint": catalogue["address.waits_hint"],
         "load": catalogue["address.load"].format(model=name),
         "close": catalogue["address.stay"],
     }
-
-
-def wire(
-    shared: Shared,
-    parts: Mapping[str, gr.HTML],
-    first: tuple[str, str],
-    selection_update: Callable[[Catalogue, Selection, str, str, LanguageModel | None], dict],
-) -> None:
-    """A link, a state file, or a step back: model, prompt, tab and selection come in one answer, so that they fit."""
-    tabs = tuple(str(tab.id) for tab in shared.tabs.children if isinstance(tab, gr.Tab))
-
-    def restore(request: gr.Request, value, loaded):
-        language = shared.language_of(request)
-        link = link_of(value, tabs)
-        restored = answer(shared.playground, link, loaded["id"], first)
-        new, name = restored.model_id != loaded["id"], name_of(shared.playground, restored.model_id)
-        return (
-            update(linked_payload(link.step, restored.waits, language)),
-            restored.prompt,
-            gr.skip() if restored.waits else restored.model_id,
-            gr.Tabs(selected=restored.tab),
-            gr.update(value={"tab": restored.tab}),
-            opened(restored.model_id) if new else gr.skip(),
-            restored.waits or restored.model_id,
-            selection_update(words(language), restored.selection, restored.run, name, restored.model)
-            if restored.selection
-            else gr.skip(),
-        )
-
-    parts["address"].restore(
-        restore,
-        [parts["address"], shared.loaded],
-        [
-            parts["linked"],
-            shared.prompt,
-            shared.picker,
-            shared.tabs,
-            parts["nav"],
-            shared.loaded,
-            shared.requested,
-            parts["selection"],
-        ],
-        trigger_mode="always_last",
-        concurrency_limit=4,
-        show_progress="hidden",
-        api_visibility="private",
-    )

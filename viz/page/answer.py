@@ -1,25 +1,17 @@
 """The model answers a conversation: the assistant's turn as it is written, by any strategy of the list."""
 
-import contextlib
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
-
-import gradio as gr
 
 from model.generation.strategies import STRATEGIES
-from viz.page.parts import update
-from viz.page.streams import Shared, answers
 from viz.seam.jobs.answering import Written
 from viz.seam.jobs.background import LOOK_EVERY, waiting
 from viz.seam.view import Event, Payload, Stream, Visit
 from viz.views.sampling.writers import answered
-from viz.work.prompt import prompt_of
 
 _EVERY = 0.25  # seconds between two pieces
-_QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 
 
 @dataclass(eq=False)
@@ -73,25 +65,3 @@ STREAM = Stream(
     Stops,
     Stops.stop,
 )
-
-
-def wire(shared: Shared, channel: gr.HTML) -> None:
-    """The events of the channel, and what ends an answer for whoever leaves."""
-    stops = Stops()
-
-    def visit_of(request: gr.Request, loaded: dict, prompt: str, chat: object) -> Visit:
-        visitor, language = request.session_hash or "", shared.language_of(request)
-        return Visit(shared.playground, visitor, language, loaded["id"], prompt_of(prompt, chat), {}, stops)
-
-    def begin(request: gr.Request, sent, loaded, prompt, chat):
-        with contextlib.closing(answers(Event(start), visit_of(request, loaded, prompt, chat), sent)) as steps:
-            for each in steps:
-                yield update(cast(Payload, each))
-
-    def end(request: gr.Request, sent, loaded, prompt, chat):
-        halt(visit_of(request, loaded, prompt, chat), sent)
-
-    inputs = [channel, shared.loaded, shared.prompt, shared.chat]
-    channel.start(begin, inputs, [channel], concurrency_limit=None, trigger_mode="multiple", **_QUIET)
-    channel.stop(end, inputs, None, concurrency_limit=None, trigger_mode="multiple", **_QUIET)
-    shared.leaving.append(stops.stop)

@@ -24,6 +24,7 @@ def payload(playground: Playground, catalogue: Catalogue, language: str) -> dict
             {"code": code, "text": file_texts(code, "page")["page.language"]} for code in LANGUAGES if code != language
         ],
         "words": section(catalogue, "header"),
+        "labels": some(catalogue, "page", "model", "prompt", "placeholder"),
         "search": section(catalogue, "search"),
     }
 

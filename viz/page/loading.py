@@ -1,18 +1,13 @@
 """Choosing a model on the page: fetched and loaded in the background, with progress, a cancel, and a way back."""
 
-import contextlib
 import logging
 import queue
 import threading
 import time
-import uuid
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 
-import gradio as gr
-
 from model.errors import PlaygroundError, plain
-from viz.page.parts import update
 from viz.seam.notices import broken, notice
 from viz.words import words
 from viz.work.playground import Playground
@@ -30,11 +25,6 @@ _PHASES = {
 
 class Cancelled(Exception):
     """The visitor pressed cancel, or left."""
-
-
-def opened(model_id: str) -> dict:
-    """The page's note of the model it computes with; new each time, so that loading the same one again redraws."""
-    return {"id": model_id, "opened": uuid.uuid4().hex}
 
 
 @dataclass(frozen=True)
@@ -99,29 +89,6 @@ def load_model(playground: Playground, model_id: str, language: str) -> Generato
     else:
         log.error("loading %s failed", label, exc_info=report)
         yield Chosen(False, broken(language))
-
-
-def choose_model(playground: Playground, model_id: str, old: dict, language: str) -> Iterator[tuple]:
-    """Load a model and yield (notice, loaded, picker, requested) as it goes; on failure the old model stays.
-
-    The change of `loaded` redraws the page. Closing the iterator, as Gradio does on cancel, stops the work.
-    """
-    requested: object = model_id
-    with contextlib.closing(load_model(playground, model_id, language)) as steps:
-        for step in steps:
-            if not isinstance(step, Chosen):
-                yield update(step), gr.skip(), gr.skip(), requested
-                requested = gr.skip()
-            elif step.loaded:
-                yield update({}), opened(str(model_id)), gr.skip(), gr.skip()
-            else:
-                yield update(step.notice), gr.skip(), old["id"], gr.skip()
-
-
-def cancelled(model_id: str, old: dict, language: str) -> tuple:
-    """The (notice, picker) after a cancel."""
-    text = words(language)["notice.cancelled"].format(model=str(model_id)[:80])
-    return update({"kind": "info", "text": text}), old["id"]
 
 
 def _bar(label: str, report: tuple | None, seconds: float, catalogue: Mapping[str, str]) -> dict:

@@ -13,40 +13,27 @@ import plotly.graph_objects as go
 def part(
     name: str, payload: dict | None, *, kind: str = "", value: object = None, events: tuple[str, ...] = ()
 ) -> gr.HTML:
-    """A component of the kind `kind` (`name` by default).
-
-    `events` are those it triggers beyond Gradio's own.
-    """
+    """Return a component of the kind `kind` (`name` by default). `events` are those of Gradio that it triggers."""
     kind = kind or name
     # Gradio offers an event where its name stands in quotes in the script.
-    quoted = " ".join(f"'{event}'" for event in ("select", *events))
+    quoted = " ".join(f"'{event}'" for event in events)
     return gr.HTML(
         value=value,
         html_template=f'<div data-part="{name}" class="pg-{kind}"></div>',
-        js_on_load=f"playground.mount('{kind}', element, props, trigger, watch); /* {quoted} */",
+        js_on_load=f"playground.mount('{kind}', element, props, trigger); /* {quoted} */",
         elem_id=f"pg-{name}",
         apply_default_css=False,
         payload=packed(payload),
     )
 
 
-def update(payload: dict) -> dict:
-    """Give a component a new payload; its value stays."""
-    return gr.update(payload=packed(payload))
-
-
-def replaced(payload: dict, value: object) -> dict:
-    """Give a component a new payload and a new value."""
-    return gr.update(payload=packed(payload), value=value)
-
-
 def packed(payload: dict | None) -> str | None:
-    """A payload as JSON text: the page's framework copies and watches every entry of an object, but not of a text."""
+    """Return a payload as JSON text: Gradio copies and watches every entry of an object, but not of a text."""
     return None if payload is None else json.dumps(payload, ensure_ascii=False, allow_nan=False, default=_plain)
 
 
 def _plain(value: object) -> object:
-    """A figure or a number of numpy as JSON holds it; the arrays of a figure travel as base64."""
+    """Return a figure or a number of numpy as JSON holds it; the arrays of a figure travel as base64."""
     if isinstance(value, go.Figure):
         return value.to_dict()
     if isinstance(value, np.generic):
@@ -54,8 +41,3 @@ def _plain(value: object) -> object:
     if isinstance(value, np.ndarray):
         return value.tolist()
     raise TypeError(f"{type(value).__name__} is not JSON")
-
-
-def unpacked(update: dict) -> dict:
-    """The payload of an update."""
-    return json.loads(update["payload"])

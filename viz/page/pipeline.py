@@ -1,15 +1,11 @@
 """The one pipeline behind the page: from a request to the payloads of the parts that change."""
 
 import dataclasses
-import functools
 import hashlib
 import logging
-import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
-
-import gradio as gr
 
 from model.api import LanguageModel
 from model.errors import PlaygroundError
@@ -20,7 +16,6 @@ from viz.labels import quoted
 from viz.page import address, chat, examples, frame, guide, head_names
 from viz.page.ahead import Ahead, Closed, nothing
 from viz.page.examples import FIRST
-from viz.page.parts import replaced, update
 from viz.seam.notices import broken, notice
 from viz.seam.scene import Scene, default_head, prompt_id, run_id
 from viz.seam.selection import WATCHED, Selection
@@ -29,23 +24,15 @@ from viz.seam.tab import Tab
 from viz.seam.view import Picture
 from viz.theme import HUES
 from viz.views.tabs import TABS
-from viz.words import Catalogue, pick_language, section, some, words
+from viz.words import Catalogue, section, some, words
 from viz.work.engine import Busy
 from viz.work.playground import Playground
 from viz.work.prompt import Prompt, fitted, prompt_of
 
 log = logging.getLogger("playground")
 
-QUIET = {"show_progress": "hidden", "api_visibility": "private"}
 Named = LanguageModel | None  # whose vocabulary names tokens
 SLOW = 0.2  # seconds of a run beyond which the page waits for a pause in typing
-
-
-def language_of(request: gr.Request | None) -> str:
-    """The reader's language, from the address or the browser."""
-    if request is None:
-        return "en"
-    return pick_language(request.query_params.get("lang"), request.headers.get("accept-language"))
 
 
 def header_payload(catalogue: Catalogue, scene: Scene | None) -> dict:
@@ -90,16 +77,11 @@ def tokens_payload(scene: Scene, box: str) -> dict:
 
 
 def selection_payload(catalogue: Catalogue, picked: Selection | None, of: str = "", model: Named = None) -> dict:
-    """The valid part of the selection that the page sent; the page takes it over. `of`: the name of the model.
-
-    New each time: Gradio tells a page nothing where a payload is the one it sent last, but the visitor may have picked
-    something else since.
-    """
+    """Return the valid part of the selection that the page sent; the page takes it over. `of`: the model's name."""
     kinds = {kind: catalogue[f"edit.{kind}"] for kind in EDITS}
     sites = {kind: EDITS[kind].site for kind in EDITS}
     payload: dict = {"words": section(catalogue, "selection"), "kinds": kinds, "sites": sites, "hues": list(HUES)}
     payload["many"] = section(catalogue, "edit_many")
-    payload["stamp"] = uuid.uuid4().hex
     if picked is None:
         return payload
     heads, edits = [list(head) for head in picked.heads], [edit_payload(edit) for edit in picked.edits]
@@ -126,14 +108,6 @@ def edit_payload(edit: Edit) -> dict:
     return {name: value for name, value in vars(edit).items() if value is not None}
 
 
-def selection_update(catalogue: Catalogue, picked: Selection, run: str, of: str = "", model: Named = None) -> dict:
-    """The selection set from here, with the tokens and the cell of the prompt `run`."""
-    payload = selection_payload(catalogue, picked, of, model)
-    cell = {"tokens": list(picked.tokens), "pair": list(picked.pair) if picked.pair else None}
-    value = {name: payload[name] for name in ("heads", "edits", *WATCHED, "of")} | cell
-    return replaced(payload | cell | {"run": run}, value)
-
-
 @dataclass(frozen=True)
 class PageRequest:
     """A request of a visitor's page; `shown` is what it shows now: {"run", "language", "drawn": {part: key}}."""
@@ -146,11 +120,8 @@ class PageRequest:
     language: str
     tab: str = TABS[0].key  # the one that is open; the others are drawn when they are opened
     done: str = ""  # changes when a job ends
-    step: int = 0  # the last question of viz.page.address that the page waits for
-    again: Mapping[str, str] = field(default_factory=dict)  # by tab: a screen that lost a payload requests all of it
     visitor: str = ""  # whose page it is
     chat: object = None  # what the conversation's part holds, unchecked
-    question: str = ""  # the page's number of it, by which it fetches what is drawn before the answer
 
     @property
     def asked(self) -> Prompt:
@@ -158,7 +129,7 @@ class PageRequest:
         return prompt_of(self.prompt, self.chat)
 
 
-# The components of the page, in the order in which `view` fills them: its head, then a screen a tab.
+# The parts of the page: its head, then those of each tab.
 HEAD = ("nav", "header", "notice", "guide", "address", "examples", "chat", "tokens", "selection")
 PARTS = (*HEAD, *(name for tab in TABS for name in tab.parts))
 HELD = ("chat", *(name for tab in TABS for name in (*tab.asks, *tab.keeps)))  # the parts of which a link tells
@@ -185,10 +156,9 @@ def payloads(
         }
         parts["guide"] = guide.payload(catalogue)
         parts["nav"] = frame.payload(playground, catalogue, request.language)
-    if shown.get("language") != request.language or shown.get("step") != request.step:
         start = address.name_of(playground, playground.options.model)
         usual = {"model": start, "prompt": FIRST, "tab": TABS[0].key}  # as an untouched page
-        parts["address"] = address.payload(catalogue, usual, HELD, request.step)
+        parts["address"] = address.payload(catalogue, usual, HELD)
     tab = opened_tab(request)
     if f"tab {tab.key}" not in _drawn(request):
         parts |= tab.fixed(catalogue)
@@ -197,16 +167,16 @@ def payloads(
     except PlaygroundError as error:
         failed = parts | {"notice": notice(error, request.language)}
         if not request.asked.turns:
-            return failed, shown | {"step": request.step}
+            return failed, shown
         # A conversation that cannot be shown is there to be changed.
         drawn = {name: key for name, key in shown.get("drawn", {}).items() if name != "chat"}
-        return failed | _chat_alone(playground, request), shown | {"step": request.step, "drawn": drawn}
+        return failed | _chat_alone(playground, request), shown | {"drawn": drawn}
     except Closed:
         raise
     except Exception:
         log.exception("the view failed")
-        return parts | {"notice": broken(request.language)}, shown | {"step": request.step}
-    return parts | pictures, now | {"step": request.step}
+        return parts | {"notice": broken(request.language)}, shown
+    return parts | pictures, now
 
 
 def opened_tab(request: PageRequest) -> Tab:
@@ -215,13 +185,8 @@ def opened_tab(request: PageRequest) -> Tab:
 
 
 def _drawn(request: PageRequest) -> dict[str, str]:
-    """The drawn parts in the reader's language: part, or "tab " and its key -> a short name of what it shows."""
-    if request.shown.get("language") != request.language:
-        return {}
-    drawn, answered = request.shown.get("drawn", {}), request.shown.get("again", {})
-    lost = [tab for tab in TABS if request.again.get(tab.key) != answered.get(tab.key)]
-    forgotten = {name for tab in lost for name in (*tab.parts, f"tab {tab.key}")}
-    return {name: key for name, key in drawn.items() if name not in forgotten} if forgotten else drawn
+    """Return the drawn parts in the reader's language: part, or "tab " and its key -> a short name of its picture."""
+    return request.shown.get("drawn", {}) if request.shown.get("language") == request.language else {}
 
 
 def scene_of(playground: Playground, request: PageRequest, see: Callable = nothing) -> Scene:
@@ -326,40 +291,5 @@ def answer(
     return {name: payload | scene if name in drawn else payload for name, payload in parts.items()}, shown
 
 
-def view(playground: Playground, request: PageRequest) -> tuple:
-    """The same as updates of the page's components, those that do not change skipped, and what is shown then."""
-    asked, early = (request.visitor, request.question), playground.early
-    with early.answering(asked):
-        named, shown = answer(playground, request, functools.partial(early.put, asked) if all(asked) else None)
-    head = [update(named[name]) if name in named else gr.skip() for name in HEAD]
-    screens, sent = [], dict(request.shown.get("sent", {}))
-    for tab in TABS:
-        changed = {name: named[name] for name in tab.parts if name in named}
-        if changed:
-            screens.append(update(screen_payload(changed, sent.get(tab.key, 0))))
-            sent[tab.key] = sent.get(tab.key, 0) + 1
-        else:
-            screens.append(gr.skip())
-    return *head, *screens, shown | {"sent": sent, "again": dict(request.again)}
-
-
-def screen_payload(parts: Mapping[str, dict], previous: int) -> dict:
-    """A screen's payload: the parts that changed, and numbers by which it detects a lost one."""
-    return {"seq": previous + 1, "previous": previous, "parts": dict(parts)}
-
-
-def values_of(screens: Mapping[str, object]) -> tuple[dict[str, object], dict[str, str]]:
-    """The values of the parts that ask, and which screens ask for everything again, from what the page sent."""
-    values: dict[str, object] = {}
-    again: dict[str, str] = {}
-    for key, sent in screens.items():
-        if isinstance(sent, Mapping):
-            parts = sent.get("values")
-            values |= {name: parts[name] for name in _ASKS_OF[key] if isinstance(parts, Mapping) and name in parts}
-            if isinstance(sent.get("again"), str):
-                again[key] = sent["again"][:40]
-    return values, again
-
-
-_ASKS_OF = {tab.key: tab.asks for tab in TABS}
-ASKS = frozenset(name for names in _ASKS_OF.values() for name in names)  # parts whose values the page sends
+# The parts whose values the page sends.
+ASKS = frozenset(name for tab in TABS for name in tab.asks)

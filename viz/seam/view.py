@@ -321,10 +321,7 @@ class Event:
     """
 
     handle: Callable[[Visit, Any], Iterator[Payload | Open | Models] | None]
-    concurrency: int | None = None  # so many at once on the whole server; None: as many as there are
-    trigger: Literal["once", "multiple", "always_last"] = "once"
-    models: bool = False  # may yield Models
-    page: bool = False  # may yield Models and Open
+    trigger: Literal["once", "multiple", "always_last"] = "once"  # what an event does while one like it goes on
 
 
 def nothing() -> None:

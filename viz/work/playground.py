@@ -14,7 +14,6 @@ from model.records import RunKey, Tokens
 from model.store import ByteLRU
 from model.tracing.trace import Trace, check_length
 from viz.work.distant import DistantTrace
-from viz.work.early import Early
 from viz.work.engine import Ask, Engine
 from viz.work.limits import PRIVATE, Allowed, limits_of
 from viz.work.local import Local
@@ -72,7 +71,6 @@ class Playground:
     failures: dict[str, PlaygroundError] = field(default_factory=dict)
     computing: Turns = field(default_factory=Turns)  # one forward at a time: it uses every core
     running: Running = field(default_factory=Running)  # and how far it is
-    early: Early = field(default_factory=Early)  # pictures of runs that go on
     queue: Queue = field(init=False)  # whose turn it is
     rewards: RewardShelf = field(default_factory=RewardShelf)  # reward models that visitors trained
     presence: Presence = field(default_factory=Presence)  # which pages are there, and whose they are

@@ -1,6 +1,6 @@
 """The lines of an answer, each a JSON object, and running generators of them in threads."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Generator
 from typing import Any
 
 import anyio
@@ -20,8 +20,15 @@ def sent(lines: AsyncIterator[str]) -> Response:
     return StreamingResponse(lines, media_type="application/x-ndjson", headers={"cache-control": "no-store"})
 
 
-async def in_threads(steps: Iterator[Any], limiter: anyio.CapacityLimiter) -> AsyncIterator[Any]:
-    """Yield what a blocking iterator yields, each step in a thread."""
+async def in_threads(steps: Generator[Any, None, Any], limiter: anyio.CapacityLimiter) -> AsyncGenerator[Any, None]:
+    """Yield what a blocking generator yields, each step in a thread.
+
+    Closing the iterator closes the generator, once the step that it is at has ended.
+    """
     end = object()
-    while (step := await to_thread.run_sync(next, steps, end, limiter=limiter)) is not end:
-        yield step
+    try:
+        while (step := await to_thread.run_sync(next, steps, end, limiter=limiter)) is not end:
+            yield step
+    finally:
+        with anyio.CancelScope(shield=True):
+            await to_thread.run_sync(steps.close, limiter=limiter)

@@ -1,10 +1,10 @@
 """Choosing a model, and following a link to a state of the page."""
 
 from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
 from typing import Any
 
 import anyio
-from anyio import to_thread
 
 from viz.page import address
 from viz.page.examples import FIRST
@@ -26,18 +26,14 @@ async def model_lines(
     """
     text = words(language)["notice.cancelled"].format(model=model_id[:80])
     yield line(cancelled={"kind": "info", "text": text})
-    steps = load_model(playground, model_id, language)
-    try:
-        async for step in in_threads(steps, limiter):
+    async with aclosing(in_threads(load_model(playground, model_id, language), limiter)) as steps:
+        async for step in steps:
             if not isinstance(step, Chosen):
                 yield line(notice=step)
             elif step.loaded:
                 yield line(notice={}, loaded=model_id, models=playground.choices(visitor))
             else:
                 yield line(notice=step.notice)
-    finally:
-        with anyio.CancelScope(shield=True):
-            await to_thread.run_sync(steps.close, limiter=limiter)
 
 
 def restored(playground: Playground, sent: Mapping[str, Any], present: str, language: str) -> dict:
@@ -57,7 +53,7 @@ def restored(playground: Playground, sent: Mapping[str, Any], present: str, lang
         payload = selection_payload(words(language), found.selection, name, found.model)
         selection = payload | cell | {"run": found.run}
     return {
-        "linked": address.linked_payload(link.step, found.waits, language),
+        "linked": address.linked_payload(found.waits, language),
         "prompt": found.prompt,
         "tab": found.tab,
         "model": found.model_id,

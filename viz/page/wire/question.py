@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from viz.page import address
 from viz.page.pipeline import ASKS, PageRequest
 from viz.views.tabs import TABS
 from viz.work.playground import MOST_NAME
@@ -36,20 +35,19 @@ def page_request(sent: Mapping[str, Any], language: str) -> PageRequest:
         language,
         text_of(sent.get("tab"), MOST_ID) or TABS[0].key,
         text_of(sent.get("done"), MOST_ID),
-        address.step_of({"n": sent.get("step")}),
         visitor=text_of(sent.get("visit"), MOST_ID),
         chat=sent.get("chat"),
     )
 
 
 def shown_of(sent: Any) -> dict:
-    """Return the state that a page reports to show: {"run", "language", "step", "drawn": {part: key}}."""
+    """Return the state that a page reports to show: {"run", "language", "drawn": {part: key}}."""
     if not isinstance(sent, Mapping):
         return {}
     drawn = sent.get("drawn")
     named = {name: key for name, key in drawn.items() if isinstance(key, str)} if isinstance(drawn, Mapping) else {}
     texts = {name: sent[name] for name in ("run", "language") if isinstance(sent.get(name), str)}
-    return {**texts, "step": address.step_of({"n": sent.get("step")}), "drawn": named}
+    return {**texts, "drawn": named}
 
 
 def text_of(sent: Any, limit: int | None = None) -> str:

@@ -20,9 +20,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from model.errors import PlaygroundError
-from viz.page.job_channel import PLANS
 from viz.page.pipeline import PageRequest
-from viz.page.wire.jobs import job_lines
+from viz.page.wire.jobs import PLANS, job_lines
 from viz.page.wire.lines import sent as sending
 from viz.page.wire.models import model_lines, restored
 from viz.page.wire.question import MOST_ID, page_request, read, text_of
@@ -40,10 +39,10 @@ def routes(playground: Playground) -> list[Route]:
     """Return the routes of the wire, with the streams of this app."""
     limiter = anyio.CapacityLimiter(playground.engine.threads)
     streams = channels()
-    leaving = playground.presence.leaving
+    at_work: set[asyncio.Task] = set()
 
     def left(visitor: str) -> None:
-        leaving(visitor)
+        playground.leave(visitor)
         for channel in streams.values():
             channel.stream.leave(channel.state, visitor)
 
@@ -55,7 +54,7 @@ def routes(playground: Playground) -> list[Route]:
             ticket = playground.queue.join(question.visitor, "view", lambda: _soon(loop, ready.set))
         except PlaygroundError as error:
             return JSONResponse({"detail": error.what}, 503, {"retry-after": "1"})
-        return sending(answer_lines(playground, question, ready, ticket.leave))
+        return sending(answer_lines(playground, question, ready, ticket.leave, at_work))
 
     async def job(sent: Mapping[str, Any], question: PageRequest) -> Response:
         part = sent.get("part")

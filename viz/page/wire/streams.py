@@ -1,22 +1,26 @@
 """Events of streams: a script sends one and reads the lines that its handler yields."""
 
 import inspect
-import threading
-from collections.abc import AsyncIterator, Mapping
+import logging
+from collections.abc import AsyncIterator, Generator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
 import anyio
 from anyio import to_thread
 
+from model.errors import PlaygroundError
 from viz.page import answer
 from viz.page.pipeline import PageRequest
-from viz.page.streams import answers
 from viz.page.wire.lines import in_threads, line
+from viz.seam.notices import broken, notice
 from viz.seam.panels import asks_of
-from viz.seam.view import Event, Models, Open, Stream, View, Visit
+from viz.seam.view import Event, Models, Open, Payload, Stream, View, Visit
 from viz.views.tabs import TABS
 from viz.work.playground import Playground
+
+log = logging.getLogger("playground")
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,23 +56,27 @@ async def event_lines(
     if not inspect.isgeneratorfunction(event.handle):
         await to_thread.run_sync(event.handle, visit, sent, limiter=limiter)
         return
-    steps, step_ends = answers(event, visit, sent), threading.Lock()
-
-    def locked() -> Any:
-        with step_ends:
-            return next(steps)
-
-    def close() -> None:
-        with step_ends:
-            steps.close()
-
-    try:
-        async for each in in_threads(iter(locked, object()), limiter):
+    async with aclosing(in_threads(answers(event, visit, sent), limiter)) as steps:
+        async for each in steps:
             if isinstance(each, Models):
                 yield line(models=playground.choices(visit.session))
             elif isinstance(each, Open):
                 yield line(open={"model": each.model_id, "prompt": each.prompt, "tab": each.tab})
             else:
                 yield line(payload=each)
-    finally:
-        threading.Thread(target=close, daemon=True).start()  # its step may take a while yet
+
+
+def answers(event: Event, visit: Visit, sent: object) -> Generator[Payload | Open | Models, None, None]:
+    """Yield the payloads of an event; an error carries the page's own name for its question, {"tag": ...}."""
+    try:
+        yield from event.handle(visit, sent) or ()
+    except PlaygroundError as error:
+        yield _failed(notice(error, visit.language), sent)
+    except Exception:
+        log.exception("an event of a stream failed")
+        yield _failed(broken(visit.language), sent)
+
+
+def _failed(why: Payload, sent: object) -> Payload:
+    tag = {"tag": sent["tag"]} if isinstance(sent, Mapping) and isinstance(sent.get("tag"), str) else {}
+    return {**tag, "error": {"text": why["text"], "hint": why["hint"]}}

@@ -20,9 +20,16 @@ TELL_EVERY = 0.5
 
 
 async def answer_lines(
-    playground: Playground, question: PageRequest, ready: asyncio.Event, leave: Callable[[], None]
+    playground: Playground,
+    question: PageRequest,
+    ready: asyncio.Event,
+    leave: Callable[[], None],
+    at_work: set[asyncio.Task],
 ) -> AsyncIterator[str]:
-    """Answer a question once it is its turn; yields the lines. Closing the iterator ends the work at the next layer."""
+    """Answer a question once it is its turn; yields the lines. Closing the iterator ends the work at the next layer.
+
+    `at_work` holds the task that answers until it has ended, which may be after the iterator is closed.
+    """
     loop, lines, closed = asyncio.get_running_loop(), asyncio.Queue[str | None](), threading.Event()
 
     def say(**fields: Any) -> None:
@@ -54,6 +61,8 @@ async def answer_lines(
     try:
         await ready.wait()
         task, wait = asyncio.create_task(worked()), TELL_AFTER
+        at_work.add(task)
+        task.add_done_callback(at_work.discard)
         while True:
             try:
                 text = await asyncio.wait_for(lines.get(), wait)

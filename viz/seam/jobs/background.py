@@ -10,7 +10,7 @@ import queue
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -77,10 +77,8 @@ def unready(catalogue: Mapping[str, str], name: str, why: str) -> dict:
     return {"state": "unready", "start": name, "text": why, "cancel": catalogue["job.cancel"]}
 
 
-def perform_in_turn(
-    playground: Playground, owner: str, job: Job, language: str, stop: threading.Event
-) -> Iterator[tuple]:
-    """The same once it is this visitor's turn; until then the part says how many are before."""
+def perform_in_turn(playground: Playground, owner: str, job: Job, language: str) -> Generator[tuple, None, None]:
+    """Do the same once it is this visitor's turn; until then the part says how many are before."""
     try:
         ticket = playground.queue.join(owner)
     except PlaygroundError as error:
@@ -89,13 +87,10 @@ def perform_in_turn(
     begun = False
     try:
         while ahead := ticket.wait(LOOK_EVERY):
-            if stop.is_set():
-                yield stopped(language), ""
-                return
             yield _bar(words(language), (0, None, ""), 0.0) | {"text": waiting(ahead, language)}, ""
         begun = True
         bounded = replace(job, work=within(job.work, playground.options.allowed)) if job.locks else job
-        yield from perform(playground, bounded, language, stop, ticket.leave)
+        yield from perform(playground, bounded, language, ended=ticket.leave)
     finally:
         if not begun:
             ticket.leave()

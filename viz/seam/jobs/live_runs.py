@@ -68,7 +68,7 @@ def again(kind: type, piece: Piece) -> Event:
     def answer(visit: Visit, sent: object) -> Iterator[Payload]:
         yield from lacking(visit, sent, kind, piece)
 
-    return Event(answer, concurrency=4)
+    return Event(answer)
 
 
 def lacking(visit: Visit, sent: object, kind: type, piece: Piece) -> Iterator[Payload]:

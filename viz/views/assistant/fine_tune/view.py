@@ -252,12 +252,12 @@ TUNING = Stream(
     "tuning",
     "feed",
     {
-        "start": Event(start, concurrency=8, models=True),
+        "start": Event(start),
         "pause": wish("pause", TuneJob),
         "resume": wish("resume", TuneJob),
         "stop": wish("stop", TuneJob),
         "again": again(TuneJob, piece_payload),
-        "open": Event(open_model, concurrency=4, page=True),
+        "open": Event(open_model),
     },
 )
 

@@ -171,9 +171,9 @@ WRITER = Stream(
     "writer",
     "feed",
     {
-        "write": Event(write, concurrency=4, trigger="multiple"),
-        "rule": Event(let_rule, concurrency=2, trigger="multiple"),
-        "judge": Event(judge, concurrency=4, trigger="multiple"),
+        "write": Event(write, trigger="multiple"),
+        "rule": Event(let_rule, trigger="multiple"),
+        "judge": Event(judge, trigger="multiple"),
     },
 )
 VIEW = View(

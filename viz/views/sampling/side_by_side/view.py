@@ -249,7 +249,7 @@ FEED = Stream(
     {
         "start": Event(start, trigger="multiple"),  # a page may start anew while its last run is being stopped
         "stop": Event(stop),
-        "again": Event(again, concurrency=4, trigger="multiple"),
+        "again": Event(again, trigger="multiple"),
     },
     state=Races,
     leave=Races.leave,

@@ -246,12 +246,12 @@ RUN = Stream(
     "run",
     "feed",
     {
-        "start": Event(start, concurrency=8, models=True),
+        "start": Event(start),
         "pause": wish("pause", Job),
         "resume": wish("resume", Job),
         "stop": wish("stop", Job),
         "again": again(Job, piece_payload),
-        "open": Event(open_model, concurrency=4, page=True),
+        "open": Event(open_model),
     },
 )
 VIEW = View(
