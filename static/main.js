@@ -1,13 +1,11 @@
 // The page's scripts, in the order in which they run where their own imports leave it open.
-import "./page/server/functions.js"; // first: the framework asks for functions as soon as it runs
-import "./page/server/connection.js"; // it stands between Gradio and the server
-import "./page/server/copies.js"; // the same
+import "./page/server/connection.js";
 import "./page/keyboard.js";
 import "./page/nav.js";
 import "./page/prompt/header.js";
 import "./page/stuck.js";
 import "./page/server/notice.js";
-import "./page/wire/view.js";
+import "./page/wire/events.js";
 import "./page/prompt/examples.js";
 import "./page/prompt/tokens.js";
 import "./page/chat/chat.js";
@@ -71,11 +69,12 @@ import "./page/server/log_out.js";
 import "./export/report.js";
 import { opened, state } from "./page/address/address.js";
 import { mount } from "./page/mount.js";
-import { jobChannel, screen } from "./page/screen.js";
+import { screen } from "./page/screen.js";
 import { pickHead, select, selection } from "./page/selection/selection.js";
 import { pageState } from "./page/state.js";
 import { isDark } from "./page/theme.js";
-import { asking } from "./page/wire/asking.js";
+import { choose, updates } from "./page/wire/models.js";
+import { ask } from "./page/wire/view.js";
 import { lab } from "./views/training/runs.js";
 
 // What the page's parts call, and what may be tried in a browser's console. Until here a stub in the page's head has
@@ -84,11 +83,10 @@ const { waiting } = window.playground;
 window.playground = {
   mount,
   screen,
-  jobChannel,
   opened,
-  ask: () => asking.ask?.(),
-  choose: (id) => void asking.choose?.(id),
-  picker: () => asking.pickerUpdate(),
+  ask: () => void ask(),
+  choose: (id) => void choose(id),
+  put: updates,
   select,
   selection,
   pickHead,

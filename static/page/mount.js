@@ -1,13 +1,12 @@
 // Parts of the page: what draws each kind, which are on the page, and their listeners.
 //
-// A kind is a function (root, props, ask) -> draw(payload). props.value is what the server reads; ask(event, data)
-// tells it, and ask("keep") the address alone. draw.stateOf(value), where there is one, is the part of the value that
-// belongs to the page's state, or null.
+// A kind is a function (root, props, ask) -> draw(payload). props.value is what the server reads; ask(event) tells it,
+// and ask("keep") the address alone. draw.stateOf(value), where there is one, is the part of the value that belongs to
+// the page's state, or null.
 
 import { wayTo } from "./address/places.js";
 import { el } from "./dom.js";
 import { foldNow, foldWith } from "./fold.js";
-import { asking } from "./wire/asking.js";
 
 const kinds = {};
 const hidden = new Set(); // names of parts of views that are not chosen
@@ -16,6 +15,11 @@ const mountListeners = new Set();
 const askListeners = new Set();
 
 export const mounted = new Map(); // name of a part -> what mountPart returns
+const unplaced = new Map(); // payloads of parts that are not on the page yet
+let tell = () => {}; // what parts ask for: tell(name, event, value)
+export const onEvent = (listener) => {
+  tell = listener;
+};
 
 // A drawing replaces what it draws: a button that goes between the press and the release is never clicked. So a part
 // that is pressed is drawn once it is let go, or once the press has become a drag; what an <input> holds is no button.
@@ -43,13 +47,13 @@ export const onMount = (listener) => mountListeners.add(listener);
 // Called when a part's value has changed: listener(root).
 export const onAsk = (listener) => askListeners.add(listener);
 
-// Put a part into its root, an element with data-part. `props` holds the part's `value`; `trigger` sends an event.
+// Put a part into its root, an element with data-part. `props` holds the part's `value`; `send` takes its events.
 // Draw it with entry.show(payload), and once more, with what it shows, by entry.redraw().
-export function mountPart(kind, root, props, trigger) {
+export function mountPart(kind, root, props, send = (event) => tell(root.dataset.part, event, props.value)) {
   const name = root.dataset.part;
   const problem = el("div", "pg-problem", "", { role: "status" });
-  const ask = (event, data) => {
-    if (event !== "keep") trigger(event, data);
+  const ask = (event) => {
+    if (event !== "keep") send(event);
     if (event === "select" || event === "keep") for (const listener of askListeners) listener(root);
   };
   let message = null; // what is wrong, or what is not there yet
@@ -79,7 +83,7 @@ export function mountPart(kind, root, props, trigger) {
   };
   const paint = (payload) => {
     message = payload?.problem ?? payload?.empty;
-    tell();
+    showProblem();
     problem.className = payload?.problem ? "pg-problem" : "pg-problem pg-quiet-box";
     problem.replaceChildren(...(message ? [el("strong", "", message.text), el("span", "", message.hint)] : []));
     if (message?.way) problem.append(wayTo(message.way.tab, message.way.view, message.way.text)); // where it can be mended
@@ -87,7 +91,7 @@ export function mountPart(kind, root, props, trigger) {
     if (payload && !message) drawn(payload);
     for (const listener of drawnListeners) listener(root, payload);
   };
-  const tell = () => {
+  const showProblem = () => {
     problem.hidden = !message || hidden.has(name);
     root.parentElement?.toggleAttribute("data-problem", !problem.hidden);
   };
@@ -99,9 +103,8 @@ export function mountPart(kind, root, props, trigger) {
     show,
     redraw: () => show(shown),
     payload: () => shown,
-    tell,
+    showProblem,
     stateOf: draw?.stateOf,
-    given: draw?.given,
     take: draw?.take, // told of a value that a link gives, by a part that holds its own
     initial,
     foreign: false,
@@ -109,6 +112,22 @@ export function mountPart(kind, root, props, trigger) {
   mounted.set(name, entry);
   for (const listener of mountListeners) listener(name, entry);
   return entry;
+}
+
+// Draw parts; one that is not on the page yet is drawn once it is.
+export function showParts(parts) {
+  for (const [name, payload] of Object.entries(parts)) {
+    const entry = mounted.get(name);
+    if (entry) entry.show(payload);
+    else unplaced.set(name, payload);
+  }
+}
+// The same for a part that has come onto the page: what came for it before, else what the page came with.
+export function showFirst(entry, payload) {
+  const { part: name } = entry.root.dataset,
+    newer = unplaced.get(name);
+  unplaced.delete(name);
+  entry.show(newer ?? payload);
 }
 
 // Pictures that were drawn before the answer that they belong to, unless that has come meanwhile. What is of the run
@@ -128,17 +147,13 @@ export function caughtUp() {
   for (const root of document.querySelectorAll("[data-behind]")) delete root.dataset.behind;
 }
 
-// Called by each gr.HTML part once it is on the page; its payload is one JSON text, drawn now and whenever it changes.
-export function mount(kind, element, props, trigger, watch) {
-  const name = element.querySelector("[data-part]").dataset.part;
-  const own = () => asking.event && kind !== "wire"; // whether the page asks by its own wire
-  const send = (event, data) => (own() ? asking.event(name, event, props.value) : trigger(event, data));
-  const entry = mountPart(kind, element.querySelector("[data-part]"), props, send);
-  const update = () => entry.show(props.payload ? JSON.parse(props.payload) : null);
-  if (!asking.event) entry.redraw = update; // from the text: a drawing may have changed the object
-  watch("payload", update);
-  watch("value", () => entry.given?.()); // another value came from the server
-  update();
+// Called by each gr.HTML part once it is on the page, with what the page came with: its value, and its payload as JSON.
+// Gradio's own properties are read here and nowhere else: it may set them once more later.
+export function mount(kind, element, props, trigger) {
+  const root = element.querySelector("[data-part]"),
+    held = { value: structuredClone(props.value) };
+  if (kind === "wire") held.trigger = trigger;
+  showFirst(mountPart(kind, root, held), props.payload ? JSON.parse(props.payload) : null);
 }
 
 // Show some of several parts that take turns.
@@ -148,7 +163,7 @@ export function choose(shown, all) {
     else hidden.add(name);
     const root = document.querySelector(`[data-part="${CSS.escape(name)}"]`);
     if (root) root.hidden = hidden.has(name);
-    mounted.get(name)?.tell();
+    mounted.get(name)?.showProblem();
   }
   foldNow();
 }

@@ -15,7 +15,7 @@ define("feed", (root, props, trigger) => {
   const one = takers.get(root.dataset.part);
   one.send = (event, value) => {
     if (value) props.value = value;
-    trigger(event, { index: 0, value: event });
+    trigger(event);
   };
   setTimeout(() => one.unsent.splice(0).forEach((given) => one.send(...given)));
   return (payload) => payload && one.take(payload);

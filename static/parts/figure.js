@@ -181,7 +181,7 @@ define("figure", (root, props, trigger) => {
     ask: (window, run) => {
       if (!payload.zooms) return;
       props.value = { run, window };
-      trigger("select", { index: 0, value: JSON.stringify(window) });
+      trigger("select");
     },
   });
   const show = () => {

@@ -152,7 +152,7 @@ define("controls", (root, props, trigger) => {
       props.value = { ...values(), [name]: value };
       show();
       clearTimeout(timer);
-      const tell = () => trigger("select", { index: 0, value: JSON.stringify(props.value) });
+      const tell = () => trigger("select");
       if (pause) timer = setTimeout(tell, pause);
       else tell();
     };

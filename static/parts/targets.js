@@ -118,7 +118,7 @@ define("targets", (root, props, trigger) => {
 
   const ask = (typed) => {
     props.value = { typed };
-    trigger("select", { index: 0, value: JSON.stringify(props.value) });
+    trigger("select");
   };
   const current = (field) => payload.typed === field.input.value;
   const close = () => {

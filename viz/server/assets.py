@@ -23,13 +23,14 @@ from viz.work.playground import Options
 
 ROUTE = "/playground/static/{digest}/{name:path}"
 MAIN, STYLE = "main.js", "style.css"
+POLICY = "page/server/policy.js"  # stands in the page: it has to run before any other script
 TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
 _INLINE = re.compile(rb"<(script|style)([^>]*)>(.*?)</\1>", re.DOTALL | re.IGNORECASE)
 _BASE = re.compile(rb'<base href="[^"]*" ?/?>')  # all addresses after it are relative to what it says
 # Parts of the page may be mounted before the scripts have run.
 STUB = (
     "window.playground={waiting:[]};"
-    "for(const name of ['mount','screen','jobChannel','opened'])"
+    "for(const name of ['mount','screen','opened','ask'])"
     "playground[name]=(...given)=>{playground.waiting.push([name,given])};"
 )
 
@@ -86,6 +87,7 @@ def tags(assets: Assets) -> str:
     """The content of the page's head: the styles and the scripts."""
     return "".join(
         (
+            f"<script>{assets.files[POLICY].body.decode()}</script>",
             f"<script>{STUB}</script>",
             f'<link rel="stylesheet" href="{assets.address(STYLE)}">',
             f'<script type="module" src="{assets.address(MAIN)}"></script>',

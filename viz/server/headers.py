@@ -21,12 +21,13 @@ def page_policy(options: Options, scripts: Collection[str] = (), styles: Collect
     """What a page may load and run: this server's files, and of what stands in the page itself the scripts and style
     sheets of these hashes.
 
-    No text becomes a script (static/page/server/functions.js) and no attribute of an element runs. Attributes may set
-    styles: the framework's and Plotly's elements do. Browsers that know no `style-src-elem` take `style-src` for both.
+    Gradio makes functions of texts, so texts may become scripts, but only those that static/page/server/policy.js lets
+    through, by Trusted Types. No attribute of an element runs. Attributes may set styles: Gradio's and Plotly's elements
+    do. Browsers that know no `style-src-elem` take `style-src` for both.
     """
     sources = {
         "default-src": "'self'",
-        "script-src": " ".join(("'self'", *scripts)),
+        "script-src": " ".join(("'self'", "'unsafe-eval'", *scripts)),
         "script-src-attr": "'none'",
         "style-src": "'self' 'unsafe-inline'",
         "style-src-elem": " ".join(("'self'", EMPTY, MAPS, *styles)),
@@ -39,6 +40,8 @@ def page_policy(options: Options, scripts: Collection[str] = (), styles: Collect
         "base-uri": "'self'",
         "form-action": "'self'",
         "frame-ancestors": ancestors(options),
+        "require-trusted-types-for": "'script'",
+        "trusted-types": "default svelte-trusted-html dompurify",  # of Gradio's page, for markup alone
     }
     return "; ".join(f"{name} {value}" for name, value in sources.items())
 

@@ -3,14 +3,17 @@
 // state: { v, model, prompt, tab, heads, tokens, pair, edits, target, distractor, values: { part: value } }. In the address it stands after
 //   the #, which a browser sends to no server. Whatever a link or a file says is checked here for its form, and by the
 //   server for what it means; it opens nothing that has to be fetched, and starts no long job.
-// payload of "address": { words, usual: { model, prompt, tab }, held: [part], settled }; value { n, ... }: a question and its number.
-// payload of "linked": { n, model, text, hint, load, close }: the answer, and a model that is not here.
+// payload of "address": { words, usual: { model, prompt, tab }, held: [part] }.
 
 import { el, showBlock } from "../dom.js";
 import { define, mounted, onAsk, onDrawn, onMount } from "../mount.js";
-import { pushAll } from "../screen.js";
+import { promptText } from "../prompt/prompt.js";
 import { onSelect, selection } from "../selection/selection.js";
+import { onReopen } from "../server/connection.js";
 import { pageState } from "../state.js";
+import { followLink } from "../wire/link.js";
+import { again } from "../wire/models.js";
+import { ask } from "../wire/view.js";
 import { checked, fragment, isRecord, parse, same } from "./address_format.js";
 import { arrived as arrivedAt } from "./places.js";
 
@@ -25,7 +28,6 @@ const arrived = () => (history.state?.playground ? checked(history.state.playgro
 // --- what is on the page ---
 
 let usual = null,
-  handle = null,
   tab = null,
   held = null;
 let goal = arrived(); // of a link that is being followed
@@ -134,42 +136,46 @@ const soon = () => {
 
 // --- following ---
 
-let n = 0,
-  asking = false,
+let way = 0, // the number of the newest link that is followed
   watchdog = null,
   settled = [];
 function settle() {
   clearTimeout(watchdog);
-  pageState.restoring = asking = false;
+  pageState.restoring = false;
   settled.forEach((done) => done());
   settled = [];
   soon();
 }
-function send(event, value) {
-  n += 1;
-  pushAll();
+// Until what was set from here is drawn, the address stays as it is.
+function hold() {
   pageState.restoring = true;
   clearTimeout(watchdog);
   watchdog = setTimeout(settle, PATIENCE); // the server is gone: the page works on
-  handle.props.value = { n, ...value };
-  handle.trigger(event, { index: 0, value: String(n) });
 }
 // One drawing for all parts whose values were set from here.
-const redraw = () => {
-  if (handle && !asking) send("select", {});
-};
 let drawing = null;
-const redrawSoon = () => {
-  pageState.restoring = true;
+function redrawSoon() {
+  hold();
   clearTimeout(drawing);
-  drawing = setTimeout(redraw);
-};
+  drawing = setTimeout(async () => {
+    const mine = way;
+    await ask();
+    if (mine === way && (!goal || waits)) settle();
+  });
+}
 
-function ask() {
-  if (!handle || !usual || !goal) return;
-  const { values, v, ...rest } = complete(goal);
-  asking = true;
-  send("restore", { ...rest, chat: values.chat });
+async function followGoal() {
+  if (!usual || !goal) return;
+  way += 1;
+  const mine = way,
+    { values, v, ...rest } = complete(goal);
+  hold();
+  const linked = await followLink({ ...rest, chat: values.chat }, () => mine === way);
+  if (mine !== way) return;
+  if (linked.model) wait(linked);
+  else goal = null;
+  await ask();
+  if (mine === way) settle();
 }
 function give(name, value) {
   const entry = mounted.get(name);
@@ -200,7 +206,7 @@ export function restore(sent) {
   setValues(goal.values ?? {});
   return new Promise((done) => {
     settled.push(done);
-    ask();
+    followGoal();
   });
 }
 function follow() {
@@ -223,7 +229,7 @@ onDrawn((root) => {
     // loaded, or another one chosen
     const there = model === waits.model;
     stay();
-    if (there) ask();
+    if (there) followGoal();
     else goal = null;
   }
   if (root.dataset.part !== "address") soon();
@@ -233,52 +239,45 @@ onAsk((root) => {
   if (root.dataset.part !== "address") soon();
 });
 
-define("address", (root, props, trigger) => {
+define("address", (root) => {
   root.hidden = true;
-  handle = { props, trigger };
   return (payload) => {
     const first = !usual;
-    ({ usual } = payload);
-    for (const name of late.keys()) if (!payload.held.includes(name)) late.delete(name); // no part of this page
-    held = payload.held;
-    if (first && goal) {
-      last = { text: spelled(complete(goal)), state: complete(goal) };
-      pageState.restoring = true;
-      ask();
-    } else if (first) last = { text: "", state: complete({}) };
-    if (!asking && payload.settled === n && pageState.restoring && n) settle();
+    ({ usual, held } = payload);
+    for (const name of late.keys()) if (!held.includes(name)) late.delete(name); // no part of this page
+    if (!first) return;
+    last = { text: goal ? spelled(complete(goal)) : "", state: complete(goal ?? {}) };
+    followGoal();
   };
 });
 
-let stay = () => {};
-define("linked", (root, props, trigger) => {
+// A model that a link means and that is not here: what to say and to press.
+let place = null;
+function stay() {
+  showBlock(place, false);
+  waits = null;
+}
+function wait({ model, text, hint, load, close }) {
+  const said = el("div", "pg-notice-text"),
+    fetch = el("button", "pg-button pg-primary", load, { type: "button" }),
+    leave = el("button", "pg-button", close, { type: "button" });
+  said.append(el("strong", "", text), el("span", "", hint));
+  fetch.onclick = again;
+  leave.onclick = () => {
+    stay();
+    goal = null;
+    soon();
+  };
+  place.replaceChildren(said, fetch, leave);
+  showBlock(place, true);
+  waits = { model, was: pageState.shown?.model };
+}
+define("linked", (root) => {
+  place = root;
   root.hidden = true;
-  stay = () => {
-    showBlock(root, false);
-    waits = null;
-  };
-  return (payload) => {
-    if (payload.n !== n || !asking) return;
-    asking = false;
-    showBlock(root, Boolean(payload.model));
-    root.className = "pg-linked pg-notice";
-    root.setAttribute("role", "status");
-    if (payload.model) {
-      const text = el("div", "pg-notice-text"),
-        load = el("button", "pg-button pg-primary", payload.load, { type: "button" });
-      const close = el("button", "pg-button", payload.close, { type: "button" });
-      text.append(el("strong", "", payload.text), el("span", "", payload.hint));
-      load.onclick = () => trigger("follow");
-      close.onclick = () => {
-        stay();
-        goal = null;
-        soon();
-      };
-      root.replaceChildren(text, load, close);
-      waits = { model: payload.model, was: pageState.shown?.model };
-    } else goal = null;
-    redrawSoon(); // once the prompt and all else that came with this answer is in its place
-  };
+  root.className = "pg-linked pg-notice";
+  root.setAttribute("role", "status");
+  return () => {};
 });
 
 // A state of which no link was followed, as a step of its own. Resolves once the server has drawn it.
@@ -309,5 +308,15 @@ export function addressIn(language) {
   query.set("lang", language);
   return `?${query}${location.hash}`;
 }
+
+// What was typed meanwhile was never drawn, so the address does not hold it yet.
+onReopen(() => {
+  const typed = promptText();
+  if (typed === undefined || !pageState.shown || typed === pageState.shown.prompt) return;
+  pageState.shown = { ...pageState.shown, prompt: typed };
+  const address = link();
+  const here = address ? history.state : { ...history.state, playground: state() };
+  history.replaceState(here, "", address ?? location.pathname + location.search);
+});
 
 pageState.restoring = Boolean(goal); // a link's state is on its way

@@ -10,7 +10,6 @@ import { cross } from "../../parts/icons.js";
 import { el, fill } from "../dom.js";
 import { define } from "../mount.js";
 import { promptText, setPrompt } from "../prompt/prompt.js";
-import { onPush } from "../screen.js";
 import { pageState } from "../state.js";
 import { chatState, checkedChat, firstTurns, isOpen, nextRole, ownText, withOwn } from "./chat_value.js";
 
@@ -137,22 +136,18 @@ function modeButtons(root, { words, offered }, talks, choose) {
 define("chat", (root, props, ask) => {
   let payload = null,
     timer = null,
-    held = checkedChat(props.value); // Gradio gives the component its first value once more after it is there
+    held = checkedChat(props.value);
   const value = () => held;
   const hold = (next) => {
     held = checkedChat(next);
     props.value = held;
   };
-  onPush(() => hold(held));
   const talking = () => Boolean(payload?.offered) && held.on;
   const tell = (change, pause = 0) => {
     hold({ ...held, ...change });
     heard.forEach((listener) => listener());
     clearTimeout(timer);
-    timer = setTimeout(() => {
-      hold(held);
-      ask("select", { index: 0, value: JSON.stringify(held) });
-    }, pause);
+    timer = setTimeout(() => ask("select"), pause);
   };
   const side = el("div", "pg-chat-side"),
     modes = el("div", "pg-chat-modes", "", { role: "group" }),

@@ -22,7 +22,7 @@ label.append(name, strategy);
 leave.append(begun, said);
 bar.append(button, stop, label, leave, told);
 
-let channel = null, // { props, trigger }
+let channel = null, // { props, ask }
   going = null, // { tag, turns } of the answer that is written
   number = 0;
 const turns = () => talk().value().turns;
@@ -47,11 +47,11 @@ button.onclick = () => {
   going = { tag: String(number), turns: open };
   told.textContent = talk().words().writing;
   channel.props.value = { tag: going.tag, strategy: strategy.value };
-  channel.trigger("start", { index: 0, value: going.tag });
+  channel.ask("start");
   paint();
   stop.focus();
 };
-stop.onclick = () => channel.trigger("stop", { index: 0, value: going?.tag ?? "" });
+stop.onclick = () => channel.ask("stop");
 
 // The text stands in its field while it is written; a conversation that was changed meanwhile is left alone.
 function show(payload) {
@@ -73,9 +73,9 @@ function show(payload) {
   paint();
   if (held) button.focus();
 }
-define("answer", (root, props, trigger) => {
+define("answer", (root, props, ask) => {
   root.hidden = true;
-  channel = { props, trigger };
+  channel = { props, ask };
   return show;
 });
 

@@ -102,7 +102,7 @@ define("selection", (root, props, trigger) => {
     if (now === sent) return;
     sent = now;
     props.value = value();
-    trigger("select", { index: 0, value: now });
+    trigger("select");
   });
   return (payload) => {
     ({ words, kinds, many, hues } = payload);

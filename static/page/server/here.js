@@ -7,7 +7,7 @@ const said = new Set();
 export function stay(visit, lost) {
   if (!visit || said.has(visit)) return;
   said.add(visit);
-  const address = new URL("gradio_api/heartbeat/", document.baseURI).href;
+  const address = new URL("playground/here/", document.baseURI).href;
   let newest = null,
     own = null;
   const alone = () => {

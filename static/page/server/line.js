@@ -3,7 +3,7 @@
 // A browser has six connections to a server for all its pages, so that one line speaks for all of them. The next one is
 // open before the last is let go: who stays on it never seems to leave.
 const PAUSE = 1000, // milliseconds before a line that ended is opened again
-  MOST = 256; // pages of one line, as in viz/server/framework/visits.py; the newest of more
+  MOST = 256; // pages of one line, as in viz/server/here.py; the newest of more
 
 // `open(visits, signal)` resolves to the server's response, which lasts as long as the line; `lost()` is told each time
 // that a line ended by itself or could not be opened.

@@ -1,9 +1,9 @@
 // Jobs: each is one request, whose lines are its bar; closing it ends the work.
 import { mounted } from "../mount.js";
 import { reachable } from "../server/connection.js";
-import { asking } from "./asking.js";
-import { ask as post } from "./post.js";
+import { post } from "./post.js";
 import { page } from "./question.js";
+import { ask } from "./view.js";
 
 const running = new Map(); // the controller of each part's request
 
@@ -20,7 +20,7 @@ async function start(part) {
       show(line.bar);
       if (!line.done) return;
       page.done = line.done;
-      asking.ask();
+      ask();
     };
     await post("job", { part }, take, signal);
   } catch (error) {

@@ -3,19 +3,18 @@ import { go } from "../address/places.js";
 import { mounted } from "../mount.js";
 import { promptText, setPrompt } from "../prompt/prompt.js";
 import { isLoaded, useModel, want } from "./models.js";
-import { askOnce } from "./post.js";
+import { postOnce } from "./post.js";
 
-let newest = 0; // the number of the last link that was followed
-
-export async function followLink(to) {
-  newest = to.n;
-  const answer = await askOnce("link", { to });
-  if (to.n !== newest) return;
+// Put a link's state into its place, if `isNewest()` still holds then. Resolves to what is said of a model that is not
+// here: { model, text, hint, load, close }, empty where it is.
+export async function followLink(to, isNewest) {
+  const answer = await postOnce("link", { to });
+  if (!isNewest()) return {};
   if (!answer.linked.model && !isLoaded(answer.model)) useModel(answer.model);
   want(answer.wanted);
   if (promptText() !== answer.prompt) setPrompt(answer.prompt);
   mounted.get("nav").props.value = { tab: answer.tab };
   go(answer.tab);
   if (answer.selection) mounted.get("selection").show(answer.selection);
-  mounted.get("linked").show(answer.linked);
+  return answer.linked;
 }

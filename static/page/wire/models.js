@@ -1,47 +1,57 @@
-// Choosing a model: its notice as it is loaded, a cancel, and the way back to the one before.
+// Choosing a model: its notice as it is loaded, a cancel, and the way back to the one before. And putting values into
+// Gradio's own components, the picker and the prompt's box.
 import { go } from "../address/places.js";
-import { mounted } from "../mount.js";
+import { mounted, onDrawn } from "../mount.js";
 import { setPrompt } from "../prompt/prompt.js";
-import { asking } from "./asking.js";
-import { ask as post } from "./post.js";
+import { post } from "./post.js";
+import { page } from "./question.js";
+import { ask } from "./view.js";
 
-let wanted = {}, // of the picker: { choices, value }
-  put = () => {}, // has the framework take it
+let picker = {}, // what it is to have: { label, choices, value }
+  prompt = {}, // and the prompt's box: { label, placeholder }
+  put = () => {}, // has Gradio ask for both
   requested = null, // the model that was chosen last
-  under = null, // the controller of the request
-  opened = 0;
-const part = (name) => mounted.get(name);
-const loaded = () => part("loaded").props.value.id;
-export const isLoaded = (id) => loaded() === id;
+  under = null; // the controller of its request
+export const isLoaded = (id) => page.model === id;
 
-// The picker's update, as the framework asks for it.
-export const pickerUpdate = () => [{ __type__: "update", ...wanted }];
+// The updates of picker and prompt, as Gradio asks for them.
+export const updates = () => [picker, prompt].map((change) => ({ __type__: "update", ...change }));
 export const onPut = (trigger) => {
   put = trigger;
 };
 function show(change) {
-  wanted = { ...wanted, ...change };
+  picker = { ...picker, ...change };
   put();
 }
 export const choices = (list) => show({ choices: list });
 
+// Their labels in the reader's language.
+onDrawn((root, payload) => {
+  if (root.dataset.part !== "nav" || !payload) return;
+  const { model, prompt: label, placeholder } = payload.labels;
+  prompt = { label, placeholder };
+  show({ label: model });
+});
+
+// The model that the page came with.
+export function begin(id) {
+  page.model = requested = id;
+}
 // The page computes with this model from now on.
 export function useModel(id) {
-  opened += 1;
-  part("loaded").props.value = { id, opened: String(opened) };
-  requested = id;
+  begin(id);
   show({ value: id });
 }
 
 export async function choose(id) {
-  if (id === requested && under) return; // the framework tells of a choice twice
+  if (id === requested && under) return; // Gradio tells of a choice twice
   under?.abort();
   under = new AbortController();
   const mine = under;
   requested = id;
   let cancelled = null,
     there = false;
-  const say = (notice) => mine === under && part("notice").show(notice);
+  const say = (notice) => mine === under && mounted.get("notice").show(notice);
   try {
     await post(
       "model",
@@ -62,8 +72,8 @@ export async function choose(id) {
   under = null;
   if (there) {
     useModel(id);
-    asking.ask();
-  } else show({ value: loaded() });
+    ask();
+  } else show({ value: page.model });
   return there;
 }
 export const cancel = () => under?.abort();

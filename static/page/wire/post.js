@@ -1,17 +1,17 @@
 // One request of the wire: the page's question with more, and the lines of the answer.
-import { joined } from "../server/connection.js";
+import { reached } from "../server/connection.js";
 import { eachLine } from "./lines.js";
 import { question } from "./question.js";
 
-const address = (name) => `playground/${name}${location.search}`;
-async function sent(name, more, signal) {
-  const body = JSON.stringify({ ...(await question()), ...more });
-  return joined(address(name), { method: "POST", body, signal, headers: { "content-type": "application/json" } });
+function sent(name, more, signal) {
+  const body = JSON.stringify({ ...question(), ...more }),
+    headers = { "content-type": "application/json" };
+  return reached(`playground/${name}${location.search}`, { method: "POST", body, signal, headers });
 }
 
 // Resolves once the answer has ended; `take` gets its lines. Throws where the connection or `signal` ends it.
-export async function ask(name, more, take, signal) {
+export async function post(name, more, take, signal) {
   const answer = await sent(name, more, signal);
   if (answer.ok) await eachLine(answer.body, take);
 }
-export const askOnce = async (name, more) => (await sent(name, more)).json();
+export const postOnce = async (name, more) => (await sent(name, more)).json();

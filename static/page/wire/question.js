@@ -3,23 +3,22 @@ import { mounted } from "../mount.js";
 import { promptText } from "../prompt/prompt.js";
 import { visit } from "./visit.js";
 
-const WITHOUT = new Set(["wire", "loaded", "nav", "address", "selection", "chat"]); // each has a field of its own
-export const page = { shown: {}, done: "" }; // what it shows, as the last answer named it; the last job that ended
+// What it shows, as the last answer named it; the last job that ended; the id of the model that it computes with.
+export const page = { shown: {}, done: "", model: null };
+const apart = new Set(["wire", "nav", "selection", "chat"]); // parts whose values have a field of their own, or none
+export const leaveOut = (names) => names.forEach((name) => apart.add(name));
 
 const held = (name) => mounted.get(name)?.props.value;
-export async function question() {
-  const name = await visit,
-    values = {};
-  for (const [part, { props }] of mounted)
-    if (!WITHOUT.has(part) && props.value !== undefined) values[part] = props.value;
+export function question() {
+  const values = {};
+  for (const [name, { props }] of mounted)
+    if (!apart.has(name) && props.value !== undefined) values[name] = props.value;
   return {
-    visit: name,
-    model: held("loaded")?.id,
+    visit,
     prompt: promptText(),
     chat: held("chat"),
     selection: held("selection"),
     tab: held("nav")?.tab,
-    step: held("address")?.n,
     values,
     ...page,
   };

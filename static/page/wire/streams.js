@@ -2,7 +2,7 @@
 import { mounted } from "../mount.js";
 import { reachable, reopen } from "../server/connection.js";
 import { choices, openModel } from "./models.js";
-import { ask as post } from "./post.js";
+import { post } from "./post.js";
 
 const busy = new Set(), // "part event" of those under way
   next = new Map(); // what is sent once they have ended
@@ -10,7 +10,6 @@ let modes = {}; // { part: { event: "once" | "multiple" | "always_last" } }
 export const setModes = (given) => {
   modes = given;
 };
-export const isStream = (part) => Object.hasOwn(modes, part);
 
 export async function stream(part, event, sent) {
   const mode = modes[part][event],

@@ -42,7 +42,7 @@ define("neurontop", (root, props, trigger) => {
   const choose = (neuron, tokens) => {
     props.value = { of: payload.of, neuron };
     paint();
-    trigger("select", { index: 0, value: JSON.stringify(props.value) });
+    trigger("select");
     select(tokens ? { tokens } : {}); // the map frames the row anew
   };
   const draw = mountPlot(map, {

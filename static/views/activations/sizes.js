@@ -38,7 +38,7 @@ define("gridmap", (root, props, trigger) => {
     handOn();
     props.value = { what, layer };
     select(change); // frames the row, too
-    trigger("select", { index: 0, value: JSON.stringify(props.value) });
+    trigger("select");
   };
   // The other view opens with what was chosen here.
   const handOn = () => {

@@ -176,7 +176,7 @@ define("modeldiagram", (root, props, trigger) => {
   const pick = (part) => {
     props.value = { part };
     paint();
-    trigger("select", { index: 0, value: JSON.stringify(props.value) });
+    trigger("select");
   };
   const lines = () => {
     const { drawing } = payload;

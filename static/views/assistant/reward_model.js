@@ -21,7 +21,7 @@ define("pairsused", (root, props, trigger) => {
     const value = { pairs: payload?.wanted ? listed() : [] };
     if (JSON.stringify(value) === JSON.stringify(props.value ?? { pairs: [] })) return;
     props.value = value;
-    trigger("select", { index: 0, value: "pairs" });
+    trigger("select");
   };
   onPairs(() => {
     if (!payload) return;

@@ -165,7 +165,7 @@ define("find", (root, props, trigger) => {
     chosen = true;
     props.value = mine;
     clearTimeout(timer);
-    timer = setTimeout(() => trigger("select", { index: 0, value: JSON.stringify(props.value) }), PAUSE);
+    timer = setTimeout(() => trigger("select"), PAUSE);
   };
   // What was toggled meanwhile stays: its answer is on the way.
   const waits = (next) =>

@@ -53,7 +53,7 @@ export function picker(root, props, trigger, changed) {
       ...(layer.value !== "" && { layer: +layer.value }),
       ...(+least.value && { least: +least.value }),
     };
-    trigger("select", { index: 0, value: JSON.stringify(props.value) });
+    trigger("select");
   };
   const show = () => {
     describe();

@@ -75,7 +75,7 @@ define("handdesk", (root, props, trigger) => {
   let timer = null;
   root.append(head, board, told, wrong);
 
-  const tell = () => trigger("select", { index: 0, value: JSON.stringify(props.value) });
+  const tell = () => trigger("select");
   const keep = (pause = 0) => {
     props.value = sheetValue(sheet);
     clearTimeout(timer);

@@ -25,7 +25,7 @@ define("handmistake", (root, props, trigger) => {
   root.append(head, task, scroll, told);
   const ask = (value) => {
     props.value = value;
-    trigger("select", { index: 0, value: JSON.stringify(value) });
+    trigger("select");
   };
   const pick = (line, column) => ask({ exercise: payload.exercise, cell: [line, column] });
   const buttonAt = (line, column) => scroll.querySelector(`[data-cell="${line} ${column}"]`);

@@ -169,7 +169,7 @@ define("guessing", (root, props, trigger) => {
       form.field.focus();
       return;
     } // it is on the page
-    trigger("select", { index: 0, value: JSON.stringify(props.value) });
+    trigger("select");
   }
   // The prompt and its tokens stand above: hidden on request while this view is open.
   const cover = () => {

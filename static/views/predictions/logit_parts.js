@@ -69,7 +69,7 @@ define("wrotemap", (root, props, trigger) => {
     mlp = layer;
     props.value = layer === null ? {} : { mlp: layer, head: main() };
     paint();
-    trigger("select", { index: 0, value: JSON.stringify(props.value) });
+    trigger("select");
   };
   const pick = (layer, head, add) => {
     if (mlp !== null) look(null);

@@ -156,7 +156,7 @@ define("shapetable", (root, props, trigger) => {
   const ask = (change) => {
     bar.forget();
     props.value = { ...props.value, ...change };
-    trigger("select", { index: 0, value: JSON.stringify(props.value) });
+    trigger("select");
   };
   // Every row of the vocabulary, requested from the server; a file has all of them.
   const everything = () =>

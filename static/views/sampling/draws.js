@@ -82,7 +82,7 @@ define("drawbar", (root, props, trigger) => {
     clearTimeout(timer);
     timer = setTimeout(() => {
       requested = question;
-      trigger("select", { index: 0, value: question });
+      trigger("select");
     }, pause);
   };
   const change = (changed, pause = 0, tell = false) => {

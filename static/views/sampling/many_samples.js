@@ -132,7 +132,7 @@ define("manytable", (root, props, trigger) => {
     look(key);
     mark();
     props.value = { measure: key };
-    trigger("select", { index: 0, value: JSON.stringify(props.value) });
+    trigger("select");
   };
   const mark = () => {
     for (const cell of box.querySelectorAll("[data-measure]"))

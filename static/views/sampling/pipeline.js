@@ -287,14 +287,14 @@ define("pipeline", (root, props, trigger) => {
     const now = JSON.stringify(props.value);
     if (now === sent) return;
     sent = now;
-    trigger("select", { index: 0, value: now });
+    trigger("select");
   };
   let spec = null;
   const fold = { open: false };
   const use = (steps) => {
     props.value = { steps: copy(steps) };
     draw(spec);
-    trigger("select", { index: 0, value: sent });
+    trigger("select");
   };
   const draw = (next) => {
     spec = next;

@@ -49,7 +49,7 @@ define("promptlist", (root, props, trigger) => {
     select.value = shown;
     select.onchange = () => {
       props.value = { variant: select.value };
-      trigger("select", { index: 0, value: JSON.stringify(props.value) });
+      trigger("select");
     };
     both.append(el("span", "pg-muted", words.variant), select);
     head.replaceChildren(el("h2", "", payload.title), both);

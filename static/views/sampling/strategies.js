@@ -75,7 +75,7 @@ define("strategies", (root, props, trigger) => {
     const { strategies, settings } = desk;
     props.value = { strategies: structuredClone(strategies), settings: structuredClone(settings) };
     clearTimeout(timer);
-    const ask = () => trigger("select", { index: 0, value: JSON.stringify(props.value) });
+    const ask = () => trigger("select");
     if (pause) timer = setTimeout(ask, pause);
     else ask();
   };
