@@ -12,7 +12,7 @@ from viz.server.assets import read
 
 pytestmark = pytest.mark.browser
 
-LINE = "/gradio_api/heartbeat/"
+LINE = "/playground/here/"
 STAY = """async ([path, visit]) => {
   window.lost = 0;
   (await import(path)).stay(visit, () => window.lost++);

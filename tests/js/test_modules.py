@@ -217,7 +217,7 @@ def test_a_part_needs_no_framework(call):
         document.body.append(root);
         module.define("tried", (root, props, ask) => {
           const draw = (payload) => { root.textContent = payload.text; };
-          root.onclick = () => ask("select", { index: 0 });
+          root.onclick = () => ask("select");
           return draw;
         });
         module.onAsk((root) => seen.push(root.dataset.part));
@@ -229,7 +229,7 @@ def test_a_part_needs_no_framework(call):
         return [root.textContent, told, seen, hidden, textContent, module.mounted.get("tried") === entry];
       }"""
     shown = call("page/mount.js", code)
-    assert shown == ["<b>", [["select", {"index": 0}]], ["tried"], False, "wrongother", True]
+    assert shown == ["<b>", [["select"]], ["tried"], False, "wrongother", True]
 
 
 def test_a_value_from_a_link_that_cannot_be_drawn_goes_back(call):
@@ -271,33 +271,26 @@ def test_a_form_that_is_drawn_anew_keeps_its_caret(call, address):
     assert call("page/mount.js", code, form) == [True, "second", "token", 1, 3]
 
 
-def test_a_screen_that_missed_a_payload_asks_for_everything(call, address):
+def test_a_part_is_drawn_with_what_came_for_it_before_it_was_there(call, address):
     code = """async (path) => {
-        const { define } = await import(path), asked = [];
-        define("shown", (root) => (payload) => { root.textContent = payload.text; });
+        const { define, mountPart, mounted, onEvent, showParts } = await import(path), told = [];
+        define("shown", (root, props, ask) => {
+          root.onclick = () => ask("select");
+          return (payload) => { root.textContent = `${payload.text}${props.value ?? ""}`; };
+        });
+        onEvent((...given) => told.push(given));
         const element = document.createElement("div");
         element.innerHTML = '<div data-screen="tab"></div>';
         element.firstChild.dataset.places = JSON.stringify([["one", "shown"], ["two", "shown"]]);
         document.body.append(element);
-        const props = { value: { values: { form: 1 } } };
-        const watched = {};
-        const show = (seq, previous, parts) => {
-          props.payload = JSON.stringify({ seq, previous, parts });
-          watched.payload();
-          return [element.innerText.split(/\\s+/).join(" "), props.value.again ?? null, asked.length];
-        };
-        module.screen(element, props, (event, data) => asked.push([event, data.value]), (name, update) => {
-          watched[name] = update;
-        });
-        const first = show(1, 0, { one: { text: "a" }, two: { text: "b" } });
-        const next = show(2, 1, { two: { text: "c" } });
-        const lost = show(4, 3, { one: { text: "d" } }); // the third never came
-        const whole = show(5, 0, { one: { text: "d" }, two: { text: "e" } });
-        watched.value(); // it is as it was
-        props.value = { values: {} }; // the framework sets what the page came with
-        watched.value();
-        return [first, next, lost, whole, asked, props.value.values];
+        showParts({ two: { text: "c" } }); // the answer to a question comes before the tab's parts are there
+        const parts = { one: { text: "a" }, two: { text: "b" } };
+        module.screen(element, { payload: JSON.stringify({ values: { two: 1 }, parts }) });
+        const text = () => element.innerText.split(/\\s+/).join(" ");
+        const first = text();
+        showParts({ one: { text: "d" } });
+        mounted.get("two").root.click();
+        return [first, text(), told];
       }"""
-    *seen, asked, values = call("page/screen.js", code, f"/{address[1].address('page/mount.js')}")
-    assert seen == [["a b", None, 0], ["a c", None, 0], ["d c", "4", 1], ["d e", "4", 1]]
-    assert asked == [["select", "again"], ["select", "given"]] and values == {"form": 1}
+    answer = call("page/screen.js", code, f"/{address[1].address('page/mount.js')}")
+    assert answer == ["a c1", "d c1", [["two", "select", 1]]]

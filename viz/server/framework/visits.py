@@ -138,7 +138,7 @@ async def _gone(receive: Receive) -> None:
 
 def heartbeat(presence: Presence) -> Route:
     """The route, to stand before Gradio's own."""
-    return Route("/gradio_api/heartbeat/{visits}", Heartbeat(presence))
+    return Route("/playground/here/{visits}", Heartbeat(presence))
 
 
 class Listeners:
