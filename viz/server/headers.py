@@ -22,8 +22,8 @@ def page_policy(options: Options, scripts: Collection[str] = (), styles: Collect
     sheets of these hashes.
 
     Gradio makes functions of texts, so texts may become scripts, but only those that static/page/server/policy.js lets
-    through, by Trusted Types. No attribute of an element runs. Attributes may set styles: Gradio's and Plotly's elements
-    do. Browsers that know no `style-src-elem` take `style-src` for both.
+    through, by Trusted Types. No attribute of an element runs. Attributes may set styles: Gradio's and Plotly's
+    elements do. Browsers that know no `style-src-elem` take `style-src` for both.
     """
     sources = {
         "default-src": "'self'",

@@ -16,6 +16,20 @@ pytestmark = pytest.mark.browser
 NOTICE = ".pg-connection:not(.pg-running)"
 SERVER = "JSON.parse(document.getElementById('pg-connection-words').content).server"
 
+# The next question's answer says how far the run is, and nothing more until `cutOff()`.
+LONG = """(running) => {
+  const whole = window.fetch;
+  window.fetch = (input, options) => {
+    if (!String(input).startsWith("playground/view")) return whole(input, options);
+    window.fetch = whole;
+    const start = (controller) => {
+      controller.enqueue(new TextEncoder().encode(`${JSON.stringify({ running })}\\n`));
+      window.cutOff = () => controller.error(new Error("cut off"));
+    };
+    return Promise.resolve(new Response(new ReadableStream({ start })));
+  };
+}"""
+
 
 @pytest.fixture
 def server():
@@ -62,31 +76,24 @@ def test_a_killed_server_is_told_once_and_the_page_comes_back_with_it(server, pr
         refused.append(route.request.url)
         return route.fulfill(status=429, headers={"retry-after": "1"}, json={"detail": "busy"})
 
-    page.route("**/gradio_api/queue/join*", busy)
+    page.route("**/playground/view*", busy)
     prompt.fill("The dog sat")
     expect(notice).to_contain_text("The server is busy.", timeout=SOON)
     expect(chips).to_have_count(3, timeout=SOON)
     expect(notice).to_be_hidden()
-    page.unroute("**/gradio_api/queue/join*")
+    page.unroute("**/playground/view*")
     assert len(refused) == 2 and page.locator(".toast-body").count() == 0
 
-    # An answer that takes long: how far the prompt is.
-    report = {"done": 7, "total": 32, "seconds": 14.2}
-    page.route("**/playground/running?*", lambda route: route.fulfill(json=report))
-    page.route("**/gradio_api/queue/join*", lambda route: (held.append(route), None)[1])
-    held: list = []
+    # An answer that takes long: how far the prompt is. It is then cut off, and asked for again.
+    page.evaluate(LONG, {"done": 7, "total": 32, "seconds": 14.2})
     prompt.fill("The dog ran")
     bar = page.locator(".pg-running")
     expect(bar).to_contain_text("layer 8 of 32.About 51 s left.", timeout=SOON)
     expect(bar).to_be_in_viewport()
     expect(bar.locator("progress")).to_have_js_property("value", 7 / 32)
-    report.clear()
-    page.unroute("**/gradio_api/queue/join*")
-    for route in held:
-        route.continue_()
+    page.evaluate("cutOff()")
     expect(bar).to_be_hidden(timeout=SOON)
     expect(chips.last).to_have_text("·ran")
-    page.unroute("**/playground/running?*")
     # Nothing of the page is against its own policy; the browser itself tells of the answers that were none.
     assert [error for error in errors if "429" not in error] == []
 

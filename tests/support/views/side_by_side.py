@@ -2,7 +2,7 @@
 
 from model.api import LanguageModel
 from tests.support.models.helpers import byte_tokenizer, tiny_model
-from viz.page.streams import answers
+from viz.page.wire.streams import answers
 from viz.seam.view import Visit
 from viz.views.sampling.side_by_side.run import Races
 from viz.views.sampling.side_by_side.view import FEED

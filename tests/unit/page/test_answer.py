@@ -1,17 +1,15 @@
 """The model's answer to a conversation: what generation writes, up to the token that ends a turn."""
 
 import threading
-import types
 
 import pytest
 
 from model.errors import InputError
 from tests.support.models.talking import END, talking_model, talking_server
-from tests.support.views.streams import Component
+from tests.support.views.streams import ask, trigger
 from viz.page import answer
 from viz.page.answer import Stops
-from viz.page.loading import opened
-from viz.page.parts import unpacked
+from viz.page.wire.streams import Channel
 from viz.seam.jobs import answering
 from viz.seam.jobs.answering import FRAME, MOST, room, written
 from viz.work.prompt import Prompt
@@ -76,25 +74,19 @@ def test_only_an_open_turn_is_answered(server, talker, prompt):
         next(written(server, talker, prompt, "greedy", threading.Event()))
 
 
-def wired(server):
-    channel = Component()
-    names = ("loaded", "prompt", "chat")
-    shared = types.SimpleNamespace(
-        playground=server, language_of=lambda request: "en", leaving=[], **dict.fromkeys(names)
-    )
-    answer.wire(shared, channel)
-    return channel, shared
+CHAT = {"on": True, "turns": TURNS}
 
 
-def said(channel, sent, chat=None):
-    chat = {"on": True, "turns": TURNS} if chat is None else chat
-    me = types.SimpleNamespace(session_hash="me")
-    return [unpacked(each) for each in channel.handlers["start"](me, sent, opened("tiny"), "else", chat)]
+def channel():
+    return Channel(answer.STREAM, None, Stops())
+
+
+def said(server, sent, chat=CHAT):
+    return ask(server, channel(), "start", sent, "else", chat=chat)
 
 
 def test_the_page_is_told_as_it_goes_on(server, talker):
-    channel, _ = wired(server)
-    *running, done = said(channel, {"tag": "7", "strategy": "greedy"})
+    *running, done = said(server, {"tag": "7", "strategy": "greedy"})
     assert {each["tag"] for each in (*running, done)} == {"7"} and done["state"] == "done"
     ids, _ = generated(talker, "greedy", done["tokens"])
     assert done["text"] == talker.decode(ids[:-1] if ids[-1] == END else ids)
@@ -104,30 +96,26 @@ def test_the_page_is_told_as_it_goes_on(server, talker):
 
 @pytest.mark.parametrize("sent", [None, 7, {}, {"tag": 5, "strategy": "no such"}, {"strategy": {"a": 1}}])
 def test_whatever_a_page_sends_is_answered_by_the_first_strategy(server, talker, sent):
-    channel, _ = wired(server)
-    done = said(channel, sent)[-1]
+    done = said(server, sent)[-1]
     ids, _ = generated(talker, "greedy", done["tokens"])
     assert "tag" not in done and done["text"] == talker.decode(ids[:-1] if ids[-1] == END else ids)
 
 
 def test_what_cannot_be_answered_is_said(server):
-    channel, _ = wired(server)
-    (told,) = said(channel, {"tag": "1"}, chat={})
+    (told,) = said(server, {"tag": "1"}, chat={})
     assert "nothing to answer" in told["error"]["text"] and told["tag"] == "1" and server.queue.working == []
 
 
 def test_a_stop_and_a_visitor_who_leaves_end_it(server):
     for end in ("stop", "leave"):
-        channel, shared = wired(server)
-        me = types.SimpleNamespace(session_hash="me")
-        chat = {"on": True, "turns": TURNS}
-        steps = channel.handlers["start"](me, {"tag": "1"}, opened("tiny"), "", chat)
+        own = channel()
+        steps = trigger(server, own, "start", {"tag": "1"}, "else", chat=CHAT)
         next(steps)
         if end == "stop":
-            channel.handlers["stop"](me, None, opened("tiny"), "", chat)
+            assert ask(server, own, "stop", chat=CHAT) == []
         else:
-            shared.leaving[0]("me")
-        *_, last = [unpacked(each) for each in steps]
+            own.stream.leave(own.state, "me")
+        *_, last = steps
         assert last["ended"] == "stopped" and last["tokens"] <= 2 and server.queue.working == []
 
 

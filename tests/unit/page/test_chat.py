@@ -112,12 +112,12 @@ def test_python_lines_run_the_conversation(server, talker):
 
 
 def test_a_link_brings_its_conversation_back(server):
-    link = link_of({"n": 1, "model": "tiny", "prompt": "else", "chat": CHAT, "tokens": [20]}, TAB_KEYS)
+    link = link_of({"model": "tiny", "prompt": "else", "chat": CHAT, "tokens": [20]}, TAB_KEYS)
     found = answer(server, link, "tiny", (FIRST, TAB_KEYS[0]))
     assert found.selection.tokens == (20,)  # of the conversation: the prompt has four
     assert found.run == prompt_id(scene_of(server, asked("else", chat=CHAT))) and found.prompt == "else"
     for hostile in ("x", 7, {"on": True, "turns": "x"}, {"on": True, "turns": [["root", "x"]]}):
-        plain = answer(server, link_of({"n": 1, "prompt": "else", "chat": hostile}, TAB_KEYS), "tiny", (FIRST, "x"))
+        plain = answer(server, link_of({"prompt": "else", "chat": hostile}, TAB_KEYS), "tiny", (FIRST, "x"))
         assert plain.run == prompt_id(scene_of(server, asked("else")))
 
 

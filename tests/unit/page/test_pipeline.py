@@ -3,7 +3,6 @@
 import dataclasses
 import threading
 
-import gradio as gr
 import pytest
 
 from model.api import LanguageModel
@@ -11,11 +10,8 @@ from model.errors import CheckpointError, InputError
 from model.gpt import linear
 from model.gpt.edits import Edit
 from viz.page import build, pipeline
-from viz.page.loading import Cancelled, choose_model, opened
-from viz.page.parts import unpacked
-from viz.page.pipeline import PageRequest, payloads, view
-from viz.serve import launch_options
-from viz.server.framework.patches import rest
+from viz.page.loading import Cancelled, Chosen, load_model
+from viz.page.pipeline import PageRequest, payloads
 from viz.views.attention.map import view as map
 from viz.work import playground as context
 from viz.work.playground import Playground
@@ -62,15 +58,6 @@ def test_what_is_typed_after_a_prompt_is_run_alone_and_edits_afresh(playground, 
         assert rows == [9, 2, 2, 12, 1, 13]
     finally:
         handle.remove()
-
-
-def test_view_skips_what_does_not_change(playground):
-    _, shown = payloads(playground, asked("abcab"))
-    *updates, _ = view(playground, asked("abcab", shown=shown, selection={"heads": [[0, 0]]}))
-    screens = [tab.key for tab in build.TABS]
-    changed = [name for name, each in zip([*pipeline.HEAD, *screens], updates, strict=True) if each != gr.skip()]
-    assert changed == ["notice", "attention"]
-    assert set(unpacked(updates[len(pipeline.HEAD) + screens.index("attention")])["parts"]) == {"map_plot"}
 
 
 @pytest.mark.parametrize(
@@ -142,23 +129,13 @@ def test_traces_are_bounded_and_come_back_the_same(playground, lm):
 
 
 def run_loading(playground, model_id, language="en"):
-    return list(choose_model(playground, model_id, opened("tiny"), language))
-
-
-def said(step):
-    """The notice's payload in a step of choose_model."""
-    return unpacked(step[0])
+    return list(load_model(playground, model_id, language))
 
 
 def test_loading_ends_with_the_new_model(playground, lm, monkeypatch):
     monkeypatch.setattr(Playground, "load", lambda *_: lm)
     bar, *_, last = run_loading(playground, "other")
-    assert said(bar)["text"] == "Loading other" and bar[3] == "other"
-    assert last[1]["id"] == "other"
-
-
-def test_loading_the_same_model_again_still_redraws():
-    assert opened("tiny") != opened("tiny")
+    assert bar["text"] == "Loading other" and last == Chosen(True, {})
 
 
 @pytest.mark.parametrize("error", [InputError("No.", "x", "Do y."), CheckpointError("Broken.", "x", "Fetch it.")])
@@ -168,9 +145,8 @@ def test_failed_loading_says_why_and_keeps_the_old_model(playground, monkeypatch
 
     monkeypatch.setattr(Playground, "load", fail)
     last = run_loading(playground, "other")[-1]
-    assert said(last)["text"].startswith(error.what) and said(last)["hint"] == error.hint
-    assert bool(said(last)["actions"]) == isinstance(error, CheckpointError)
-    assert last[1] == gr.skip() and last[2] == "tiny"
+    assert not last.loaded and last.notice["text"].startswith(error.what) and last.notice["hint"] == error.hint
+    assert bool(last.notice["actions"]) == isinstance(error, CheckpointError)
 
 
 def test_cancelling_stops_the_work(playground, monkeypatch):
@@ -185,9 +161,9 @@ def test_cancelling_stops_the_work(playground, monkeypatch):
             stopped.set()
 
     monkeypatch.setattr(Playground, "load", slow)
-    steps = choose_model(playground, "other", opened("tiny"), "en")
+    steps = load_model(playground, "other", "en")
     next(steps)
-    bar = said(next(steps))
+    bar = next(steps)
     assert bar["hint"] == "10 of 100 MB" and bar["fraction"] == 0.1 and bar["actions"][0]["name"] == "cancel"
     steps.close()
     assert stopped.wait(5)
@@ -203,7 +179,7 @@ def test_a_cancel_of_one_visitor_does_not_stop_another(playground, lm, monkeypat
         return answer
 
     monkeypatch.setattr(Playground, "load", load)
-    assert run_loading(playground, "other")[-1][1]["id"] == "other"
+    assert run_loading(playground, "other")[-1].loaded
 
 
 def test_only_a_person_starts_another_try_to_load(playground, lm, monkeypatch):
@@ -215,28 +191,19 @@ def test_only_a_person_starts_another_try_to_load(playground, lm, monkeypatch):
 
     monkeypatch.setattr(context, "load_resolved", fail)
     monkeypatch.setattr(Playground, "_resolve", lambda self, model_id, progress: model_id)
-    assert said(run_loading(playground, "bad")[-1])["text"].startswith("Broken.")
+    assert run_loading(playground, "bad")[-1].notice["text"].startswith("Broken.")
     for prompt in ("a", "ab", "abc"):
         parts, _ = payloads(playground, asked(prompt, model_id="bad"))
         assert parts["notice"]["text"].startswith("Broken.")
     assert tries == ["bad"]
     monkeypatch.setattr(context, "load_resolved", lambda found, progress, **_: lm)
-    assert run_loading(playground, "bad")[-1][1]["id"] == "bad"
+    assert run_loading(playground, "bad")[-1].loaded
     assert "map_plot" in payloads(playground, asked("abc", model_id="bad"))[0]
 
 
 def test_page_paths_are_not_taken_from_visitors(playground, tmp_path):
     with pytest.raises(InputError, match="no model of that name"):
         playground.load(str(tmp_path))
-
-
-def test_server_settings_protect_visitors(playground):
-    from app import ROOT
-
-    options = launch_options(ROOT / "static", playground)
-    assert options["run_history"] is False and options["share"] is False
-    assert options["state_session_capacity"] == playground.options.allowed.sessions <= 256  # 10,000 else
-    assert not {"head", "css", "css_paths", "js"} & set(options)  # the page would carry all of it
 
 
 def test_model_is_tuned_within_rounding(lm):
@@ -247,12 +214,3 @@ def test_model_is_tuned_within_rounding(lm):
         before = lm.model(ids)
         linear.tune(lm.model)
         assert (lm.model(ids) - before).abs().max() < 1e-4
-
-
-def test_an_idle_server_rests(playground):
-    blocks = build.build(playground)
-    blocks.queue()
-    queue = blocks._queue
-    work, bars = queue.sleep_when_free, queue.progress_update_sleep_when_free
-    rest(blocks)
-    assert work < queue.sleep_when_free <= 0.01 and bars < queue.progress_update_sleep_when_free

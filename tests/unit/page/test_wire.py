@@ -19,7 +19,6 @@ QUESTION = {
     "model": "tiny",
     "prompt": "abcab",
     "tab": "attention",
-    "step": 3,
     "selection": {"heads": [[0, 1]]},
     "values": {"attention_view": {"view": "map"}},
     "shown": {},
@@ -30,12 +29,16 @@ def asked(**changes):
     return question.page_request({**QUESTION, **changes}, "en")
 
 
+def lines_to(*given):
+    return view.answer_lines(*given, set())
+
+
 async def lines_of(playground: Playground, asked_, ready=True, most=None):
     """The lines of an answer, at most so many, and whether the place in the queue was given back."""
     turn, lines, left = asyncio.Event(), [], []
     if ready:
         turn.set()
-    async with contextlib.aclosing(view.answer_lines(playground, asked_, turn, lambda: left.append(True))) as answer:
+    async with contextlib.aclosing(lines_to(playground, asked_, turn, lambda: left.append(True))) as answer:
         if not ready:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(anext(answer), 0.05)
@@ -55,7 +58,7 @@ def test_the_last_line_is_the_answer_of_the_pipeline(playground):
     lines, left = in_thread(asyncio.run, lines_of(playground, asked()))
     parts, shown = answer(playground, asked())
     assert lines[-1]["shown"] == shown and lines[-1]["parts"].keys() == parts.keys() and left == [True]
-    assert lines[-1]["shown"]["step"] == 3 and lines[-1]["parts"]["map_plot"]["scene"] == shown["run"]
+    assert lines[-1]["parts"]["map_plot"]["scene"] == shown["run"]
 
 
 def test_a_page_that_says_what_it_shows_is_sent_what_changes(playground):
@@ -105,7 +108,7 @@ def test_closing_the_request_ends_the_run_between_two_layers(playground, monkeyp
     monkeypatch.setattr(Block, "forward", forward)
 
     async def leave():
-        answer = view.answer_lines(playground, asked(), ready(), lambda: layers.append("left"))
+        answer = lines_to(playground, asked(), ready(), lambda: layers.append("left"))
         assert "early" in json.loads(await anext(answer))
         await answer.aclose()
         closed.set()
@@ -143,15 +146,15 @@ def test_a_failure_is_said_and_logged(playground, monkeypatch, caplog):
     "sent",
     [
         {},
-        {"visit": 7, "model": [], "prompt": {}, "tab": None, "step": -1, "values": [], "shown": "x", "done": 3},
+        {"visit": 7, "model": [], "prompt": {}, "tab": None, "values": [], "shown": "x", "done": 3},
         {"values": {"attention_view": 5, "no part": {}}, "shown": {"drawn": [1], "run": 4, "language": None}},
-        {"shown": {"drawn": {"map_plot": 7, "tokens": "k"}, "step": True}, "step": 1 << 60},
+        {"shown": {"drawn": {"map_plot": 7, "tokens": "k"}}},
     ],
     ids=str,
 )
 def test_what_is_not_of_its_form_counts_as_absent(sent, playground):
     request = question.page_request(sent, "en")
-    assert request.tab == TABS[0].key and request.step == 0 and request.visitor == "" and request.done == ""
+    assert request.tab == TABS[0].key and request.visitor == "" and request.done == ""
     assert set(request.values) <= {"attention_view"}
     assert request.shown.get("drawn", {}) in ({}, {"tokens": "k"}) and "run" not in request.shown
     (*_, last), _ = in_thread(asyncio.run, lines_of(playground, question.page_request({**QUESTION, **sent}, "en")))

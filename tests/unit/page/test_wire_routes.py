@@ -169,7 +169,7 @@ def test_an_event_may_open_a_model_and_change_the_list(feed, playground):
         yield Models()
         yield Open("tiny", "abc", "checks")
 
-    client = feed({"start": Event(start, page=True)})
+    client = feed({"start": Event(start)})
     choices = [list(each) for each in playground.choices("me")]
     expected = [{"models": choices}, {"open": {"model": "tiny", "prompt": "abc", "tab": "checks"}}]
     assert lines(client, "stream", part="own_feed", event="start") == expected
@@ -238,14 +238,14 @@ def test_a_model_that_is_not_there_leaves_the_page_as_it_is(client):
 
 
 def test_a_link_is_answered_with_all_that_it_means(client):
-    to = {"n": 4, "model": "tiny", "prompt": "abc", "tab": "checks", "heads": [[1, 2]], "tokens": [1]}
+    to = {"model": "tiny", "prompt": "abc", "tab": "checks", "heads": [[1, 2]], "tokens": [1]}
     answer = client.post("/playground/link", json=QUESTION | {"to": to}).json()
-    assert (answer["model"], answer["prompt"], answer["tab"], answer["linked"]) == ("tiny", "abc", "checks", {"n": 4})
+    assert (answer["model"], answer["prompt"], answer["tab"], answer["linked"]) == ("tiny", "abc", "checks", {})
     assert answer["selection"]["heads"] == [[1, 2]] and answer["selection"]["tokens"] == [1]
 
 
 def test_a_link_to_a_model_that_is_not_here_waits_for_a_click(client, playground):
-    to = {"n": 1, "model": "hub:someone/something", "prompt": "abc"}
+    to = {"model": "hub:someone/something", "prompt": "abc"}
     answer = client.post("/playground/link", json=QUESTION | {"to": to}).json()
     assert (answer["model"], answer["wanted"]) == ("tiny", "hub:someone/something")
     assert "something" in answer["linked"]["text"] and answer["selection"] is None

@@ -158,7 +158,7 @@ def test_a_job_of_a_page_is_bounded(shared):
     def work(progress):
         progress(1, 2, "")
 
-    told = list(background.perform_in_turn(ours, "me", background.Job(("x",), work), "en", threading.Event()))
+    told = list(background.perform_in_turn(ours, "me", background.Job(("x",), work), "en"))
     last = told[-1][0]
     assert "takes longer than this server allows" in last["text"] and last["state"] == "failed"
     assert not ours.queue.working

@@ -89,7 +89,7 @@ def told(step):
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_a_job_waits_for_its_turn_and_says_so(playground, language):
     before, said = [playground.queue.join(owner) for owner in "ab"], words(language)
-    steps = perform_in_turn(playground, "c", Job(("k",), lambda progress: 42), language, threading.Event())
+    steps = perform_in_turn(playground, "c", Job(("k",), lambda progress: 42), language)
     assert told(next(steps))["text"] == said["job.ahead"].format(n=2)
     before[1].leave()
     assert told(next(steps))["text"] == said["job.ahead_one"]
@@ -106,45 +106,35 @@ def test_a_job_waits_for_its_turn_and_says_so(playground, language):
     assert not playground.queue.line and not playground.queue.working
 
 
-def test_a_job_that_is_cancelled_while_it_waits_never_runs(playground):
-    before, note = playground.queue.join("a"), threading.Event()
-    steps = perform_in_turn(playground, "b", Job(("k",), lambda progress: 1 / 0), "en", note)
-    next(steps)
-    note.set()
-    (last,) = steps
-    assert told(last)["text"] == words("en")["job.cancelled"] and playground.queue.line == []
-    before.leave()
-    assert not playground.queue.working
-
-
-def test_leaving_while_a_job_waits_gives_its_place_back(playground):
-    playground.queue.join("a")
-    steps = perform_in_turn(playground, "b", Job(("k",), lambda progress: 1 / 0), "en", threading.Event())
+def test_a_job_that_is_cancelled_while_it_waits_gives_its_place_back_and_never_runs(playground):
+    before = playground.queue.join("a")
+    steps = perform_in_turn(playground, "b", Job(("k",), lambda progress: 1 / 0), "en")
     next(steps)
     steps.close()
     assert playground.queue.line == []
+    before.leave()
+    assert not playground.queue.working
 
 
 def test_a_server_that_is_full_says_so_in_the_readers_language(playground):
     for owner in "abc":
         playground.queue.join(owner)
-    (only,) = perform_in_turn(playground, "d", Job(("k",), lambda progress: 1), "zh", threading.Event())
+    (only,) = perform_in_turn(playground, "d", Job(("k",), lambda progress: 1), "zh")
     assert told(only)["state"] == "failed" and told(only)["text"].startswith("服务器正忙于其他人的任务。")
 
 
 def test_a_cancelled_job_keeps_its_place_until_its_work_has_ended(playground):
-    note, begun, go = threading.Event(), threading.Event(), threading.Event()
+    begun, go = threading.Event(), threading.Event()
 
     def work(progress):
         begun.set()
         go.wait(10)
         progress(0, None, "")
 
-    steps = perform_in_turn(playground, "a", Job(("k",), work), "en", note)
+    steps = perform_in_turn(playground, "a", Job(("k",), work), "en")
     next(steps)
     assert begun.wait(10)
-    note.set()
-    list(steps)
+    steps.close()
     assert len(playground.queue.working) == 1
     go.set()
     other = playground.queue.join("b")
@@ -152,7 +142,7 @@ def test_a_cancelled_job_keeps_its_place_until_its_work_has_ended(playground):
 
 
 def test_a_job_that_fails_gives_its_place_back(playground, caplog):
-    list(perform_in_turn(playground, "a", Job(("k",), lambda progress: 1 / 0), "en", threading.Event()))
+    list(perform_in_turn(playground, "a", Job(("k",), lambda progress: 1 / 0), "en"))
     other = playground.queue.join("b")
     assert other.wait(10) == 0 and not playground.computing.locked()
 

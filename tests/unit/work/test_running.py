@@ -1,17 +1,11 @@
 """How far a run is, is told while it lasts and no longer."""
 
-import json
-
 import pytest
-from starlette.applications import Starlette
-from starlette.routing import Route
-from starlette.testclient import TestClient
 
 from model.api import LanguageModel
 from model.gpt.edits import Edit
 from model.gpt.transformer import Block
 from tests.support.models.helpers import L, byte_tokenizer, serving, tiny_model
-from viz.serve import running
 from viz.work.running import Running
 
 
@@ -34,14 +28,11 @@ def test_it_is_told_while_it_lasts_and_no_longer():
     assert now.report() == {}
 
 
-def test_every_layer_of_a_run_is_told_to_a_page_that_asks(playground, monkeypatch):
-    app = TestClient(Starlette(routes=[Route("/playground/running", running(playground))]))
+def test_every_layer_of_a_run_is_told(playground, monkeypatch):
     told, whole = [], Block.forward
 
     def forward(self, *given):
-        answer = app.get("/playground/running")
-        assert answer.headers["cache-control"] == "no-store"
-        told.append(json.loads(answer.text))
+        told.append(playground.running.report())
         return whole(self, *given)
 
     monkeypatch.setattr(Block, "forward", forward)
@@ -51,21 +42,4 @@ def test_every_layer_of_a_run_is_told_to_a_page_that_asks(playground, monkeypatc
         playground.trace_tokens(model, model.tokenizer.tokens(ids), edits)
         assert [{name: each[name] for name in ("done", "total")} for each in told] == layers, (ids, edits)
         told.clear()
-    assert app.get("/playground/running").json() == {}
-
-
-def test_what_was_drawn_meanwhile_is_told_to_the_page_that_asked(playground):
-    app = TestClient(Starlette(routes=[Route("/playground/running", running(playground))]))
-
-    def told(session, question):
-        return app.get("/playground/running", params={"session_hash": session, "question": question}).json()
-
-    with playground.early.answering(("me", "7")), playground.running.told() as progress:
-        progress(1, 3, "")
-        playground.early.put(("me", "7"), "map_plot", {"title": "<b>"})
-        assert "parts" not in told("other", "7") and "parts" not in told("me", "8") and "parts" not in told("", "")
-        assert told("me", "7") == {"done": 1, "total": 3, "seconds": pytest.approx(0, abs=5)} | {
-            "parts": {"map_plot": {"title": "<b>"}}
-        }
-        assert "parts" not in told("me", "7")
-    assert told("me", "7") == {}
+    assert playground.running.report() == {}

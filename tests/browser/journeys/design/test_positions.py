@@ -36,7 +36,7 @@ def test_pairs_turn_without_asking_the_server(open_page, lm):
     expect(page.locator("#pg-rope_pairs .pg-about").first).to_contain_text("no RoPE")
     # Both shifted: the hands turn, the score stays.
     asked = []
-    page.on("request", lambda request: asked.append(request.url) if "queue/join" in request.url else None)
+    page.on("request", lambda request: asked.append(request.url) if "playground/view" in request.url else None)
     shift, distance = page.locator("#pg-rope_pairs input[type=range]").all()
     hand, before = page.locator(".pg-rope-q.pg-rope-hand").first, read("score")
     start = hand.get_attribute("d")

@@ -1,22 +1,14 @@
-"""The page on its own wire: no question goes by the framework's queue, and a closed request ends what it began."""
+"""The page on its own wire: no question goes another way."""
 
 import pytest
 
 from tests.support.visitor import SOON, expect, open_tab, settle
-from viz.serve import WIRE
 
 pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 
-@pytest.fixture(scope="module")
-def wired_app(start_app):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(WIRE, "1")
-        return start_app("--offline", "--max-tokens", "512")
-
-
-def test_a_visit_by_the_pages_own_wire(open_page, wired_app):
-    page, asked = open_page(url=wired_app), []
+def test_a_visit_by_the_pages_own_wire(open_page, app_url):
+    page, asked = open_page(), []
     page.on("request", lambda request: request.method == "POST" and asked.append(request.url.split("/", 3)[3]))
     chips = page.locator("#pg-tokens .pg-chip")
     page.locator("#prompt textarea").fill("Once upon a time there was a cat")
@@ -32,7 +24,7 @@ def test_a_visit_by_the_pages_own_wire(open_page, wired_app):
     # Back takes back what was typed; the same page opens from its link.
     page.evaluate("playground.select({ tokens: [2] })")
     page.wait_for_function("() => location.hash.includes('tokens=2')", timeout=SOON)
-    other = open_page(page.url.split("/", 3)[3], url=wired_app, ready="#pg-map_plot [data-run]")
+    other = open_page(page.url.split("/", 3)[3], ready="#pg-map_plot [data-run]")
     expect(other.locator("#pg-tokens .pg-chip[aria-pressed=true]")).to_have_text("·a", timeout=SOON)
     expect(other.locator("#pg-map_plot h2")).to_have_text("Head 3.2")
 

@@ -22,7 +22,7 @@ from model.gpt.transformer import Transformer
 from tests.support.models.helpers import VARIANTS, assert_close, byte_tokenizer, serving, tiny_model
 from viz.api.registry import Endpoint, call
 from viz.numbers import difference, nats
-from viz.page.parts import unpacked, update
+from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, scene_of
 from viz.seam import panels
 from viz.seam.jobs import background
@@ -82,7 +82,7 @@ def run_lines(text, model):
 def parts_drawn(playground, form=None, **changes):
     """The payloads of the view, as they are sent, by their short names."""
     pictures = panels.pictures(VIEW, scene(playground, **changes), {"past_length_form": form})
-    return {name.removeprefix("past_length_"): unpacked(update(picture.make())) for name, picture in pictures.items()}
+    return {name.removeprefix("past_length_"): json.loads(packed(picture.make())) for name, picture in pictures.items()}
 
 
 def settings(playground, form=None, **changes):

@@ -7,7 +7,7 @@ from model.generation.text_statistics import written
 from model.quantization.int8 import effect, int8
 from tests.support.views.side_by_side import model_of
 from viz.numbers import nats, percent, size
-from viz.page.streams import answers
+from viz.page.wire.streams import answers
 from viz.seam.view import Visit
 from viz.views.sampling.side_by_side.run import Races
 from viz.views.sampling.side_by_side.view import FEED

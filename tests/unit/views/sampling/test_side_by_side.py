@@ -16,7 +16,7 @@ from model.kernels import ready
 from tests.support.scripts import words_read
 from tests.support.views.side_by_side import CARDS, PROMPT, SETTINGS, TOKENS, event, model_of, pieces, rows_of
 from tests.support.views.views import drawn
-from viz.page.streams import answers
+from viz.page.wire.streams import answers
 from viz.seam.view import Visit
 from viz.views.sampling import strategies
 from viz.views.sampling.side_by_side import figures as numbers

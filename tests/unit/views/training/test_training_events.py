@@ -2,7 +2,6 @@
 
 from types import SimpleNamespace
 
-import gradio as gr
 import numpy as np
 import pytest
 
@@ -10,11 +9,11 @@ from model.errors import InputError
 from model.training.jobs.job import Job
 from tests.support.training.rehearsal import LONG, SMALL, TALE, finish, in_threads, quick, until
 from tests.support.views.endpoints import ask as endpoint
-from tests.support.views.streams import ask, trigger, wired
+from tests.support.views.streams import ask, channel_of, trigger
 from viz.page.address import there
-from viz.page.parts import unpacked
+from viz.page.loading import load_model
 from viz.page.pipeline import PageRequest, payloads
-from viz.page.streams import answers
+from viz.page.wire.streams import answers
 from viz.seam.jobs import live_runs
 from viz.seam.jobs.live_runs import own_run
 from viz.seam.view import Models, Open, Visit
@@ -183,65 +182,65 @@ def test_the_cliff_and_the_highest_head_by_hand():
 @pytest.fixture
 def lesson(playground):
     """The channel as the page wires it."""
-    channel, _ = wired(playground, training.VIEW)
-    assert set(channel.handlers) == {"start", "pause", "resume", "stop", "again", "open"}
-    assert all(settings["api_visibility"] == "private" for settings in channel.settings.values())
+    channel = channel_of(training.VIEW)
+    assert set(channel.stream.events) == {"start", "pause", "resume", "stop", "again", "open"}
     return channel
 
 
 def test_a_finished_run_joins_the_list_of_models(playground, lesson):
-    *_, (skipped, picker) = ask(lesson, "start", SMALL)
+    assert ask(playground, lesson, "start", SMALL)[-1] == Models()
     (run,) = playground.workshop.of("me")
-    assert skipped == gr.skip() and picker.choices[-1] == ("Repeated random sequence, 3 steps", run.model_id)
+    assert playground.choices("me")[-1] == ("Repeated random sequence, 3 steps", run.model_id)
 
 
 def test_pausing_and_stopping_are_for_the_own_run(playground, lesson):
-    steps = trigger(lesson, "start", {**SMALL, **LONG})
-    while not unpacked(next(steps)[0])["reports"]:
+    steps = trigger(playground, lesson, "start", {**SMALL, **LONG})
+    while not next(steps)["reports"]:
         pass
     (run,) = playground.workshop.of("me")
+
+    def do(name, sent, owner="me"):
+        assert ask(playground, lesson, name, sent, owner=owner) == []
+
     for name in ("pause", "stop"):
-        trigger(lesson, name, {"run": run.id}, owner="other")
-        trigger(lesson, name, None)
+        do(name, {"run": run.id}, owner="other")
+        do(name, None)
         assert run.state == "running"
-    trigger(lesson, "pause", {"run": run.id})
+    do("pause", {"run": run.id})
     assert run.state == "paused"
-    trigger(lesson, "resume", {"run": run.id}, owner="other")
+    do("resume", {"run": run.id}, owner="other")
     assert run.state == "paused"
-    trigger(lesson, "resume", {"run": run.id})
+    do("resume", {"run": run.id})
     assert run.state == "running"
-    assert unpacked(ask(lesson, "again", {"run": run.id})[0])["run"] == run.id
-    trigger(lesson, "stop", {"run": run.id})
+    assert ask(playground, lesson, "again", {"run": run.id})[0]["run"] == run.id
+    do("stop", {"run": run.id})
     until(lambda: run.over)
     assert run.state == "stopped"
-    assert unpacked(next(steps)[0])["run"] == run.id
+    assert next(steps)["run"] == run.id
 
 
 def test_opening_a_model_shows_its_sequence_in_the_attention_tab(playground, lesson):
     run = finish(playground.workshop)
     text = run.tokenizer.decode(run.started.ids)
     assert list(training.open_model(visit(playground), {"run": run.id})) == [Open(run.model_id, text, "attention")]
-    first, *_, last = ask(lesson, "open", {"run": run.id})
-    assert first[5:] == (gr.skip(), gr.skip()) and first[0] == first[2] == first[3] == gr.skip()
-    own, _, loaded, picker, _, prompt, tabs = last
-    assert own == gr.skip() and loaded["id"] == picker.value == picker.choices[-1][1] == run.model_id
-    assert tabs.selected == "attention" and prompt == text
+    assert ask(playground, lesson, "open", {"run": run.id}) == [Open(run.model_id, text, "attention")]
+    assert playground.choices("me")[-1][1] == run.model_id
 
 
 def test_what_cannot_be_opened_opens_nothing(playground, lesson):
     run = playground.workshop.start("me", quick(**LONG))
-    assert ask(lesson, "open", {"run": run.id}, owner="other") == ask(lesson, "open", None) == []
+    assert ask(playground, lesson, "open", {"run": run.id}, owner="other") == ask(playground, lesson, "open") == []
     until(lambda: run.reports)
-    *_, last = ask(lesson, "open", {"run": run.id})  # it is still being trained
-    assert unpacked(last[1])["text"].startswith("There is no model of that name.")
-    assert last[2] == last[5] == last[6] == gr.skip()
+    (wish,) = ask(playground, lesson, "open", {"run": run.id})  # it is still being trained
+    *_, last = load_model(playground, wish.model_id, "en")
+    assert not last.loaded and last.notice["text"].startswith("There is no model of that name.")
 
 
 def test_a_run_that_is_starting_cannot_be_opened_yet(playground, lesson):
     run = finish(playground.workshop)
     run.tokenizer = run.started = None
     run.state = "starting"
-    assert ask(lesson, "open", {"run": run.id}) == []
+    assert ask(playground, lesson, "open", {"run": run.id}) == []
     run.state = "done"
 
 
