@@ -8,7 +8,7 @@ from pathlib import Path
 from viz.views.tabs import TABS
 from viz.words import LANGUAGES, words
 
-SOON = 20_000  # milliseconds; on a machine that is busy, and slow
+SOON = 120_000  # milliseconds; on a machine that is busy, and slow
 # Every part of the open tab that is on the page has been drawn.
 SETTLED = """() => {
   const open = [...document.querySelectorAll("[data-screen]")].find((screen) => screen.offsetParent);

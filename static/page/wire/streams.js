@@ -21,6 +21,7 @@ export async function stream(part, event, sent) {
   busy.add(key);
   try {
     await post("stream", { part, event, sent }, ({ payload, models, open }) => {
+      if (payload?.error) busy.delete(key); // it is the last line: who reads it may try again at once
       if (payload) mounted.get(part)?.show(payload);
       if (models) choices(models);
       if (open) openModel(open);
