@@ -23,10 +23,10 @@ from model.sampling.pipeline import Parameter
 from model.sampling.warps import WARPS
 from viz.api.json import count, plain
 from viz.api.private_names import describe
-from viz.seam.arguments import Prompt as Text
-from viz.seam.arguments import Within, bare, checked, rule
-from viz.seam.endpoint import Endpoint
-from viz.seam.reading import model_of
+from viz.seam.programs.arguments import Prompt as Text
+from viz.seam.programs.arguments import Within, bare, checked, rule
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import model_of
 from viz.seam.scene import Scene, run_id
 from viz.seam.selection import MOST_EDITS, Selection
 from viz.words import words

@@ -175,7 +175,7 @@ class Replica:
         return self.playground.trace_tokens(model, model.tokenizer.tokens(list(key.ids)), key.edits)
 
     def _job(self, task: Measuring, going: Going) -> Done:
-        """Run a slow measure as `viz.seam.reading.done` does: in turns with others, within this server's time."""
+        """Run a slow measure like `viz.seam.programs.reading.done`: in turns with others, within this server's time."""
         view, scene = VIEWS[task.view], task.scene.open(self.playground)
         panels.given(view, scene, task)
         job = panels.job_of(view, task.measure, scene, task.settings)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from viz.numbers import signed
-from viz.seam.answers import ranked_heads
+from viz.seam.programs.answers import ranked_heads
 from viz.theme import SIGNED
 
 STRONGEST = 10  # heads that are listed

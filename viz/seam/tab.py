@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from viz.seam import panels
-from viz.seam.endpoint import Endpoint
 from viz.seam.jobs.background import Job
 from viz.seam.layout import Box, Node, Slot, of_view
+from viz.seam.programs.endpoint import Endpoint
 from viz.seam.scene import Scene
 from viz.seam.settings import choice
 from viz.seam.view import Payload, Picture, Values, View

@@ -363,7 +363,7 @@ class View:
     settings: tuple[Setting, ...] = ()
     # Beside the row of views: one value for all views of a tab that name the same one. Words: `[<tab>.settings]`.
     tab_settings: tuple[Setting, ...] = ()
-    api: tuple = ()  # of viz.seam.endpoint.Endpoint
+    api: tuple = ()  # of viz.seam.programs.endpoint.Endpoint
     form_depends: tuple[Depends, ...] = ()  # what the options of the form depend on
     # A slow measure whose result has `names`, {head: [(label, score, baseline)]}: lists of heads on the whole page show
     # them once it was measured.

@@ -7,7 +7,7 @@ import pytest
 from model.errors import InputError, PlaygroundError
 from tests.support.views.endpoints import NAMED, ask
 from viz.api.registry import MOST_NUMBERS, call, offered
-from viz.seam.arguments import MOST_ITEMS, MOST_TEXT
+from viz.seam.programs.arguments import MOST_ITEMS, MOST_TEXT
 from viz.work.playground import Playground
 
 OFF = {"kind": "zero", "layer": 0, "head": 0}
@@ -123,7 +123,7 @@ def test_long_work_waits_for_its_turn_and_gives_it_back(playground):
 
 
 def test_work_that_takes_too_long_ends(playground, monkeypatch):
-    monkeypatch.setattr("viz.seam.reading.MOST_SECONDS", 0.0)
+    monkeypatch.setattr("viz.seam.programs.reading.MOST_SECONDS", 0.0)
     with pytest.raises(InputError, match="longer than this server allows"):
         ask(playground, "sweep", prompt="abcdef")
     assert not playground.computing.locked() and playground.queue.working == []

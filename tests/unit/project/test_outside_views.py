@@ -87,7 +87,7 @@ def test_a_view_that_the_page_cannot_show_is_refused_at_the_start(run, tmp_path,
     changed = tmp_path / "token_lengths" / file
     text = changed.read_text(encoding="utf-8")
     assert old in text
-    offered = "from viz.seam.endpoint import Endpoint\nfrom viz.api.page import models\n"
+    offered = "from viz.seam.programs.endpoint import Endpoint\nfrom viz.api.page import models\n"
     changed.write_text(("" if file != "view.py" else offered) + text.replace(old, new), encoding="utf-8")
     if file == "view.py":  # as the app says it
         done = run(tmp_path, f"import app\napp.main(['--views', {str(tmp_path)!r}])")

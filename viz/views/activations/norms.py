@@ -6,7 +6,7 @@ from typing import Annotated
 from model.activations.norm_walk import Place, norm_of, norms_of
 from model.api import LanguageModel
 from model.gpt.config import ModelConfig
-from viz.seam.arguments import OneOf
+from viz.seam.programs.arguments import OneOf
 
 Site = Annotated[str, OneOf(("norm1", "norm2", "final"))]  # of an endpoint
 

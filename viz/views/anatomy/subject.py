@@ -6,7 +6,7 @@ from typing import Annotated
 
 from model.anatomy.anatomy import ARCHITECTURES, MOST_TEXT, config_of
 from model.gpt.config import ModelConfig
-from viz.seam.arguments import OneOf
+from viz.seam.programs.arguments import OneOf
 from viz.seam.python_lines import script
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings, Text, form, read_all

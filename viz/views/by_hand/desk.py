@@ -16,7 +16,7 @@ from model.by_hand.writing import as_latex, as_numpy
 from model.errors import InputError, say
 from model.text.surrogates import whole
 from viz.numbers import typed as written
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.endpoint import Endpoint
 from viz.seam.scene import Scene
 from viz.seam.settings import Check, Choice, Range, Setting, Settings
 from viz.seam.view import Asking, Custom, Measure, Payload, Seen, View

@@ -20,7 +20,7 @@ from viz.numbers import bits
 from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels
-from viz.seam.reading import measured
+from viz.seam.programs.reading import measured
 from viz.views.anatomy import subject
 from viz.views.anatomy.diagram.figures import EDGE, STREAM, SUM, drawing, drawn, heads_drawn, sub
 from viz.views.anatomy.diagram.measure import KEYS, vectors

@@ -26,7 +26,7 @@ from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, scene_of
 from viz.seam import panels
 from viz.seam.jobs import background
-from viz.seam.reading import unprompted
+from viz.seam.programs.reading import unprompted
 from viz.views.design.past_length import measure as measuring
 from viz.views.design.past_length.figures import Curve, loss_figure
 from viz.views.design.past_length.view import VIEW, past_trained_length, scheme_help, scheme_name

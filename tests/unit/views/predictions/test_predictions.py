@@ -10,7 +10,7 @@ from tests.support.scripts import script, words_read
 from tests.support.views.predictions import EDITS, HOSTILE, drawn, scene, text_of, token
 from viz.charts.ramp import ramp_ticks
 from viz.numbers import bits
-from viz.seam.reading import measured
+from viz.seam.programs.reading import measured
 from viz.views.predictions import expected
 from viz.views.predictions.follow import view as following
 from viz.views.predictions.surprise import view as surprise

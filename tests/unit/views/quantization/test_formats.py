@@ -20,7 +20,7 @@ from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels
 from viz.seam.jobs import background
-from viz.seam.reading import unprompted
+from viz.seam.programs.reading import unprompted
 from viz.views.quantization.formats import measure as formats_run
 from viz.views.quantization.formats import view as formats
 from viz.views.quantization.formats.figures import Dot, levels_figure, scatter_figure

@@ -19,11 +19,11 @@ from model.activations.neurons import (
 from model.errors import InputError, say
 from viz.labels import quoted, shorten, visible
 from viz.numbers import number, percent, plain, whole
-from viz.seam.answers import top_of
-from viz.seam.arguments import OneOf, Within
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.answers import top_of
+from viz.seam.programs.arguments import OneOf, Within
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import check_head, measured, named, place, prompt_tokens
 from viz.seam.python_lines import script
-from viz.seam.reading import check_head, measured, named, place, prompt_tokens
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice
 from viz.seam.view import Asking, Custom, Figure, Job, Measure, Payload, Seen, View

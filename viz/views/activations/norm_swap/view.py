@@ -11,10 +11,10 @@ from model.gpt.config import ModelConfig
 from viz.charts.distribution import moved, prediction_rows
 from viz.labels import quoted
 from viz.numbers import duration, nats, number, whole
-from viz.seam.arguments import OneOf, Rows
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.arguments import OneOf, Rows
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import measured, named, place
 from viz.seam.python_lines import script
-from viz.seam.reading import measured, named, place
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice
 from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, View

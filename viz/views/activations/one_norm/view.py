@@ -9,9 +9,9 @@ from model.api import LanguageModel
 from viz.charts.axes import BLUE, GREEN, PINK, RED, token_names
 from viz.labels import plotly_text, quoted
 from viz.numbers import number, whole
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import at, measured, unprompted
 from viz.seam.python_lines import script
-from viz.seam.reading import at, measured, unprompted
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice
 from viz.seam.view import Custom, Figure, Measure, Payload, Seen, View

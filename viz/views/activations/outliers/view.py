@@ -13,10 +13,10 @@ from model.activations.residual_statistics import outliers as outlying
 from viz.charts.shades import shade_of
 from viz.labels import plotly_text, quoted
 from viz.numbers import number, percent, signed, whole
-from viz.seam.arguments import OneOf, Rows
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.arguments import OneOf, Rows
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import measured, prompt_tokens
 from viz.seam.python_lines import script
-from viz.seam.reading import measured, prompt_tokens
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings
 from viz.seam.view import Asking, Custom, Figure, Measure, Payload, Seen, View

@@ -10,10 +10,10 @@ from model.activations.residual_statistics import STATISTICS, Stream, nearest_ro
 from viz.charts.shades import shade_of, wide
 from viz.labels import quoted
 from viz.numbers import number, signed
-from viz.seam.arguments import OneOf
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.arguments import OneOf
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import measured, prompt_tokens
 from viz.seam.python_lines import script
-from viz.seam.reading import measured, prompt_tokens
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings
 from viz.seam.view import Asking, Figure, Measure, Payload, Seen, View

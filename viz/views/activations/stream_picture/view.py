@@ -4,9 +4,9 @@ from model.activations.principal_components import Space, principal, work
 from model.gpt.config import ModelConfig
 from model.progress import Progress
 from viz.numbers import percent, whole
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import measured, prompt_tokens
 from viz.seam.python_lines import script
-from viz.seam.reading import measured, prompt_tokens
 from viz.seam.scene import Scene
 from viz.seam.settings import Check, Choice, Range, Settings
 from viz.seam.view import Figure, Job, Measure, Payload, Seen, View

@@ -6,9 +6,9 @@ from model.anatomy.component_times import Clocked, Forward
 from model.anatomy.flops import AGAINST, Operation, total
 from model.api import LanguageModel
 from viz.numbers import NONE, decimals, flops, number, percent, signed_percent, size, whole
-from viz.seam.arguments import OneOf, Within
-from viz.seam.endpoint import Endpoint
-from viz.seam.reading import measured, unprompted
+from viz.seam.programs.arguments import OneOf, Within
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import measured, unprompted
 from viz.seam.scene import Scene
 from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.anatomy.compute.figures import COLOURS, Band, Mark, work_figure

@@ -13,10 +13,10 @@ from model.gpt.mixers.needs import need_scores
 from model.source_code.parts import code_of_part, wiring_of
 from model.source_code.steps import STEPS, code_of_step
 from viz.numbers import percent, whole
-from viz.seam.arguments import Long, OneOf, Within
 from viz.seam.code import code_answer, code_payload
-from viz.seam.endpoint import Endpoint
-from viz.seam.reading import at, measured, on
+from viz.seam.programs.arguments import Long, OneOf, Within
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import at, measured, on
 from viz.seam.scene import Scene
 from viz.seam.view import Asking, Custom, Measure, Payload, Seen, Table, View
 from viz.views.anatomy.diagram.figures import drawing, drawn, heads_drawn, shape_text, sub

@@ -7,9 +7,9 @@ from model.anatomy.footprint import FORMATS, MODES
 from model.anatomy.measured_memory import MOST_TOKENS
 from model.api import LanguageModel
 from viz.numbers import NONE, decimals, percent, signed_percent, size, whole
-from viz.seam.arguments import OneOf, Within
-from viz.seam.endpoint import Endpoint
-from viz.seam.reading import measured, unprompted
+from viz.seam.programs.arguments import OneOf, Within
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import measured, unprompted
 from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.anatomy.memory.figures import COLOURS, Layer, memory_figure
 from viz.views.anatomy.memory.measure import (

@@ -5,8 +5,8 @@ from typing import Annotated
 
 from model.anatomy.prices import MOST_CHARACTERS, Cost, Price, Talk, bundled, cost, most_turns, read_prices, talk
 from viz.numbers import NONE, money, number, percent, whole
-from viz.seam.arguments import Long, Within
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.arguments import Long, Within
+from viz.seam.programs.endpoint import Endpoint
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Number, Settings, Text
 from viz.seam.view import Figure, Measure, Payload, Seen, Table, View

@@ -7,8 +7,8 @@ from model.anatomy.known_models import KNOWN, TINYGPT, TINYGPT_LOSSES, KnownMode
 from model.anatomy.scaling import KAPLAN, PARAMETRIC, Parametric, extra_compute
 from model.anatomy.scaling_curves import MOST_EXTRA, PLANE
 from viz.numbers import NONE, count, decimals, exact, nats, number, power
-from viz.seam.arguments import OneOf, Within
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.arguments import OneOf, Within
+from viz.seam.programs.endpoint import Endpoint
 from viz.seam.view import Asking, Figure, Measure, Payload, Seen, Table, View
 from viz.views.anatomy.scaling_laws import own_runs
 from viz.views.anatomy.scaling_laws.figures import (

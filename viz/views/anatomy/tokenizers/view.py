@@ -8,10 +8,10 @@ from model.text.bpe_steps import MOST_CHARACTERS
 from viz.characters import frames, part_notes
 from viz.labels import visible
 from viz.numbers import NONE, decimals, percent, whole
-from viz.seam.arguments import Long
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.arguments import Long
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import measured
 from viz.seam.python_lines import script
-from viz.seam.reading import measured
 from viz.seam.scene import Scene
 from viz.seam.view import Custom, Figure, Measure, Payload, Seen, Table, View
 from viz.views.anatomy.tokenizers.figures import LANGUAGES, MOST_CHIPS, SAMPLES, chips, part_text, premium_figure

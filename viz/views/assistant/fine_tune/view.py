@@ -20,8 +20,8 @@ from model.alignment.lora import MATRICES, Lora
 from model.alignment.tuning import RATE, TuneJob, default_recipe, token_losses
 from model.errors import InputError, say
 from model.training.jobs.job import MOST_SEED, RATES, Limits
-from viz.seam.endpoint import Endpoint
 from viz.seam.jobs.live_runs import about, again, failure, follow, own_run, wish
+from viz.seam.programs.endpoint import Endpoint
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Number, Range, Settings, Text, read_all
 from viz.seam.view import Custom, Event, Measure, Models, Open, Payload, Seen, Steady, Stream, Table, View, Visit

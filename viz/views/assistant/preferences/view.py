@@ -7,9 +7,9 @@ from model.alignment.rewards import RULES, as_text, parse_rules, parts, score, s
 from model.errors import InputError, PlaygroundError, say
 from model.text.surrogates import whole
 from viz.numbers import number
-from viz.seam.endpoint import Endpoint
 from viz.seam.jobs import background
 from viz.seam.notices import notice
+from viz.seam.programs.endpoint import Endpoint
 from viz.seam.settings import Number, Range, Settings, Text, read_all
 from viz.seam.view import Custom, Event, Payload, Seen, Stream, View, Visit
 from viz.work.limits import check_writing

@@ -11,8 +11,8 @@ from model.alignment.reinforcement.job import Practice, course_of, practice
 from model.alignment.reinforcement.presets import PRESETS
 from model.errors import InputError
 from model.training.jobs.job import Limits
-from viz.seam.endpoint import Endpoint
 from viz.seam.jobs.live_runs import Piece, follow, lacking, live_run, own_run, wish
+from viz.seam.programs.endpoint import Endpoint
 from viz.seam.scene import Scene
 from viz.seam.settings import Check, Choice, Range, Settings, Text, read_all
 from viz.seam.view import Event, Measure, Models, Open, Payload, Seen, Steady, Stream, View, Visit

@@ -12,9 +12,9 @@ from model.source_code.parts import wiring_of
 from model.source_code.steps import STEPS, code_of_step
 from viz.numbers import number
 from viz.seam.code import code_payload
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import at, measured, named, on, place, places, prompt_tokens
 from viz.seam.python_lines import script
-from viz.seam.reading import at, measured, named, on, place, places, prompt_tokens
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 from viz.seam.view import Custom, Measure, Payload, Seen, View

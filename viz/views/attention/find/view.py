@@ -11,11 +11,11 @@ from model.attention.find_heads import RANKINGS, rank_heads
 from model.errors import InputError, PlaygroundError, say
 from viz.labels import shorten, visible
 from viz.numbers import decimals, whole
-from viz.seam.answers import ranked_heads
-from viz.seam.arguments import OneOf, Rows
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.answers import ranked_heads
+from viz.seam.programs.arguments import OneOf, Rows
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import measured, places
 from viz.seam.python_lines import script
-from viz.seam.reading import measured, places
 from viz.seam.scene import Scene, prompt_id
 from viz.seam.settings import Settings
 from viz.seam.view import Asking, Figure, Measure, Payload, Seen, View

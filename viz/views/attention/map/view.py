@@ -8,10 +8,10 @@ import numpy as np
 from model.attention.measures import MEASURES
 from viz.charts.heatmap import Look, Panel, PatternWords, Window, pattern_figure, pooling
 from viz.numbers import whole
-from viz.seam.answers import largest_cells
-from viz.seam.arguments import OneOf, Rows
-from viz.seam.endpoint import Endpoint
-from viz.seam.reading import measured, on, places, prompt_tokens
+from viz.seam.programs.answers import largest_cells
+from viz.seam.programs.arguments import OneOf, Rows
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import measured, on, places, prompt_tokens
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice
 from viz.seam.view import Asking, Payload, Seen, View

@@ -7,8 +7,8 @@ import pandas as pd
 
 from model.tracing.head_metrics import HEAD_METRICS
 from viz.charts.heatmap import overview
-from viz.seam.endpoint import Endpoint
-from viz.seam.reading import measured, prompt_tokens
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import measured, prompt_tokens
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 from viz.seam.view import Asking, Measure, Payload, Seen, View

@@ -6,9 +6,9 @@ from model.errors import InputError
 from model.predictions.gradients import affordable
 from viz.labels import axis_name, quoted
 from viz.numbers import logit, percent, signed, whole
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import at, measured, named, on, place
 from viz.seam.python_lines import script
-from viz.seam.reading import at, measured, named, on, place
 from viz.seam.scene import Scene
 from viz.seam.view import Depends, Facts, Figure, Job, Measure, Payload, Seen, View
 from viz.views.attention.turns.figures import turn_figure

@@ -1,6 +1,6 @@
 """The cache by hand: keys and values step by step, and softmax block by block."""
 
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.endpoint import Endpoint
 from viz.views.by_hand.desk import answer, desk_view
 from viz.work.playground import Playground
 

@@ -2,8 +2,8 @@
 
 from typing import Annotated
 
-from viz.seam.arguments import OneOf
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.arguments import OneOf
+from viz.seam.programs.endpoint import Endpoint
 from viz.views.by_hand.desk import KIND, STABLE, answer, desk_view
 from viz.work.playground import Playground
 

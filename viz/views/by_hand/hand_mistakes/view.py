@@ -8,8 +8,8 @@ from model.by_hand.mistakes import answer as checked
 from model.by_hand.numbers import Constant, Ref
 from model.by_hand.steps import Step
 from viz.numbers import typed as written
-from viz.seam.arguments import OneOf
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.arguments import OneOf
+from viz.seam.programs.endpoint import Endpoint
 from viz.seam.scene import Scene
 from viz.seam.view import Asking, Payload, Seen, View
 from viz.words import Words

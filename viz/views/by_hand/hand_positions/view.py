@@ -1,6 +1,6 @@
 """Positions by hand: sinusoids with the map from one position to another, and RoPE in both layouts."""
 
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.endpoint import Endpoint
 from viz.views.by_hand.desk import answer, desk_view
 from viz.work.playground import Playground
 

@@ -3,8 +3,8 @@
 from typing import Annotated
 
 from model.by_hand.calculations.rounding import SCHEMES
-from viz.seam.arguments import OneOf
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.arguments import OneOf
+from viz.seam.programs.endpoint import Endpoint
 from viz.seam.settings import Choice
 from viz.views.by_hand.desk import answer, desk_view
 from viz.work.playground import Playground

@@ -9,11 +9,11 @@ from model.errors import InputError, say
 from model.tracing.divergence import Reading
 from viz.charts.heatmap import Look, PatternWords, Window, pattern_figure
 from viz.numbers import number, percent, whole
-from viz.seam.arguments import OneOf, Within
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.arguments import OneOf, Within
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import measured
+from viz.seam.programs.reading import on as on_head
 from viz.seam.python_lines import script
-from viz.seam.reading import measured
-from viz.seam.reading import on as on_head
 from viz.seam.scene import Scene
 from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.cheaper.approximations.figures import (

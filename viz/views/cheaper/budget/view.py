@@ -11,10 +11,10 @@ from model.forgetting.policies import CACHES, POLICIES, Policy
 from model.forgetting.reading import read_all
 from model.progress import Progress
 from viz.numbers import difference, nats, percent, whole
-from viz.seam.arguments import OneOf
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.arguments import OneOf
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import measured, unprompted
 from viz.seam.python_lines import model_script
-from viz.seam.reading import measured, unprompted
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings
 from viz.seam.view import Figure, Job, Measure, Payload, Seen, Table, View

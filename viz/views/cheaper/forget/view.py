@@ -12,11 +12,11 @@ from viz.charts.heatmap import PatternWords, Window, pattern_figure
 from viz.charts.layer_head_map import HeadWords, head_figure
 from viz.labels import quoted
 from viz.numbers import nats, percent, whole
-from viz.seam.answers import ranked_heads
-from viz.seam.arguments import OneOf, Rows, Within
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.answers import ranked_heads
+from viz.seam.programs.arguments import OneOf, Rows, Within
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import measured, named, places
 from viz.seam.python_lines import model_script, script
-from viz.seam.reading import measured, named, places
 from viz.seam.scene import Scene
 from viz.seam.view import Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.cheaper.forget.figures import (

@@ -10,10 +10,10 @@ from model.forgetting.policies import POLICIES, Policy
 from model.forgetting.sparse import SPARSE, Timed, computed, timed
 from model.progress import Progress
 from viz.numbers import duration, factor, flops, percent, size, whole
-from viz.seam.arguments import OneOf, Within
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.arguments import OneOf, Within
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import measured, unprompted
 from viz.seam.python_lines import model_script
-from viz.seam.reading import measured, unprompted
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Range, Settings
 from viz.seam.view import Figure, Job, Measure, Payload, Seen, Table, View

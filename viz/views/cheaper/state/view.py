@@ -7,10 +7,10 @@ import numpy as np
 from model.attention.state_space import StateSpace, decay_tokens, state_space
 from viz.labels import quoted
 from viz.numbers import number, percent, whole
-from viz.seam.arguments import Within
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.arguments import Within
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import at, measured
 from viz.seam.python_lines import script
-from viz.seam.reading import at, measured
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings
 from viz.seam.view import Figure, Measure, Payload, Seen, View

@@ -9,11 +9,11 @@ from model.checks.result import SEED, Finding, Subject
 from model.errors import InputError, say
 from model.progress import Progress, silent
 from viz.numbers import decimals, number, whole
-from viz.seam.arguments import got
-from viz.seam.endpoint import Endpoint
 from viz.seam.jobs.background import Job as Work
+from viz.seam.programs.arguments import got
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import done, measured
 from viz.seam.python_lines import script
-from viz.seam.reading import done, measured
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 from viz.seam.view import Custom, Facts, Job, Measure, Payload, Seen, View

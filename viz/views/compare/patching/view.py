@@ -8,12 +8,12 @@ from model.records import Tokens
 from viz.charts.layer_head_map import HeadWords
 from viz.labels import quoted
 from viz.numbers import difference, whole
-from viz.seam.answers import ranked_heads
-from viz.seam.arguments import OneOf, Prompt, Rows
-from viz.seam.endpoint import Endpoint
 from viz.seam.head_list import HUES, strongest
+from viz.seam.programs.answers import ranked_heads
+from viz.seam.programs.arguments import OneOf, Prompt, Rows
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import at, measured, named, watching
 from viz.seam.python_lines import script
-from viz.seam.reading import at, measured, named, watching
 from viz.seam.scene import Scene
 from viz.seam.selection import WATCHED
 from viz.seam.settings import form

@@ -5,10 +5,10 @@ from typing import Annotated
 from model.errors import InputError
 from model.tracing.head_metrics import HEAD_METRICS
 from viz.charts.distribution import likeliest
-from viz.seam.answers import by_head
-from viz.seam.arguments import Few, OneOf, Prompt
-from viz.seam.endpoint import Endpoint
-from viz.seam.reading import measured, model_of, named, on
+from viz.seam.programs.answers import by_head
+from viz.seam.programs.arguments import Few, OneOf, Prompt
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import measured, model_of, named, on
 from viz.seam.scene import Scene
 from viz.seam.view import Asking, Custom, Figure, View
 from viz.views.compare import run_b

@@ -7,10 +7,10 @@ from model.design.kernel_costs import MOST_MATRIX, Cost, Costs, growth, matrix_b
 from model.design.kernels import WAYS, Exact
 from viz.labels import quoted, visible
 from viz.numbers import NONE, decimals, milliseconds, number, percent, size, whole
-from viz.seam.arguments import Within
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.arguments import Within
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import at, measured, on, prompt_tokens
 from viz.seam.python_lines import script
-from viz.seam.reading import at, measured, on, prompt_tokens
 from viz.seam.scene import Scene
 from viz.seam.view import Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.design.attention_ways.figures import COLOURS, Curve, memory_figure, steps_figure, times_figure

@@ -21,10 +21,10 @@ from model.attention.distance import (
 )
 from viz.charts.layer_head_map import EffectWords, effect_figure
 from viz.numbers import number, percent, plain
-from viz.seam.arguments import OneOf
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.arguments import OneOf
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import measured, on
 from viz.seam.python_lines import script
-from viz.seam.reading import measured, on
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings
 from viz.seam.view import Figure, Measure, Payload, Seen, Table, View

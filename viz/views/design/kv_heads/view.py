@@ -5,10 +5,10 @@ from typing import Annotated
 from model.design.kv_sharing import MERGES, Survey, Variant, group_counts, readers
 from viz.charts.heatmap import Look, Panel, PatternWords, Window, pattern_figure
 from viz.numbers import count, nats, percent, size, whole
-from viz.seam.arguments import OneOf
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.arguments import OneOf
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import measured
 from viz.seam.python_lines import script
-from viz.seam.reading import measured
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice
 from viz.seam.view import Figure, Job, Measure, Payload, Seen, Table, View

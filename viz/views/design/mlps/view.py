@@ -26,9 +26,9 @@ from model.design.mlp_trials import (
 from model.progress import Progress
 from viz.charts.lines import SMOOTH
 from viz.numbers import milliseconds, nats, number, whole
-from viz.seam.arguments import OneOf, Within
-from viz.seam.endpoint import Endpoint
-from viz.seam.reading import measured, unprompted
+from viz.seam.programs.arguments import OneOf, Within
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import measured, unprompted
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings
 from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View

@@ -9,10 +9,10 @@ from model.design.past_length import FAMILIES, Part, Scheme, by_position, edges,
 from model.errors import InputError, say
 from model.gpt.config import ModelConfig
 from viz.numbers import difference, nats, number, plain, whole
-from viz.seam.arguments import Long, OneOf, Within
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.arguments import Long, OneOf, Within
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import measured, unprompted
 from viz.seam.python_lines import script
-from viz.seam.reading import measured, unprompted
 from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.design.past_length.figures import Curve, loss_figure
 from viz.views.design.past_length.measure import (

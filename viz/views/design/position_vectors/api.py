@@ -14,7 +14,7 @@ from model.design.positions import (
     vectors,
     wavelengths,
 )
-from viz.seam.arguments import OneOf, Within
+from viz.seam.programs.arguments import OneOf, Within
 from viz.views.design.position_vectors.measure import FORMULAS, OWN
 from viz.work.playground import Playground
 

@@ -2,7 +2,7 @@
 
 from model.design.positions import THETA, Similarity, as_rope
 from viz.numbers import number, percent, whole
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.endpoint import Endpoint
 from viz.seam.python_lines import script
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice

@@ -18,10 +18,10 @@ from model.design.positions import (
 )
 from viz.labels import quoted
 from viz.numbers import number, plain, whole
-from viz.seam.arguments import Within
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.arguments import Within
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import measured, on, place, prompt_tokens
 from viz.seam.python_lines import script
-from viz.seam.reading import measured, on, place, prompt_tokens
 from viz.seam.scene import Scene
 from viz.seam.view import Custom, Figure, Measure, Payload, Seen, View
 from viz.views.design.rope.figures import Curve, Shifted, bars_figure, distance_figure, shift_figure

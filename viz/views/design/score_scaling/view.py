@@ -22,10 +22,10 @@ from model.design.score_scaling import (
 )
 from viz.labels import quoted
 from viz.numbers import BIT, bits, decimals, number, percent
-from viz.seam.arguments import Within
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.arguments import Within
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import at, measured, on
 from viz.seam.python_lines import script
-from viz.seam.reading import at, measured, on
 from viz.seam.scene import Scene
 from viz.seam.settings import Range, Settings
 from viz.seam.view import Figure, Measure, Payload, Seen, Table, View

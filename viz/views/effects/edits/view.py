@@ -8,10 +8,10 @@ from model.attention.effects import Target, metric, next_rows
 from model.gpt.edits import EDITS, MAX_FACTOR, MAX_VALUE
 from viz.charts.distribution import entropy, moved, prediction_rows
 from viz.labels import quoted, shorten, visible
-from viz.seam.arguments import Rows
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.arguments import Rows
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import at, measured, named
 from viz.seam.python_lines import script
-from viz.seam.reading import at, measured, named
 from viz.seam.scene import Scene
 from viz.seam.selection import MOST_EDITS, WATCHED
 from viz.seam.settings import Settings

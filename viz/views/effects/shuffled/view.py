@@ -10,10 +10,10 @@ from model.design.shuffled import LEAST, Shuffled, new_order, shuffled, ways_of
 from viz.charts.distribution import likeliest
 from viz.labels import quoted, visible
 from viz.numbers import nats, number, percent
-from viz.seam.arguments import Within
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.arguments import Within
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import measured, named
 from viz.seam.python_lines import script
-from viz.seam.reading import measured, named
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Number, Settings
 from viz.seam.view import Custom, Figure, Measure, Payload, Seen, Table, View

@@ -9,12 +9,12 @@ from model.errors import InputError
 from viz.charts.layer_head_map import EffectWords, effect_figure
 from viz.labels import quoted
 from viz.numbers import duration, logit, nats, number, signed, whole
-from viz.seam.answers import ranked_heads
-from viz.seam.arguments import OneOf, Rows
-from viz.seam.endpoint import Endpoint
 from viz.seam.head_list import HUES, strongest
+from viz.seam.programs.answers import ranked_heads
+from viz.seam.programs.arguments import OneOf, Rows
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import at, measured, named, watching
 from viz.seam.python_lines import script
-from viz.seam.reading import at, measured, named, watching
 from viz.seam.scene import Scene
 from viz.seam.targets import Usual, fields
 from viz.seam.view import Custom, Job, Payload, Seen, View

@@ -7,11 +7,11 @@ from model.api import LanguageModel
 from model.attention.surveys import LABELS, MARGIN
 from model.tracing.head_metrics import HEAD_METRICS
 from viz.numbers import duration, signed, whole
-from viz.seam.answers import ranked_heads
-from viz.seam.arguments import Rows
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.answers import ranked_heads
+from viz.seam.programs.arguments import Rows
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import measured, on, unprompted
 from viz.seam.python_lines import model_script, script
-from viz.seam.reading import measured, on, unprompted
 from viz.seam.settings import Choice
 from viz.seam.view import Custom, Facts, Figure, Job, Payload, Seen, View
 from viz.theme import HUES

@@ -6,9 +6,9 @@ from model.errors import InputError
 from model.predictions.predictions import Followed, follow_all
 from viz.charts.distribution import likeliest
 from viz.labels import quoted
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import named, prompt_tokens, token_id
 from viz.seam.python_lines import script
-from viz.seam.reading import named, prompt_tokens, token_id
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings, Text
 from viz.seam.targets import OFFERED, Usual, fields

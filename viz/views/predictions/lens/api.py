@@ -5,9 +5,9 @@ from typing import Annotated
 from model.errors import InputError
 from model.progress import Progress
 from model.tracing.logit_lens import read_layers, read_position
-from viz.seam.arguments import Few, OneOf
 from viz.seam.jobs import background
-from viz.seam.reading import done, named, place, token_id
+from viz.seam.programs.arguments import Few, OneOf
+from viz.seam.programs.reading import done, named, place, token_id
 from viz.seam.scene import Scene
 from viz.views.predictions.lens.measure import LENSES, translator
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from model.tracing.logit_lens import Reading
 from viz.labels import quoted, visible
 from viz.numbers import nats, number, whole
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.endpoint import Endpoint
 from viz.seam.python_lines import script
 from viz.seam.selection import WATCHED
 from viz.seam.settings import Choice, Text

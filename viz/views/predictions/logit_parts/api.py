@@ -5,10 +5,10 @@ from model.predictions.attribution import Components, attribute, by_source, comp
 from model.predictions.gradients import Gradients, affordable
 from model.predictions.gradients import gradients as take_gradients
 from model.progress import Progress
-from viz.seam.answers import largest_parts
-from viz.seam.arguments import Rows
 from viz.seam.jobs import background
-from viz.seam.reading import check_head, done, named, place, prompt_tokens, token_id, token_or_likeliest
+from viz.seam.programs.answers import largest_parts
+from viz.seam.programs.arguments import Rows
+from viz.seam.programs.reading import check_head, done, named, place, prompt_tokens, token_id, token_or_likeliest
 from viz.seam.scene import Scene
 from viz.views.predictions.logit_parts.measure import Watched
 

@@ -4,7 +4,7 @@ from model.predictions.attribution import Attribution
 from model.predictions.gradients import affordable
 from viz.labels import quoted
 from viz.numbers import exact, logit, signed, whole
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.endpoint import Endpoint
 from viz.seam.python_lines import script
 from viz.seam.targets import OFFERED, Usual, fields
 from viz.seam.view import Asking, Custom, Figure, Job, Measure, Payload, Seen, View

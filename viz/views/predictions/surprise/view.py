@@ -6,10 +6,10 @@ from model.predictions.predictions import Predictions, summarise
 from viz.charts.ramp import ramp_ticks, ramps
 from viz.labels import quoted
 from viz.numbers import bits, logit, number, percent, whole
-from viz.seam.arguments import Few
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.arguments import Few
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import measured, named, places
 from viz.seam.python_lines import script
-from viz.seam.reading import measured, named, places
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice
 from viz.seam.view import Custom, Figure, Payload, Seen, View

@@ -10,10 +10,10 @@ from model.quantization.formats import FORMATS, WeightError, stored, weight_erro
 from model.tracing.divergence import Reading
 from viz.charts.heatmap import PatternWords, Window, pattern_figure
 from viz.numbers import number, percent, size, whole
-from viz.seam.arguments import OneOf
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.arguments import OneOf
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import measured
 from viz.seam.python_lines import script
-from viz.seam.reading import measured
 from viz.seam.scene import Scene
 from viz.seam.settings import Check, Choice
 from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View

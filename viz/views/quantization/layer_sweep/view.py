@@ -10,10 +10,10 @@ from model.quantization.layer_sweep import Sweep, sweep
 from model.quantization.rounding import matrices_of
 from model.quantization.texts import held_out_ids
 from viz.numbers import nats, number, percent, whole
-from viz.seam.arguments import OneOf
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.arguments import OneOf
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import measured
 from viz.seam.python_lines import script
-from viz.seam.reading import measured
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings
 from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, View

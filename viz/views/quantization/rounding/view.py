@@ -11,10 +11,10 @@ from model.quantization.formats import Scheme
 from model.quantization.rounding import Comparison, Outcome, compare, matrices_of
 from model.text.held_out import bundled_text
 from viz.numbers import decimals, nats, number, percent, size, whole
-from viz.seam.arguments import OneOf
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.arguments import OneOf
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import check_head, measured, unprompted
 from viz.seam.python_lines import script
-from viz.seam.reading import check_head, measured, unprompted
 from viz.seam.scene import Scene
 from viz.seam.selection import Selection
 from viz.seam.settings import Choice, Settings

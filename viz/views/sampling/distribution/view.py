@@ -9,9 +9,9 @@ from model.sampling.pipeline import MOST_STEPS, softmax
 from model.sampling.warps import WARPS, shape, values_of
 from viz.labels import quoted
 from viz.numbers import BIT, NONE, bits, number, percent, whole
-from viz.seam.arguments import Rows
-from viz.seam.endpoint import Endpoint
-from viz.seam.reading import at, measured, named
+from viz.seam.programs.arguments import Rows
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import at, measured, named
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings, form
 from viz.seam.view import Asking, Custom, Figure, Form, Measure, Payload, Seen, View

@@ -9,9 +9,9 @@ from model.sampling.draw_statistics import LEVEL, Bar, Fit, band, bar_of, fit, u
 from model.sampling.pipeline import softmax
 from model.sampling.warps import final
 from viz.numbers import decimals, number, percent, whole
-from viz.seam.arguments import Rows, Within
-from viz.seam.endpoint import Endpoint
-from viz.seam.reading import at, measured, named
+from viz.seam.programs.arguments import Rows, Within
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import at, measured, named
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings
 from viz.seam.settings import number as number_sent

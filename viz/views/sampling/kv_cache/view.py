@@ -20,10 +20,10 @@ from model.generation.cache_costs import (
 from model.progress import Progress
 from viz.charts.axes import BLUE, GREY, ORANGE
 from viz.numbers import NONE, factor, milliseconds, number, percent, size, whole
-from viz.seam.arguments import Within
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.arguments import Within
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import measured
 from viz.seam.python_lines import script
-from viz.seam.reading import measured
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings
 from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View

@@ -9,10 +9,10 @@ from model.predictions.samples import Many, Sample, batches_of, certain, take_sa
 from model.progress import Progress
 from model.text.chat import typable
 from viz.numbers import BIT, plain
-from viz.seam.arguments import Rows, Within
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.arguments import Rows, Within
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import measured
 from viz.seam.python_lines import loading
-from viz.seam.reading import measured
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings
 from viz.seam.view import Asking, Custom, Figure, Job, Measure, Payload, Seen, View

@@ -8,10 +8,10 @@ from model.prompting.question_sets import keys
 from model.prompting.trial import SCORES
 from model.shares import wilson
 from viz.numbers import percent, whole
-from viz.seam.arguments import OneOf, Within
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.arguments import OneOf, Within
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import measured, unprompted
 from viz.seam.python_lines import model_script
-from viz.seam.reading import measured, unprompted
 from viz.seam.view import Asking, Custom, Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.sampling.prompts.figures import Bar, Line, accuracy_figure, curve_figure
 from viz.views.sampling.prompts.measure import (

@@ -10,10 +10,10 @@ from model.kernels import ready
 from model.records import RunKey
 from model.sampling.warps import WARPS
 from viz.numbers import nats, percent, size
-from viz.seam.arguments import Within
-from viz.seam.endpoint import Endpoint
 from viz.seam.jobs.background import LOOK_EVERY, waiting
-from viz.seam.reading import most_seconds, named
+from viz.seam.programs.arguments import Within
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import most_seconds, named
 from viz.seam.scene import Scene, run_id
 from viz.seam.view import Custom, Event, Payload, Seen, Stream, View, Visit
 from viz.views.sampling import strategies as cards

@@ -9,10 +9,10 @@ from model.generation.draft_costs import Compared, Summary, swept
 from model.generation.requests import DRAFTS, MOST_DRAFTED
 from viz.labels import visible, visible_lines
 from viz.numbers import NONE, factor, milliseconds, number, percent
-from viz.seam.arguments import OneOf, Within
-from viz.seam.endpoint import Endpoint
+from viz.seam.programs.arguments import OneOf, Within
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import measured, named
 from viz.seam.python_lines import script
-from viz.seam.reading import measured, named
 from viz.seam.scene import Scene
 from viz.seam.view import Custom, Figure, Job, Payload, Seen, View
 from viz.views.sampling.pipelines import PIPELINE, steps_code, steps_of

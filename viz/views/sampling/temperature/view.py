@@ -6,9 +6,9 @@ from model.sampling.pipeline import Step
 from model.sampling.temperatures import Heated, at_temperature, heat
 from model.sampling.temperatures import temperatures as spaced
 from model.sampling.warps import values_of
-from viz.seam.arguments import OneOf, Rows
-from viz.seam.endpoint import Endpoint
-from viz.seam.reading import at, measured, named
+from viz.seam.programs.arguments import OneOf, Rows
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import at, measured, named
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings
 from viz.seam.view import Figure, Measure, Payload, Seen, View

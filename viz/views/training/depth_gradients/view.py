@@ -7,9 +7,9 @@ import numpy as np
 
 from model.design.depth_gradients import ACTIVATIONS, NORMS, ROWS, SEEDS, WIDTH, Stack, by_layer
 from viz.numbers import decimals, number, whole
-from viz.seam.arguments import OneOf, Within
-from viz.seam.endpoint import Endpoint
-from viz.seam.reading import measured, unprompted
+from viz.seam.programs.arguments import OneOf, Within
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import measured, unprompted
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Range, Settings
 from viz.seam.view import Custom, Figure, Measure, Payload, Seen, View

@@ -19,9 +19,9 @@ from model.design.expert_trial import (
 )
 from model.progress import Progress
 from viz.numbers import bits, nats, number, percent, whole
-from viz.seam.arguments import Within
-from viz.seam.endpoint import Endpoint
-from viz.seam.reading import measured, unprompted
+from viz.seam.programs.arguments import Within
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import measured, unprompted
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings
 from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View

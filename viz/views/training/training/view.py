@@ -13,8 +13,8 @@ from model.training.tasks import TASKS
 from viz.charts.heatmap import PatternWords
 from viz.labels import run_label, visible
 from viz.numbers import decimals, whole
-from viz.seam.endpoint import Endpoint
 from viz.seam.jobs.live_runs import about, again, failure, follow, live_run, own_run, wish
+from viz.seam.programs.endpoint import Endpoint
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 from viz.seam.view import Event, Measure, Models, Open, Payload, Seen, Steady, Stream, View, Visit

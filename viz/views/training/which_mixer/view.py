@@ -23,9 +23,9 @@ from model.design.mixer_trial import (
 from model.progress import Progress
 from viz.charts.lines import running_mean
 from viz.numbers import decimals, milliseconds, number, percent, size, size_unit, whole
-from viz.seam.arguments import OneOf, Within
-from viz.seam.endpoint import Endpoint
-from viz.seam.reading import measured, unprompted
+from viz.seam.programs.arguments import OneOf, Within
+from viz.seam.programs.endpoint import Endpoint
+from viz.seam.programs.reading import measured, unprompted
 from viz.seam.scene import Scene
 from viz.seam.settings import Check, Choice, Settings
 from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
