@@ -11,11 +11,11 @@ export function feed(name, take) {
   return (event, value) => one.send(event, value);
 }
 
-define("feed", (root, props, trigger) => {
+define("feed", (root, props, ask) => {
   const one = takers.get(root.dataset.part);
   one.send = (event, value) => {
     if (value) props.value = value;
-    trigger(event);
+    ask(event);
   };
   setTimeout(() => one.unsent.splice(0).forEach((given) => one.send(...given)));
   return (payload) => payload && one.take(payload);

@@ -170,7 +170,7 @@ function withoutTexts(payload, root) {
 }
 
 // A figure; see the top for what its payload may ask for.
-define("figure", (root, props, trigger) => {
+define("figure", (root, props, send) => {
   let payload = null,
     roomy = null; // whether it was drawn for a wide page
   const picks = () => PICKS[payload?.picks];
@@ -181,7 +181,7 @@ define("figure", (root, props, trigger) => {
     ask: (window, run) => {
       if (!payload.zooms) return;
       props.value = { run, window };
-      trigger("select");
+      send("select");
     },
   });
   const show = () => {

@@ -98,7 +98,7 @@ const makers = {
   },
 };
 
-define("controls", (root, props, trigger) => {
+define("controls", (root, props, ask) => {
   let timer = null,
     payload = null;
   const fields = new Map();
@@ -152,7 +152,7 @@ define("controls", (root, props, trigger) => {
       props.value = { ...values(), [name]: value };
       show();
       clearTimeout(timer);
-      const tell = () => trigger("select");
+      const tell = () => ask("select");
       if (pause) timer = setTimeout(tell, pause);
       else tell();
     };

@@ -13,7 +13,7 @@ function advance({ bar, cancel, text }, payload) {
   text.textContent = payload.text;
 }
 
-define("job", (root, props, trigger) => {
+define("job", (root, props, ask) => {
   let itself = 0; // the start of what is quick enough to begin without a click
   let cancelled = false; // a bar of what is being stopped does not bring its button back
   let shown = null; // the bar of what runs: it moves in place, so that a button under the cursor stays the same
@@ -34,7 +34,7 @@ define("job", (root, props, trigger) => {
       const cancel = el("button", "pg-button", payload.cancel, { type: "button" });
       cancel.onclick = () => {
         cancelled = cancel.disabled = true;
-        trigger("cancel");
+        ask("cancel");
       };
       items.push(bar, cancel);
       shown = { bar, cancel };
@@ -46,7 +46,7 @@ define("job", (root, props, trigger) => {
       start.disabled = state === "unready";
       start.onclick = () => {
         start.disabled = true;
-        trigger("start");
+        ask("start");
       };
       items.push(start);
       // After a pause: settings may be on their way to what is really wanted.

@@ -106,7 +106,7 @@ function taken({ words, offered, exact, typed }, { id, text }) {
     : fill(words.taken, { text, id });
 }
 
-define("targets", (root, props, trigger) => {
+define("targets", (root, props, send) => {
   const row = el("div", "pg-target-row"),
     status = el("p", "pg-targets-said", "", { role: "status" }),
     fields = new Map();
@@ -118,7 +118,7 @@ define("targets", (root, props, trigger) => {
 
   const ask = (typed) => {
     props.value = { typed };
-    trigger("select");
+    send("select");
   };
   const current = (field) => payload.typed === field.input.value;
   const close = () => {

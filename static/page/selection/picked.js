@@ -27,7 +27,7 @@ function grouped(edits) {
   return [...groups.values()].flatMap((alike) => (alike.length > 2 ? [alike] : alike.map((edit) => [edit])));
 }
 
-define("selection", (root, props, trigger) => {
+define("selection", (root, props, ask) => {
   let words = null,
     kinds = {},
     many = {},
@@ -102,7 +102,7 @@ define("selection", (root, props, trigger) => {
     if (now === sent) return;
     sent = now;
     props.value = value();
-    trigger("select");
+    ask("select");
   });
   return (payload) => {
     ({ words, kinds, many, hues } = payload);

@@ -11,16 +11,16 @@ function advance({ title, hint, bar }, payload) {
   else bar.value = payload.fraction;
 }
 
-define("notice", (root, props, trigger) => {
+define("notice", (root, props, ask) => {
   let shown = null; // a bar with what stands around it: it moves in place, so that a button under the cursor stays
   return (payload) => {
     const frame = JSON.stringify([payload.kind, payload.actions]);
     if (payload.bar && shown?.frame === frame) advance(shown, payload);
-    else shown = build(root, trigger, payload, frame);
+    else shown = build(root, ask, payload, frame);
   };
 });
 
-function build(root, trigger, payload, frame) {
+function build(root, ask, payload, frame) {
   showBlock(root, Boolean(payload.text));
   root.className = `pg-notice pg-notice-${payload.kind ?? "info"}`;
   root.setAttribute("role", payload.kind === "error" ? "alert" : "status");
@@ -34,8 +34,8 @@ function build(root, trigger, payload, frame) {
     root.append(bar);
   }
   const fire = {
-    cancel: () => trigger("cancel"),
-    retry: () => trigger("retry"),
+    cancel: () => ask("cancel"),
+    retry: () => ask("retry"),
     cut: (prompt) => {
       setPrompt(prompt);
       focusPrompt();

@@ -3,7 +3,8 @@
 // other text, whoever wrote it, never does. A browser without Trusted Types asks nobody. It stands in the page's head.
 const QUOTED = /^\s*return ("(?:[^"\\]|\\.)*");\s*$/; // a template without places to fill in
 const PLAIN = /^return `(?:[^`\\$]|\$(?!\{))*`;$/; // the same, once more
-const PART = /^playground\.(?:mount\('[\w-]+', element, props, trigger\)|screen\(element, props\));(?: \/\*[\w' -]*\*\/)?$/;
+const PART =
+  /^playground\.(?:mount\('[\w-]+', element, props, trigger\)|screen\(element, props\));(?: \/\*[\w' -]*\*\/)?$/;
 const CALLED = /^return \(\n\((\w*)\) => playground\.(?:opened|ask|choose|put)\((?:'\w+'|\1)\)\n\);$/;
 const WRAPPED = /^\((?:async )?function anonymous\([\w,\s]*\n\) \{\n([\s\S]*)\n\}\)$/; // as the browser writes a function to be
 

@@ -15,7 +15,7 @@ const PAUSE = 250; // milliseconds after the last digit of a number
 //
 // payload: { title, note, rows: [{ neuron, value, peak, shown: { value, peak }, at, token, toward }], of, last, map, run, words }
 //   map: a figure's payload, and neurons: the rows' numbers. The value is { of, neuron }.
-define("neurontop", (root, props, trigger) => {
+define("neurontop", (root, props, ask) => {
   const title = el("h2"),
     note = el("p", "pg-about"),
     field = el("label", "pg-control pg-neuron-number"),
@@ -42,7 +42,7 @@ define("neurontop", (root, props, trigger) => {
   const choose = (neuron, tokens) => {
     props.value = { of: payload.of, neuron };
     paint();
-    trigger("select");
+    ask("select");
     select(tokens ? { tokens } : {}); // the map frames the row anew
   };
   const draw = mountPlot(map, {

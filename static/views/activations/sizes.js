@@ -12,7 +12,7 @@ import { iconButton } from "../../parts/icons.js";
 import { tableOf } from "../../parts/table.js";
 import { titled } from "../../parts/titled.js";
 
-define("gridmap", (root, props, trigger) => {
+define("gridmap", (root, props, ask) => {
   const chart = el("div"),
     bar = el("div", "pg-gridrow"),
     field = el("label", "pg-gridrow-field"),
@@ -38,7 +38,7 @@ define("gridmap", (root, props, trigger) => {
     handOn();
     props.value = { what, layer };
     select(change); // frames the row, too
-    trigger("select");
+    ask("select");
   };
   // The other view opens with what was chosen here.
   const handOn = () => {

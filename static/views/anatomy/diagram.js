@@ -148,7 +148,7 @@ function blockFrame({ drawing, words, times }) {
   return frame;
 }
 
-define("modeldiagram", (root, props, trigger) => {
+define("modeldiagram", (root, props, ask) => {
   const bar = el("div", "pg-dia-look pg-no-export"),
     board = el("div", "pg-dia", "", { role: "group" }),
     now = el("div", "pg-dia-now pg-no-export"),
@@ -176,7 +176,7 @@ define("modeldiagram", (root, props, trigger) => {
   const pick = (part) => {
     props.value = { part };
     paint();
-    trigger("select");
+    ask("select");
   };
   const lines = () => {
     const { drawing } = payload;

@@ -7,7 +7,7 @@ import { titled } from "../../parts/titled.js";
 import { listed, onPairs, pairs } from "./pairs.js";
 
 // payload: { words, least, wanted }; the value is { pairs: [[prompt, chosen, rejected, by]] }
-define("pairsused", (root, props, trigger) => {
+define("pairsused", (root, props, ask) => {
   let payload = null;
   const text = el("p", "pg-about");
   root.append(text);
@@ -21,7 +21,7 @@ define("pairsused", (root, props, trigger) => {
     const value = { pairs: payload?.wanted ? listed() : [] };
     if (JSON.stringify(value) === JSON.stringify(props.value ?? { pairs: [] })) return;
     props.value = value;
-    trigger("select");
+    ask("select");
   };
   onPairs(() => {
     if (!payload) return;

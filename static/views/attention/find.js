@@ -139,7 +139,7 @@ const evenSentence = ({ words: w, even, lines }) => {
   return texts.join(w.add.endsWith("。") ? "" : " ");
 };
 
-define("find", (root, props, trigger) => {
+define("find", (root, props, send) => {
   const title = el("h2"),
     told = el("p", "pg-about pg-no-export"),
     refused = el("div", "pg-find-problem", "", { role: "status" }),
@@ -165,7 +165,7 @@ define("find", (root, props, trigger) => {
     chosen = true;
     props.value = mine;
     clearTimeout(timer);
-    timer = setTimeout(() => trigger("select"), PAUSE);
+    timer = setTimeout(() => send("select"), PAUSE);
   };
   // What was toggled meanwhile stays: its answer is on the way.
   const waits = (next) =>

@@ -254,7 +254,7 @@ function headButtons(now, { describe, rest }) {
   };
 }
 
-define("heads", (root, props, trigger) => {
+define("heads", (root, props, ask) => {
   const title = el("h2"),
     about = el("p", "pg-about"),
     group = el("p", "pg-about"),
@@ -275,7 +275,7 @@ define("heads", (root, props, trigger) => {
     buttons = headButtons(() => ({ payload, plan }), { describe, rest: mark });
   board.append(canvas, buttons.node);
   root.append(title, about);
-  const filter = picker(root, props, trigger, () => lay());
+  const filter = picker(root, props, ask, () => lay());
   root.append(board, readout, group, told, foot);
 
   const lay = () => {

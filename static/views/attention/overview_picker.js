@@ -2,7 +2,7 @@ import { el, fill } from "../../page/dom.js";
 
 // What decides which heads are drawn, and in which order. props.value: { order: key of a metric, layer, least }, what is
 // not as at first.
-export function picker(root, props, trigger, changed) {
+export function picker(root, props, ask, changed) {
   const bar = el("div", "pg-bar");
   const order = el("select"),
     layer = el("select"),
@@ -53,7 +53,7 @@ export function picker(root, props, trigger, changed) {
       ...(layer.value !== "" && { layer: +layer.value }),
       ...(+least.value && { least: +least.value }),
     };
-    trigger("select");
+    ask("select");
   };
   const show = () => {
     describe();

@@ -66,7 +66,7 @@ function markProblems(board, wrong, problems) {
   );
 }
 
-define("handdesk", (root, props, trigger) => {
+define("handdesk", (root, props, ask) => {
   const sheet = newSheet(),
     head = el("div", "pg-hand-head"),
     board = el("div", "pg-hand-tables"),
@@ -75,7 +75,7 @@ define("handdesk", (root, props, trigger) => {
   let timer = null;
   root.append(head, board, told, wrong);
 
-  const tell = () => trigger("select");
+  const tell = () => ask("select");
   const keep = (pause = 0) => {
     props.value = sheetValue(sheet);
     clearTimeout(timer);

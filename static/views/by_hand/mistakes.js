@@ -10,7 +10,7 @@ import { tableOf } from "../../parts/table.js";
 import { foundSoFar, nowFound } from "./found.js";
 import { symbol } from "./symbols.js";
 
-define("handmistake", (root, props, trigger) => {
+define("handmistake", (root, props, send) => {
   let found = foundSoFar();
   let payload = null;
   const head = el("div", "pg-hand-head"),
@@ -25,7 +25,7 @@ define("handmistake", (root, props, trigger) => {
   root.append(head, task, scroll, told);
   const ask = (value) => {
     props.value = value;
-    trigger("select");
+    send("select");
   };
   const pick = (line, column) => ask({ exercise: payload.exercise, cell: [line, column] });
   const buttonAt = (line, column) => scroll.querySelector(`[data-cell="${line} ${column}"]`);

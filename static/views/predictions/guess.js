@@ -122,7 +122,7 @@ function answerBox() {
   return { node, show };
 }
 
-define("guessing", (root, props, trigger) => {
+define("guessing", (root, props, send) => {
   const title = el("h2"),
     progress = el("span", "pg-muted"),
     head = el("div", "pg-try-head"),
@@ -169,7 +169,7 @@ define("guessing", (root, props, trigger) => {
       form.field.focus();
       return;
     } // it is on the page
-    trigger("select");
+    send("select");
   }
   // The prompt and its tokens stand above: hidden on request while this view is open.
   const cover = () => {

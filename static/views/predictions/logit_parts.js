@@ -52,7 +52,7 @@ define("wrotecheck", (root) => (payload) => {
 });
 
 // value: { mlp, head }: the layer whose MLP is looked into, as long as `head` is the picked one; or nothing.
-define("wrotemap", (root, props, trigger) => {
+define("wrotemap", (root, props, ask) => {
   const plot = el("div"),
     side = el("div", "pg-wrote-side"),
     lists = el("div", "pg-wrote-lists");
@@ -69,7 +69,7 @@ define("wrotemap", (root, props, trigger) => {
     mlp = layer;
     props.value = layer === null ? {} : { mlp: layer, head: main() };
     paint();
-    trigger("select");
+    ask("select");
   };
   const pick = (layer, head, add) => {
     if (mlp !== null) look(null);

@@ -142,7 +142,7 @@ function vocabularyRow(row, { words, following }) {
   return line;
 }
 
-define("shapetable", (root, props, trigger) => {
+define("shapetable", (root, props, send) => {
   const bar = searchBar((change) => ask(change)),
     frame = el("div", "pg-shape-scroll pg-shape-rows", "", { tabindex: 0, role: "group" }),
     grid = tableOf({ columns: [] }),
@@ -156,7 +156,7 @@ define("shapetable", (root, props, trigger) => {
   const ask = (change) => {
     bar.forget();
     props.value = { ...props.value, ...change };
-    trigger("select");
+    send("select");
   };
   // Every row of the vocabulary, requested from the server; a file has all of them.
   const everything = () =>

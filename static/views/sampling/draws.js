@@ -55,7 +55,7 @@ function sentence(node, template, values) {
   );
 }
 
-define("drawbar", (root, props, trigger) => {
+define("drawbar", (root, props, send) => {
   const status = el("p", "pg-draw-said", "", { role: "status" }),
     read = el("p", "pg-about pg-draw-read"),
     caption = el("p", "pg-about");
@@ -82,7 +82,7 @@ define("drawbar", (root, props, trigger) => {
     clearTimeout(timer);
     timer = setTimeout(() => {
       requested = question;
-      trigger("select");
+      send("select");
     }, pause);
   };
   const change = (changed, pause = 0, tell = false) => {

@@ -120,7 +120,7 @@ function takenOf({ words, measures, rows }) {
   };
 }
 
-define("manytable", (root, props, trigger) => {
+define("manytable", (root, props, ask) => {
   const bar = el("div", "pg-many-bar"),
     box = el("div", "pg-many-box", "", { tabindex: 0, role: "region" }),
     show = titled(root, bar, box);
@@ -132,7 +132,7 @@ define("manytable", (root, props, trigger) => {
     look(key);
     mark();
     props.value = { measure: key };
-    trigger("select");
+    ask("select");
   };
   const mark = () => {
     for (const cell of box.querySelectorAll("[data-measure]"))

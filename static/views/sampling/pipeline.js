@@ -279,7 +279,7 @@ function usesTable({ uses, words }, fold, use) {
 }
 
 // The pipeline that several views of a tab share: payload is the spec, value { steps }.
-define("pipeline", (root, props, trigger) => {
+define("pipeline", (root, props, ask) => {
   let timer = null,
     sent = "";
   const tell = () => {
@@ -287,14 +287,14 @@ define("pipeline", (root, props, trigger) => {
     const now = JSON.stringify(props.value);
     if (now === sent) return;
     sent = now;
-    trigger("select");
+    ask("select");
   };
   let spec = null;
   const fold = { open: false };
   const use = (steps) => {
     props.value = { steps: copy(steps) };
     draw(spec);
-    trigger("select");
+    ask("select");
   };
   const draw = (next) => {
     spec = next;

@@ -7,7 +7,7 @@ import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { icon } from "../../parts/icons.js";
 
-define("promptlist", (root, props, trigger) => {
+define("promptlist", (root, props, ask) => {
   const head = el("div", "pg-many-bar"),
     note = el("p", "pg-about"),
     list = el("ol", "pg-prompts"),
@@ -49,7 +49,7 @@ define("promptlist", (root, props, trigger) => {
     select.value = shown;
     select.onchange = () => {
       props.value = { variant: select.value };
-      trigger("select");
+      ask("select");
     };
     both.append(el("span", "pg-muted", words.variant), select);
     head.replaceChildren(el("h2", "", payload.title), both);

@@ -64,7 +64,7 @@ function strategyHead({ payload, strategies }, acts) {
   ];
 }
 
-define("strategies", (root, props, trigger) => {
+define("strategies", (root, props, send) => {
   const head = el("div", "pg-strat-head"),
     list = el("ul", "pg-strat-list"),
     shared = el("div", "pg-strat-settings"),
@@ -75,7 +75,7 @@ define("strategies", (root, props, trigger) => {
     const { strategies, settings } = desk;
     props.value = { strategies: structuredClone(strategies), settings: structuredClone(settings) };
     clearTimeout(timer);
-    const ask = () => trigger("select");
+    const ask = () => send("select");
     if (pause) timer = setTimeout(ask, pause);
     else ask();
   };
