@@ -59,6 +59,30 @@ def test_a_full_queue_refuses_a_view_at_once(client, playground, monkeypatch):
     assert answer.status_code == 503 and answer.headers["retry-after"] == "1"
 
 
+def test_a_client_has_a_share_of_the_threads_and_gets_it_back(feed):
+    async def lines():
+        yield 1
+        yield 2
+
+    async def ask():
+        share = routes.Share(2)
+        first, second = share.counted("a", lines()), share.counted("a", lines())
+        assert await anext(first) == 1 and not share.is_full("a")
+        await anext(second)
+        assert share.is_full("a") and not share.is_full("b")
+        await first.aclose()
+        assert not share.is_full("a")
+        assert [each async for each in second] == [2] and not share.under_way
+
+    in_thread(anyio.run, ask)
+    client = feed({"start": Event(lambda visit, sent: None)})
+    asked = QUESTION | {"part": "own_feed", "event": "start"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(routes.Share, "is_full", lambda share, owner: True)
+        assert client.post("/playground/stream", json=asked).status_code == 503
+    assert client.post("/playground/stream", json=asked).status_code == 200
+
+
 # --- jobs ---
 
 

@@ -10,13 +10,16 @@ STREAM: viz.page.wire.streams.event_lines. MODEL: viz.page.wire.models.model_lin
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from model.errors import PlaygroundError
@@ -29,6 +32,7 @@ from viz.page.wire.streams import channels, event_lines
 from viz.page.wire.view import answer_lines
 from viz.words import pick_language
 from viz.work.playground import MOST_NAME, Playground
+from viz.work.queue import Full
 
 VIEW, JOB, STREAM = "/playground/view", "/playground/job", "/playground/stream"
 MODEL, LINK = "/playground/model", "/playground/link"
@@ -53,7 +57,7 @@ def routes(playground: Playground) -> list[Route]:
         try:
             ticket = playground.queue.join(question.visitor, "view", lambda: _soon(loop, ready.set))
         except PlaygroundError as error:
-            return JSONResponse({"detail": error.what}, 503, {"retry-after": "1"})
+            return _busy(error)
         return sending(answer_lines(playground, question, ready, ticket.leave, at_work))
 
     async def job(sent: Mapping[str, Any], question: PageRequest) -> Response:
@@ -79,10 +83,38 @@ def routes(playground: Playground) -> list[Route]:
         return JSONResponse(await run_in_threadpool(restored, playground, to, question.model_id, question.language))
 
     paths = {VIEW: view, JOB: job, STREAM: stream, MODEL: model, LINK: link}
-    return [Route(path, _asked(playground, answer), methods=["POST"]) for path, answer in paths.items()]
+    share = Share(playground.engine.threads // 2)
+    shares = dict.fromkeys((JOB, STREAM, MODEL), share)  # views have theirs in the queue
+    return [
+        Route(path, _asked(playground, answer, shares.get(path)), methods=["POST"]) for path, answer in paths.items()
+    ]
 
 
-def _asked(playground: Playground, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
+@dataclass(eq=False)
+class Share:
+    """The requests under way of each client: at most half of the server's threads, so that others are answered."""
+
+    most: int
+    under_way: Counter[str] = field(default_factory=Counter)
+
+    def is_full(self, owner: str) -> bool:
+        """Return whether a client has no room for another request."""
+        return self.under_way[owner] >= self.most
+
+    async def counted(self, owner: str, lines: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """Yield the lines of an answer, which counts for its client until they end or nobody reads on."""
+        self.under_way[owner] += 1
+        try:
+            async with aclosing(lines):  # type: ignore[type-var]
+                async for each in lines:
+                    yield each
+        finally:
+            self.under_way[owner] -= 1
+            if not self.under_way[owner]:
+                del self.under_way[owner]
+
+
+def _asked(playground: Playground, answer: Answer, share: Share | None) -> Callable[[Request], Awaitable[Response]]:
     """Return the handler of a route, which reads the question and finds its owner."""
 
     async def handle(request: Request) -> Response:
@@ -94,9 +126,18 @@ def _asked(playground: Playground, answer: Answer) -> Callable[[Request], Awaita
         question, owner = page_request(sent, language), request.scope.get("playground.client", "")
         if not question.visitor or not playground.presence.belongs(question.visitor, owner):
             return _refused("This visit is somebody else's.", 403)
-        return await answer(sent, question)
+        if share and share.is_full(owner):
+            return _busy(Full())
+        response = await answer(sent, question)
+        if share and isinstance(response, StreamingResponse):
+            response.body_iterator = share.counted(owner, response.body_iterator)
+        return response
 
     return handle
+
+
+def _busy(error: PlaygroundError) -> Response:
+    return JSONResponse({"detail": error.what}, 503, {"retry-after": "1"})
 
 
 def _refused(why: str, status: int = 400) -> Response:
