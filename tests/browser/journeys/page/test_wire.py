@@ -1,5 +1,7 @@
 """The page on its own wire: no question goes another way."""
 
+import re
+
 import pytest
 
 from tests.support.visitor import SOON, expect, open_tab, settle
@@ -42,3 +44,23 @@ def test_a_visit_by_the_pages_own_wire(open_page, app_url):
         "playground/link",
         "playground/lessons",
     }
+
+
+def test_what_is_typed_while_a_text_is_written_is_shown_before_the_text_ends(open_page):
+    page = open_page()
+    open_tab(page, "Sampling")
+    page.get_by_role("tab", name="Side by side").click()
+    race, chips = page.locator("#pg-side_by_side_texts [data-part]"), page.locator("#pg-tokens .pg-chip")
+    page.locator("#pg-side_by_side_texts [data-run] [data-name=start]").click()
+    page.wait_for_function("() => document.querySelector('.pg-race-row .pg-reading-token')", timeout=SOON)
+    # Whether the texts can still be stopped at the moment in which the new prompt's tokens are there.
+    page.evaluate("""() => {
+      new MutationObserver(() => {
+        if (document.querySelectorAll("#pg-tokens .pg-chip").length !== 3) return;
+        window.goesOn ??= Boolean(document.querySelector("#pg-side_by_side_texts [data-name=stop]"));
+      }).observe(document.querySelector("#pg-tokens"), { childList: true, subtree: true });
+    }""")
+    page.locator("#prompt textarea").fill("The dog sat")
+    expect(chips).to_have_count(3, timeout=SOON)
+    assert page.evaluate("window.goesOn") is True
+    expect(race).to_have_attribute("data-over", re.compile("."), timeout=SOON)
