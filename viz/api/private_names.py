@@ -4,6 +4,8 @@ import json
 from collections.abc import Collection
 
 import gradio as gr
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
 
 def describe(dependency: gr.events.Dependency, arguments: Collection[tuple[str, str]]) -> None:
@@ -14,7 +16,7 @@ def describe(dependency: gr.events.Dependency, arguments: Collection[tuple[str, 
         component._api_info = component._api_info | {"additional_description": text}
 
 
-def leave_out(page: gr.Blocks, names: Collection[str]) -> None:
+def leave_out(page: gr.Blocks, app: Starlette, names: Collection[str]) -> None:
     """Omit functions and their descriptions from the config sent to a visitor's page: they are longer than the rest.
 
     Programs ask for the whole and find them.
@@ -25,8 +27,9 @@ def leave_out(page: gr.Blocks, names: Collection[str]) -> None:
     sent["components"] = [number for number in sent["components"] if number not in parts]
     sent["dependencies"] = [number for number in sent["dependencies"] if number not in functions]
     sent["layout"]["children"] = [child for child in sent["layout"]["children"] if child["id"] not in parts]
+    gradio = next(each.app for each in app.routes if isinstance(each, Mount) and each.path == "")
     for every in (False, True):
-        page.app.page_api_info["", every] = {"named_endpoints": {}, "unnamed_endpoints": {}}
+        gradio.page_api_info["", every] = {"named_endpoints": {}, "unnamed_endpoints": {}}
 
 
 def answer_in_json(page: gr.Blocks) -> None:
