@@ -198,7 +198,7 @@ class Guard:
             raise Refused(405 if method not in METHODS else 404)
         if self.door and name is None and path not in ("/", *OUTSIDE):
             raise Refused(401)
-        if not calls.names_sessions(path.removeprefix(API), scope["query_string"]):
+        if not calls.names_sessions(scope["query_string"]):
             raise Refused(400)
         if method != "POST":
             return receive
