@@ -1,6 +1,7 @@
 """The server below the page: an address that is taken first, and uvicorn in a thread of its own."""
 
 import asyncio
+import contextlib
 import errno
 import socket
 import threading
@@ -53,12 +54,16 @@ class Running:
         )
         quieten()  # what uvicorn logs to is there by now
         self.server = Stopping(config)
-        self._thread = threading.Thread(target=self.server.run, kwargs={"sockets": [place]}, daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(place,), daemon=True)
         self._thread.start()
         while not self.server.started:
             if not self._thread.is_alive():
                 raise RuntimeError("the server did not start; the log says why")
             time.sleep(0.002)
+
+    def _run(self, place: socket.socket) -> None:
+        with contextlib.suppress(SystemExit):  # of a server that cannot start; it has written why
+            self.server.run(sockets=[place])
 
     def wait(self) -> None:
         """Return when the server has ended; signals are handled meanwhile."""

@@ -8,6 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 import safehttpx
+from viz.server.framework import fair_queue, visits
+from viz.server.framework.visits import Listeners
 
 from app import ROOT
 from benchmarks.load.page import LIMITS, TIMEOUT, Page
@@ -18,8 +20,6 @@ from tests.support.rude import beat, file_of, join, listener, until
 from viz.page.build import build
 from viz.serve import start
 from viz.server import middleware
-from viz.server.framework import fair_queue, visits
-from viz.server.framework.visits import Listeners
 from viz.work.playground import Options, Playground
 from viz.work.presence import Presence
 from viz.work.rates import Rate

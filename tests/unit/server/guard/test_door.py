@@ -72,7 +72,7 @@ def test_the_form_is_a_page_without_scripts_in_the_reader_s_language(server):
     wrong = server.form("/?lang=zh", username="ann", password="<b>")
     assert wrong.status == 400 and words("zh")["login.wrong"] in wrong.body.decode() and b"<b>" not in wrong.body
     assert server.ask("HEAD", "/").status == 200
-    odd = page(Catalogue(words("en") | {"login.hint": "<i>", "page.title": "<u>"}), "en")
+    odd = page(Catalogue(dict(words("en")) | {"login.hint": "<i>", "page.title": "<u>"}), "en")
     assert "<i>" not in odd and "<u>" not in odd and "&lt;i&gt;" in odd
 
 
