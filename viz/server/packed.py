@@ -14,7 +14,7 @@ from viz.server.assets import TYPES, Asset, asset, sent
 
 
 class Folder:
-    """The files that lie in a folder itself, by name. Scripts and styles are kept in memory once they were asked for."""
+    """The files that lie in a folder itself, by name. Scripts and styles are kept in memory once asked for."""
 
     def __init__(self, path: Path) -> None:
         self._paths = {each.name: each for each in path.iterdir() if each.is_file()}
