@@ -34,6 +34,7 @@ from benchmarks.load.page import LIMITS, TIMEOUT, Busy, Failed, Page
 from benchmarks.load.report import quantile
 
 ROOT = Path(__file__).parents[2]
+MODEL = "tinygpt"
 LONG = "The quick brown fox jumps over the lazy dog and runs away. " * 30  # about 400 tokens
 POLITE = "the-polite-visitor"  # its visit
 CLICK, SIGN = 0.4, 0.1  # seconds between two clicks, and between two signs of life
@@ -51,7 +52,7 @@ def _line(url: str, text: str, body: bytes = b"") -> socket.socket:
 
 def _asked(url: str, path: str, **more: object) -> socket.socket:
     """Ask as a page does, in the name of a new visit unless one is named; nobody has read the answer yet."""
-    asked = {"visit": uuid.uuid4().hex, "model": "tinygpt", "prompt": LONG, "tab": "attention", **more}
+    asked = {"visit": uuid.uuid4().hex, "model": MODEL, "prompt": LONG, "tab": "attention", **more}
     body = json.dumps(asked).encode()
     head = f"POST /playground/{path} HTTP/1.1\r\nHost: HOST\r\nContent-Type: application/json\r\n"
     return _line(url, f"{head}Content-Length: {len(body)}\r\n\r\n", body)
@@ -195,10 +196,8 @@ def junk(url: str, seconds: float) -> None:
         _paced(seconds, 40, lambda: client.post("/gradio_api/queue/join", content=next(turn)))
 
 
-ATTACKS = (
-    *(nothing, lines, half_headers, unread, invented, closed, streams, jobs, others, made_up, bodies),
-    *(programs, files, junk),
-)
+ON_PAGES = (lines, half_headers, unread, invented, closed, streams, jobs, others, made_up, bodies)
+ATTACKS = (nothing, *ON_PAGES, programs, files, junk)
 
 
 # --- the server and its polite visitor ----------------------------------------------------------------------
@@ -249,8 +248,8 @@ async def watch(process: subprocess.Popen, url: str, seen: Seen) -> None:
             await asyncio.sleep(SIGN)
 
 
-async def polite(url: str, seen: Seen, until: float) -> None:
-    """Open a page before the attack, and click heads."""
+async def polite(url: str, seen: Seen, ended: Callable[[], bool], heads: int = 6) -> None:
+    """Open a page before the attack, and click heads: so many of as many layers."""
     wire = httpx.AsyncHTTPTransport(limits=LIMITS, local_address="127.0.1.1")
     async with httpx.AsyncClient(transport=wire, timeout=TIMEOUT) as client:
         page = Page(client, url, POLITE)
@@ -258,9 +257,9 @@ async def polite(url: str, seen: Seen, until: float) -> None:
         page.tab = "attention"
         await page.view()
         number = 0
-        while time.monotonic() < until:
+        while not ended():
             number += 1
-            page.selection = {"heads": [[number % 6, (number // 6) % 6]], "tokens": []}
+            page.selection = {"heads": [[number % heads, (number // heads) % heads]], "tokens": []}
             began = time.monotonic()
             try:
                 if "map_plot" not in dict(await page.view()):
@@ -276,7 +275,8 @@ async def under(process: subprocess.Popen, url: str, attack: Callable, seconds: 
     """What a polite visitor goes through under an attack."""
     seen, calm = Seen(), resident(process)
     watching = asyncio.create_task(watch(process, url, seen))
-    visitor = asyncio.create_task(polite(url, seen, time.monotonic() + seconds + 6))
+    end = time.monotonic() + seconds + 6
+    visitor = asyncio.create_task(polite(url, seen, lambda: time.monotonic() >= end))
     await asyncio.sleep(3)
     attacker = multiprocessing.get_context("spawn").Process(target=attack, args=(url, seconds), daemon=True)
     attacker.start()
