@@ -288,14 +288,9 @@ def main(arguments: list[str] | None = None) -> None:
         serve_by_several(options, sys.argv[1:] if arguments is None else arguments)
         return
     gc.disable()  # until the page is served: imports make much that stays
-    from viz.server.framework import put_off, stubs
-
-    put_off.methods()
     from model.errors import PlaygroundError
 
-    with put_off.sources():
-        use_threads(options.threads)
-    stubs.load(mcp=options.mcp)
+    use_threads(options.threads)
     try:
         from viz.cluster.workers.pool import is_worker
         from viz.serve import launch, prepare

@@ -25,12 +25,8 @@ import torch
 from hypothesis import HealthCheck, settings
 
 from model.kernels import ready
-from viz.server.framework import put_off
-from viz.server.framework.stubs import leave_out
 from viz.work.processes import start
 
-leave_out()  # before a test imports Gradio
-put_off.methods()
 start.IMPORTED.append("tests.support.imported")  # for the apps that the tests start
 SOON, ready.soon = ready.soon, ready.now  # so that what is computed in a test does not depend on who was there first
 # Nor is anything imported beside the next test: pytest goes over all loggers meanwhile, and an import makes new ones.
@@ -116,7 +112,6 @@ LONG = {
     "unit/page/test_answer.py",
     "unit/page/test_chat.py",
     "unit/project/test_mini_gpt.py",
-    "unit/server/framework/test_stubs.py",
     "unit/work/processes/test_trained_files.py",
     "unit/work/processes/test_training_process.py",
     "unit/work/processes/test_trial_process.py",

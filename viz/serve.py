@@ -1,4 +1,4 @@
-"""From options to a running server: the default model, the routes for static files, and Gradio's settings."""
+"""From options to a running server: the default model, the app with its routes, and Gradio behind them."""
 
 import argparse
 import dataclasses
@@ -10,43 +10,45 @@ import logging
 import os
 import secrets
 import signal
-import socket
 import sys
 import threading
 import time
+import webbrowser
 from collections.abc import Callable
 from pathlib import Path
 
 import gradio as gr
 import plotly
+from fastapi import FastAPI
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from model.errors import InputError, PlaygroundError
+from model.errors import PlaygroundError
 from model.loading.sources import BUILT_IN, resolve
 from model.progress import Progress
 from viz.api import endpoints
+from viz.api.programs import MOST_CALLS
 from viz.cluster.workers.pool import KEY, PORT
 from viz.lessons import routes as lesson_routes
 from viz.lessons.library import Library, library
 from viz.page.build import build
-from viz.page.parts import packed
 from viz.page.wire.routes import routes as wire_routes
-from viz.server import middleware
+from viz.server import here
 from viz.server.assets import MAIN, ROUTE, STYLE, Assets, Head, answer, read, tags
-from viz.server.framework import answers, cors, errors, http, mended, patches, put_off, visits
-from viz.server.framework.door import Door
-from viz.server.framework.fair_queue import FairQueue, Room
-from viz.server.framework.visits import Listeners, heartbeat
+from viz.server.calls import Functions
 from viz.server.guard import login
+from viz.server.guard.door import Door
 from viz.server.guard.health import Health
-from viz.server.guard.tokens import Tokens, cookie_id, key_of
+from viz.server.guard.tokens import Tokens, key_of
 from viz.server.headers import SERVER
 from viz.server.joined import joined
+from viz.server.listeners import Listeners
+from viz.server.middleware import Guard, Refused, refusal
 from viz.server.packed import Folder
 from viz.server.protocol import crowd_of, files_allowed, tell_few
+from viz.server.serving import Running, taken
 from viz.words import LANGUAGES, Catalogue, file_texts, section, words
 from viz.work.engine import Engine
 from viz.work.limits import PRIVATE, PUBLIC
@@ -56,6 +58,7 @@ from viz.work.processes.archive import archive
 
 log = logging.getLogger("playground")
 PLOTLY = "plotly.min.js"
+GRADIO = Path(gr.__file__).parent / "templates" / "frontend" / "assets"
 
 
 def prepare(options: argparse.Namespace, progress: Progress) -> Playground:
@@ -169,68 +172,70 @@ def alive(request: Request) -> Response:
     return Response("alive", media_type="text/plain")
 
 
-def running(playground: Playground) -> Callable[[Request], Response]:
-    """How far the forward is that is computed now, for a page that waits, and what was drawn for it meanwhile."""
-
-    def answer(request: Request) -> Response:
-        report: dict = playground.running.report()
-        return Response(packed(report), media_type="application/json", headers={"cache-control": "no-store"})
-
-    return answer
-
-
-def launch_options(static: Path, playground: Playground, draining: threading.Event | None = None) -> dict:
-    """Options of launch() that are the same whichever way the page is served."""
-    draining = draining or threading.Event()
+def app_of(
+    playground: Playground, static: Path, page: gr.Blocks, key: bytes, draining: threading.Event | None = None
+) -> FastAPI:
+    """Return the app: our routes and what stands in front of them, with Gradio behind. `key` signs logins."""
     assets, options = scripts(static), playground.options
-    crowd = crowd_of(public=options.public, proxies=options.proxies, files=files_allowed())
-    if options.public:
-        tell_few(crowd, log.warning)
+    door = None
+    if options.login:
+        door = Door(options, Tokens(key), login.checker(login.read(options.login)))
     if options.lessons:
         lessons(options.lessons)  # an error in one of them is for who starts the server
-    cors.close()
-    http.prepare(crowd)
-    errors.shorten()
-    routes = [
-        *Door(playground.options.proxies).routes(),
-        heartbeat(playground.presence),
-        Health(playground, draining).route(),
-        Route("/playground/alive", alive),
-        Route("/playground/running", running(playground)),
-        Route("/playground/plotly/{name}", bundled().answer),
-        Route(ROUTE, answer(assets)),
-        *mended.routes(),
-        Route("/playground/trained/{number}.zip", trained_archive(playground)),
-        Route("/playground/trained/{number}/adapter.zip", trained_archive(playground, adapter=True)),
-        *wire_routes(playground),
-        *lesson_routes.routes(playground, functools.partial(lessons, options.lessons)),
-    ]
-    return {
-        "theme": gr.themes.Default(
+    app = FastAPI(
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        routes=[
+            *(door.routes() if door else ()),
+            here.route(playground.presence),
+            Health(playground, draining or threading.Event()).route(),
+            Route("/playground/alive", alive),
+            Route("/playground/plotly/{name}", bundled().answer),
+            Route(ROUTE, answer(assets)),
+            Route("/assets/{name}", Folder(GRADIO).answer),
+            Route("/playground/trained/{number}.zip", trained_archive(playground)),
+            Route("/playground/trained/{number}/adapter.zip", trained_archive(playground, adapter=True)),
+            *wire_routes(playground),
+            *lesson_routes.routes(playground, functools.partial(lessons, options.lessons)),
+        ],
+        middleware=[
+            Middleware(
+                Guard, options=options, functions=Functions.of(page.get_config_file(), endpoints.needed()), door=door
+            ),
+            Middleware(Listeners, presence=playground.presence),
+            Middleware(Head, tags=head(assets, options.workshop), options=options),
+        ],
+    )
+    page.max_threads = MOST_CALLS  # which the queue begins at once
+    page.state_session_capacity = 64  # no function has a state
+    page.queue(api_open=False)
+    gr.mount_gradio_app(
+        app,
+        page,
+        path="/",
+        theme=gr.themes.Default(
             font=["ui-sans-serif", "system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]
         ),
-        "run_history": False,
-        "max_threads": playground.engine.threads,  # long work that waits for its turn holds one each
-        "state_session_capacity": playground.options.allowed.sessions,
-        "auth": login.checker(login.read(playground.options.login)) if playground.options.login else None,
-        "ssr_mode": False,
-        "footer_links": [],
-        "app_kwargs": {
-            "routes": routes,
+        footer_links=[],
+        max_file_size="64kb",
+        mcp_server=options.mcp,
+        ssr_mode=False,
+        auth_dependency=(lambda request: request.scope["playground.name"]) if door else None,  # whose page it is
+        app_kwargs={
             "docs_url": None,
             "redoc_url": None,
             "openapi_url": None,
-            "middleware": [
-                *middleware.middleware(playground.options),
-                Middleware(Listeners, presence=playground.presence),
-                Middleware(Head, tags=head(assets, options.workshop), options=playground.options),
-            ],
+            "exception_handlers": {Exception: failed},
         },
-        "max_file_size": "64kb",
-        "mcp_server": playground.options.mcp,
-        "share": False,
-        "quiet": True,
-    }
+    )
+    endpoints.finish(page, app)
+    return app
+
+
+def failed(request: Request, error: Exception) -> Response:
+    """Return the answer where Gradio fails; the guard writes the error to the log."""
+    return refusal(Refused(500), request.scope)
 
 
 def start(
@@ -240,43 +245,23 @@ def start(
     *,
     host: str,
     port: int | None,
-    browser=False,
     key: bytes | None = None,
     draining: threading.Event | None = None,
-) -> None:
-    """Serve a page in the background. `key`: that of several processes, by which they know who has logged in."""
-    answers.no_files()
-    visits.install()
-    allowed, engine = playground.options.allowed, playground.engine
-    with patches.blocks_only():
-        page.queue(max_size=allowed.queue, api_open=False)
-    room = Room(allowed.queue, allowed.share, playground.answer_bytes)
-    page._queue = FairQueue.of(page, playground.presence, room, engine.places)
-    patches.rest(page)
-    answers.direct(page)
-    options = launch_options(static, playground, draining)
-    listen(page, host, port, inbrowser=browser, prevent_thread_lock=True, **options)
-    know(page, key or secrets.token_bytes(32))
-    patches.look_at_once(page)
-    visits.attend(page, playground.presence)
-    endpoints.finish(page)
-    patches.stop_soon(page, 2)  # seconds; a page may hold a connection that does not end
+) -> Running:
+    """Serve a page in the background; raises InputError where the address is taken, or is none of this machine.
 
-
-def listen(page: gr.Blocks, host: str, port: int | None, **options: object) -> None:
-    """Serve a page at an address; InputError where that is taken, or is none of this machine."""
-    try:  # Gradio would try a hundred ports of an address that is none, five seconds each
-        named = host.strip("[]") or None  # this machine, for none
-        family, _, _, _, address = socket.getaddrinfo(named, port or 0, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family) as place:
-            place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            place.bind(address)
-        name = f"[{named}]" if named and family == socket.AF_INET6 else host  # as in an address
-        page.launch(server_name=name, server_port=port, **options)
-    except OSError as error:
-        got = host if port is None else f"{host}:{port}"
-        hint = "Perhaps the app is running already: end it, or choose another --port or --host."
-        raise InputError("Nothing can be served at this address.", got, hint) from error
+    `key`: that of several processes, by which they know who has logged in.
+    """
+    options = playground.options
+    crowd = crowd_of(public=options.public, proxies=options.proxies, files=files_allowed())
+    if options.public:
+        tell_few(crowd, log.warning)
+    place = taken(host, port)
+    try:
+        return Running(app_of(playground, static, page, key or secrets.token_bytes(32), draining), place, host, crowd)
+    except BaseException:
+        place.close()
+        raise
 
 
 @functools.cache
@@ -307,11 +292,6 @@ def warm(playground: Playground, static: Path) -> None:
         words(language)
 
 
-def know(page: gr.Blocks, key: bytes) -> None:
-    """Have a page that was launched know by this key who has logged in."""
-    page.app.tokens, page.app.cookie_id = Tokens(key), cookie_id(key)
-
-
 def end_with(parent: int) -> None:
     """End this process as soon as the one that started it is gone, however that ended."""
     while os.getppid() == parent:
@@ -319,29 +299,34 @@ def end_with(parent: int) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
+def stop(number: int, frame: object) -> None:
+    """End as Ctrl-C does, so that what was trained is removed then, too."""
+    raise KeyboardInterrupt
+
+
 def launch(playground: Playground, static: Path, *, host: str, port: int | None, open_browser: bool) -> None:
     """Serve until interrupted or terminated."""
-    patches.check()
-    patches.remember_arguments()
-    with patches.blocks_only():
-        page = build(playground)
-    for number in (signal.SIGINT, signal.SIGTERM):  # so that what was trained is removed then, too
-        signal.signal(number, patches.on_stop(page))
-    draining = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    draining, key, served = threading.Event(), None, None
     if worker := os.environ.get(PORT):  # one of several processes, which only their proxy reaches
-        host, port, open_browser = "127.0.0.1", int(worker), False
+        host, port, open_browser, key = "127.0.0.1", int(worker), False, key_of(os.environ[KEY])
         signal.signal(signal.SIGUSR1, lambda *_: draining.set())
         threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
-    key = key_of(os.environ[KEY]) if worker else None
-    with put_off.certificates():
-        start(playground, static, page, host=host, port=port, browser=open_browser, key=key, draining=draining)
-    gc.freeze()  # what the start made stays; looking through it again and again takes time
-    gc.enable()
-    print(f"Attention playground: {page.local_url}", flush=True)
-    threading.Thread(target=warm, args=(playground, static), daemon=True).start()
     try:
-        page.block_thread()
+        served = start(playground, static, build(playground), host=host, port=port, key=key, draining=draining)
+        gc.freeze()  # what the start made stays; looking through it again and again takes time
+        gc.enable()
+        print(f"Attention playground: {served.url}", flush=True)
+        threading.Thread(target=warm, args=(playground, static), daemon=True).start()
+        if open_browser:
+            webbrowser.open(served.url)
+        served.wait()
+    except KeyboardInterrupt:
+        pass
     finally:
+        if served:
+            served.close()
         playground.workshop.close()
         playground.rewards.close()
         playground.engine.close()

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 import httpx
 from gradio_client.utils import apply_diff
 
-from viz.server.framework.fair_queue import BUSY
-
+BUSY = "The server is busy"
 LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=None)
 TIMEOUT = httpx.Timeout(60.0, read=180.0)
 

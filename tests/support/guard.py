@@ -1,14 +1,15 @@
 """The guard before the page without a network: a request in pieces, and the answer to it."""
 
-import types
-
 from tests.support.models.helpers import apart
+from viz.server.calls import Functions
+from viz.server.guard.door import Door
+from viz.server.guard.tokens import Tokens
 from viz.server.middleware import Guard
 from viz.work.limits import PUBLIC
 from viz.work.playground import Options
 
 JOIN = "/gradio_api/queue/join"
-CANCEL = "/gradio_api/cancel"  # takes a body, too, which nobody looks into here
+BODY = "/playground/lessons/tokens"  # takes a body, too, which nobody looks into here
 OURS = {"host": "127.0.0.1:7860"}
 SHARED = Options(public=True, allowed=PUBLIC)
 
@@ -37,9 +38,6 @@ class Answer:
 
 def scope_of(path, method="GET", headers=OURS, **more):
     pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
-    fns = {7: types.SimpleNamespace(api_name="tokens", inputs=[types.SimpleNamespace(skip_api=False)], cancels=[])}
-    page = types.SimpleNamespace(fns=fns)
-    app = types.SimpleNamespace(cookie_id="x", tokens={"let-in": "ann"}, get_blocks=lambda: page)
     return {
         "type": "http",
         "path": path,
@@ -48,7 +46,6 @@ def scope_of(path, method="GET", headers=OURS, **more):
         "query_string": b"",
         "root_path": "",
         "client": ("10.0.0.1", 5),
-        "app": app,
     } | more
 
 
@@ -73,5 +70,15 @@ async def echo(scope, receive, send):
     await send({"type": "http.response.body", "body": message["body"]})
 
 
+FUNCTIONS = Functions({7: ("tokens", 1)}, {"tokens": {"prompt": True}})
+TOKENS = Tokens(bytes(32))
+INSIDE = {"cookie": f"a=b; {TOKENS.cookie}={TOKENS.new('ann')}"}  # who has logged in sends it
+
+
+async def anybody(name, password):
+    return password == "secret"
+
+
 def guarded(options=SHARED, app=echo, **changes):
-    return Guard(app, options, **changes)
+    door = Door(options, TOKENS, anybody) if options.login else None
+    return Guard(app, options, FUNCTIONS, door, **changes)

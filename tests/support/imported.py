@@ -4,9 +4,6 @@ import app
 
 app.environment(app.parse(["--offline"]))
 
-from viz.server.framework.stubs import load  # noqa: E402
-
-load(mcp=False)
-
+import gradio  # noqa: E402, F401
 import pandas  # noqa: E402, F401
 import plotly.graph_objects  # noqa: E402, F401

@@ -56,7 +56,7 @@ def join(client: httpx.Client, number: int, data: list, visit: str | None = None
 def beat(port: int, visit: str) -> socket.socket:
     """Open the line that says a page is open, and wait for its first sign."""
     line = socket.create_connection(("127.0.0.1", port), timeout=20)
-    line.sendall(f"GET /gradio_api/heartbeat/{visit} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+    line.sendall(f"GET /playground/here/{visit} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
     assert b"200" in line.recv(4096)
     return line
 

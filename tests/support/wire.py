@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.models.helpers import serving
-from viz.api import endpoints
 from viz.page.build import build
-from viz.serve import know, launch_options
-from viz.work.playground import Options
+from viz.serve import start
+from viz.server.serving import Running
+from viz.work.playground import Options, Playground
 
 STATIC = Path(__file__).parents[2] / "static"
 
@@ -35,9 +35,11 @@ class Reply:
 
 @dataclass(frozen=True)
 class Server:
-    """Where it listens, and the page behind it."""
+    """Where it listens, and what is behind it."""
 
+    running: Running
     page: object
+    playground: Playground
     host: str
 
     def ask(self, method: str, path: str, headers=(), body: bytes | None = None) -> Reply:
@@ -86,12 +88,9 @@ def listening(lm, options: Options) -> Iterator[Server]:
     """The page as serve.launch starts it, on a free port."""
     playground = serving(lm, options)
     page = build(playground)
-    page.queue(max_size=options.allowed.queue, api_open=False)
-    page.launch(server_name="127.0.0.1", prevent_thread_lock=True, **launch_options(STATIC, playground))
-    know(page, bytes(32))
-    endpoints.finish(page)
+    running = start(playground, STATIC, page, host="127.0.0.1", port=None)
     try:
-        yield Server(page, page.local_url.removeprefix("http://").rstrip("/"))
+        yield Server(running, page, playground, running.url.removeprefix("http://").rstrip("/"))
     finally:
-        page.close()
+        running.close()
         playground.workshop.close()

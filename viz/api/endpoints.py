@@ -1,15 +1,18 @@
 """Every view's numbers as named functions for programs: Gradio's API, and tools of a language model (MCP)."""
 
+import inspect
 import re
 from collections import Counter
 from pathlib import Path
 
 import gradio as gr
+from starlette.applications import Starlette
 
 from model.errors import InputError
 from viz.api import page
 from viz.api.private_names import answer_in_json, leave_out
-from viz.api.registry import Endpoint, register, table
+from viz.api.programs import register
+from viz.api.registry import Endpoint, arguments, table
 from viz.views.tabs import TABS
 from viz.work.playground import Playground
 
@@ -42,9 +45,15 @@ def offer(playground: Playground) -> None:
     register(playground, ENDPOINTS)
 
 
-def finish(page: gr.Blocks) -> None:
-    """The work that is left once the page is launched."""
-    leave_out(page, {each.name for each in ENDPOINTS})
+def needed() -> dict[str, dict[str, bool]]:
+    """Return the arguments of every function by its name, and whether a call has to give them."""
+    empty = inspect.Parameter.empty
+    return {each.name: {one.name: one.default is empty for one in arguments(each)} for each in ENDPOINTS}
+
+
+def finish(page: gr.Blocks, app: Starlette) -> None:
+    """Do the work that is left once the page is mounted on an app."""
+    leave_out(page, app, {each.name for each in ENDPOINTS})
     answer_in_json(page)
 
 

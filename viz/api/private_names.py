@@ -1,9 +1,18 @@
-"""Private names of Gradio that the functions for programs need; they may change with any release."""
+"""Names that Gradio keeps to itself and has no public way for; they may change with any release.
+
+Each is for what programs read, so that without it the page and the functions go on: a test says what is lost.
+
+* The inputs that `gr.api` makes have no names and no descriptions (`root_block`, `_api_info`).
+* The configuration in the page lists every function for programs, half a megabyte (`page_api_info`).
+* Tools of language models answer as Python writes values, not as JSON does (`mcp_server_obj`).
+"""
 
 import json
 from collections.abc import Collection
 
 import gradio as gr
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
 
 def describe(dependency: gr.events.Dependency, arguments: Collection[tuple[str, str]]) -> None:
@@ -14,10 +23,10 @@ def describe(dependency: gr.events.Dependency, arguments: Collection[tuple[str, 
         component._api_info = component._api_info | {"additional_description": text}
 
 
-def leave_out(page: gr.Blocks, names: Collection[str]) -> None:
+def leave_out(page: gr.Blocks, app: Starlette, names: Collection[str]) -> None:
     """Omit functions and their descriptions from the config sent to a visitor's page: they are longer than the rest.
 
-    Programs ask for the whole and find them.
+    Programs ask for the whole and find them. `app` is the one that the page is mounted on.
     """
     functions = {number: block for number, block in page.fns.items() if block.api_name in names}
     parts = {part._id for block in functions.values() for part in (*block.inputs, *block.outputs)}
@@ -25,8 +34,10 @@ def leave_out(page: gr.Blocks, names: Collection[str]) -> None:
     sent["components"] = [number for number in sent["components"] if number not in parts]
     sent["dependencies"] = [number for number in sent["dependencies"] if number not in functions]
     sent["layout"]["children"] = [child for child in sent["layout"]["children"] if child["id"] not in parts]
+    gradio = next(each.app for each in app.routes if isinstance(each, Mount) and each.path == "")
+    described = getattr(gradio, "page_api_info", {})
     for every in (False, True):
-        page.app.page_api_info["", every] = {"named_endpoints": {}, "unnamed_endpoints": {}}
+        described["", every] = {"named_endpoints": {}, "unnamed_endpoints": {}}
 
 
 def answer_in_json(page: gr.Blocks) -> None:

@@ -1,11 +1,10 @@
-"""Endpoints as typed functions of a run, a model or the server, and how they are offered to programs.
+"""Endpoints as typed functions of a run, a model or the server.
 
 The docstring of a function is the documentation on the API page and for language models: first a summary, then
 "Args:" with every argument of its own, then "Returns:". What all endpoints share is documented here once.
 """
 
 import inspect
-import logging
 import textwrap
 import time
 import typing
@@ -13,18 +12,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import gradio as gr
-
 from model.api import LanguageModel
-from model.errors import InputError, PlaygroundError, say
+from model.errors import InputError, say
 from model.gpt.edit_checks import edit_of
 from model.gpt.edits import EDITS
 from model.sampling.pipeline import Parameter
 from model.sampling.warps import WARPS
 from viz.api.json import count, plain
-from viz.api.private_names import describe
 from viz.seam.programs.arguments import Prompt as Text
-from viz.seam.programs.arguments import Within, bare, checked, rule
+from viz.seam.programs.arguments import Within, checked, rule
 from viz.seam.programs.endpoint import Endpoint
 from viz.seam.programs.reading import model_of
 from viz.seam.scene import Scene, run_id
@@ -32,8 +28,8 @@ from viz.seam.selection import MOST_EDITS, Selection
 from viz.words import words
 from viz.work.playground import Playground
 from viz.work.prompt import Prompt, conversation
+from viz.work.queue import Full
 
-log = logging.getLogger("playground")
 MOST_NUMBERS = 1_200_000  # of one answer: a whole head of 1,024 tokens
 MOST_WAITING = 60.0  # seconds in the line for long work
 SHARED = {
@@ -139,20 +135,21 @@ def call(playground: Playground, endpoint: Endpoint, sent: dict[str, object], ow
 
     Long work waits for its turn, as that of the page does; `owner` is the visitor it counts for.
     """
-    values = _checked_arguments(arguments(endpoint), sent)
+    values = checked_arguments(endpoint, sent)
     if not endpoint.long:
-        return _answer(playground, endpoint, values)
+        return answer(playground, endpoint, values)
     ticket = playground.queue.join(owner)
     try:
         if ticket.wait(MOST_WAITING):
-            raise PlaygroundError("The server is busy with others' work.", "", "Try again in a moment.")
-        return _answer(playground, endpoint, values)
+            raise Full
+        return answer(playground, endpoint, values)
     finally:
         ticket.leave()
 
 
-def _checked_arguments(declared: list[Argument], sent: dict[str, object]) -> dict[str, object]:
-    """Every declared argument with its value or default; raises InputError."""
+def checked_arguments(endpoint: Endpoint, sent: dict[str, object]) -> dict[str, object]:
+    """Return every declared argument with its value or default; raises InputError."""
+    declared = arguments(endpoint)
     if unknown := [name for name in sent if name not in {each.name for each in declared}]:
         raise InputError("There is no such argument.", unknown[0][:40], "Leave it out.")
     values = {}
@@ -163,8 +160,8 @@ def _checked_arguments(declared: list[Argument], sent: dict[str, object]) -> dic
     return values
 
 
-def _answer(playground: Playground, endpoint: Endpoint, values: dict[str, object]) -> dict:
-    """The answer to checked arguments."""
+def answer(playground: Playground, endpoint: Endpoint, values: dict[str, object]) -> dict:
+    """Return the answer to checked arguments, as JSON holds it; raises PlaygroundError."""
     began = time.perf_counter()
     parameters = {name: value for name, value in values.items() if name not in _HINTS}
     about: dict[str, object] = {"model": None, "dtype": None, "tokens": None}
@@ -202,48 +199,7 @@ def scene_of(playground: Playground, model: LanguageModel, prompt: Prompt, edits
     return Scene(playground, model, prompt, trace, run_id(trace.key, "en"), words("en"), "en", picked)
 
 
-# --- offering --------------------------------------------------------------------------------------------
-
-
-def offered(playground: Playground, endpoint: Endpoint) -> Callable[..., dict]:
-    """The endpoint as a function that Gradio can call, with its signature and docstring."""
-    declared = arguments(endpoint)
-
-    def answer(request: gr.Request, *values: object) -> dict:
-        try:
-            sent = dict(zip((each.name for each in declared), values, strict=True))
-            return call(playground, endpoint, sent, request.session_hash or "")
-        except PlaygroundError as error:
-            raise _error(str(error)) from None
-        except Exception:
-            log.exception("the endpoint %s failed", endpoint.name)
-            catalogue = words("en")
-            raise _error(f"{catalogue['notice.failed']} {catalogue['notice.failed_hint']}") from None
-
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    parameters = [
-        inspect.Parameter(each.name, kind, default=each.default, annotation=bare(each.hint)) for each in declared
-    ]
-    answer.__name__ = answer.__qualname__ = endpoint.name
-    answer.__doc__ = document(endpoint)
-    parameters.insert(0, inspect.Parameter("request", kind, annotation=gr.Request))
-    answer.__signature__ = inspect.Signature(parameters, return_annotation=dict)
-    answer.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": dict}
-    return answer
-
-
-def _error(text: str) -> gr.Error:
-    """An error whose text reaches the caller, without a traceback here or there."""
-    return gr.Error(text, title="Not possible", print_exception=False)
-
-
-def register(playground: Playground, endpoints: tuple[Endpoint, ...]) -> None:
-    """Offer all of them in the Blocks that are being built. Quick ones and long ones each have a queue."""
-    for endpoint in endpoints:
-        group = "endpoints long" if endpoint.long else "endpoints"
-        function = offered(playground, endpoint)
-        api_function = gr.api(function, api_name=endpoint.name, concurrency_limit=2, concurrency_id=group)
-        describe(api_function, [(each.name, each.description) for each in arguments(endpoint)])
+# --- describing ---------------------------------------------------------------------------------------------
 
 
 def table(endpoints: tuple[Endpoint, ...]) -> str:

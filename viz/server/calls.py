@@ -2,6 +2,8 @@
 
 import json
 import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -39,14 +41,54 @@ def is_session(text: Any) -> bool:
     return isinstance(text, str) and SESSION.fullmatch(text) is not None
 
 
-def names_sessions(where: str, query: bytes) -> bool:
-    """Whether every session that an address of the API names is named as one."""
+def names_sessions(query: bytes) -> bool:
+    """Return whether every session that the query of an address names is named as one."""
     named = [
         value for key, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True) if key == "session_hash"
     ]
-    if where.startswith("heartbeat/"):
-        named += where.removeprefix("heartbeat/").rstrip("/").split(",")
     return all(map(is_session, named))
+
+
+@dataclass(frozen=True)
+class Functions:
+    """The functions of a page, by which a call is looked at: unknown ones and wrong numbers of arguments are refused
+    before Gradio writes a page of its log for each."""
+
+    events: Mapping[int, tuple[str, int]]  # name and number of inputs, by Gradio's number
+    arguments: Mapping[str, Mapping[str, bool]]  # those of functions for programs by name: whether each is needed
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any], arguments: Mapping[str, Mapping[str, bool]]) -> "Functions":
+        """Return the functions that the configuration of a page lists (gr.Blocks.get_config_file)."""
+        listed = [each for each in config["dependencies"] if each["backend_fn"]]
+        return cls({each["id"]: (each["api_name"], len(each["inputs"])) for each in listed}, arguments)
+
+    def check(self, where: str, call: Mapping[str, Any]) -> None:
+        """Raise Unreadable for a function that there is not, or arguments that it does not take.
+
+        `where` is the path after the prefix of the API: "queue/join", "call/NAME", "call/v2/NAME".
+        """
+        if where.startswith("call/"):
+            name = where.removeprefix("call/").removeprefix("v2/").rstrip("/")
+            if name not in self.arguments:
+                raise Unreadable("no such function")
+            if where.startswith("call/v2/"):
+                self._check_named(self.arguments[name], call)
+                return
+            number = next((n for n, (each, _) in self.events.items() if each == name), None)
+        else:
+            number = call.get("fn_index")
+        if type(number) is not int or number not in self.events:
+            raise Unreadable("no such function")
+        data, many = call.get("data"), self.events[number][1]
+        if not isinstance(data, list) or len(data) != many:
+            raise Unreadable("another number of arguments")
+
+    def _check_named(self, arguments: Mapping[str, bool], given: Collection[str]) -> None:
+        if any(name not in arguments for name in given) or any(
+            arguments[each] and each not in given for each in arguments
+        ):
+            raise Unreadable("other arguments")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -129,3 +129,16 @@ def as_asked(scope: Scope, proxies: int) -> Scope:
     said = [part.strip() for part in Headers(scope=scope).get("x-forwarded-proto", "").split(",")]
     headers = [each for each in scope["headers"] if each[0] != b"x-gradio-server"]
     return scope | {"headers": headers} | ({"scheme": said[-1]} if said[-1] in ("http", "https") else {})
+
+
+def at_itself(scope: Scope) -> Scope:
+    """Return the request as if it had come straight to this machine's own address.
+
+    A tool of a language model is called by a client within the server, which asks where the request says that it came
+    to. A Host header must not send it to another machine, nor a proxy's scheme to a port that speaks no TLS.
+    """
+    host, port = scope.get("server") or ("127.0.0.1", None)
+    name = f"[{host}]" if ":" in host else host
+    said = (b"host", b"x-forwarded-host", b"x-forwarded-proto", b"x-forwarded-prefix", b"forwarded")
+    headers = [each for each in scope["headers"] if each[0] not in said]
+    return scope | {"scheme": "http", "headers": [(b"host", f"{name}:{port}".encode()), *headers]}

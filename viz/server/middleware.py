@@ -6,19 +6,18 @@ Plain ASGI, so that answers which are sent piece by piece pass through piece by 
 import asyncio
 import json
 import logging
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 
 from starlette.datastructures import Headers
-from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from viz.cluster.workers.haproxy import HEALTH
 from viz.server import calls
-from viz.server.clients import as_asked, client_of, is_foreign, is_ours, name_of
-from viz.server.framework import errors
-from viz.server.framework.door import name_inside
+from viz.server.clients import as_asked, at_itself, client_of, is_foreign, is_ours, name_of
+from viz.server.guard.door import Door
 from viz.server.guard.rate_limit import Buckets
 from viz.server.headers import dress
 from viz.words import pick_language, words
@@ -33,43 +32,16 @@ LONG = 64 << 10  # bytes of a body that is read in a thread of its own
 BODY_SECONDS = 30.0  # for a request to arrive
 METHODS = ("GET", "HEAD", "POST", "DELETE", "OPTIONS")  # MCP ends a session by DELETE
 API = "/gradio_api/"
-COMPUTED = ("/playground/lessons/", "/playground/view", "/playground/job")  # answers to these are computed, too
-# What the page, its API and MCP need of Gradio, without files, uploads, streams, proxies and editors.
-PAGE = ("/", "/login", "/logout", "/config", "/theme.css", "/favicon.ico", "/manifest.json", "/robots.txt")
+COMPUTED = ("/playground/lessons/", *(f"/playground/{each}" for each in ("view", "job", "stream", "model", "link")))
+VISIT = re.compile(rb'"visit" ?: ?"([A-Za-z0-9_-]{1,64})"')  # in a question of a page
+# What the page needs of Gradio, and what programs do: without files, uploads, streams, proxies and editors.
+PAGE = ("/", "/config", "/theme.css", "/favicon.ico", "/manifest.json", "/robots.txt")
 FOLDERS = ("/assets/", "/static/", "/playground/", "/pwa_icon")
-CALLS = (
-    "queue/",
-    "heartbeat/",
-    "call/",
-    "run/",
-    "api/",
-    "mcp",
-    "info",
-    "app_id",
-    "cancel",
-    "reset",
-    "startup-events",
-    "login_check",
-    "theme.css",
-)
-COMPUTING_CALLS = ("queue/join", "call/", "run/", "api/", "mcp")  # POSTs that have something computed
+CALLS = ("queue/join", "queue/data", "call/", "mcp", "info", "cancel", "reset", "startup-events", "theme.css")
+COMPUTING_CALLS = ("queue/join", "call/", "mcp")  # POSTs that have something computed
+DOOR = ("/login", "/logout")  # where there is one
 # Those who have not logged in are shown the login and nothing else.
-OUTSIDE = (
-    "/",
-    "/login",
-    "/logout",
-    "/theme.css",
-    "/favicon.ico",
-    "/manifest.json",
-    "/robots.txt",
-    "/assets/",
-    "/static/",
-    "/playground/static/",
-    HEALTH,
-    "/pwa_icon",
-    f"{API}startup-events",
-    f"{API}theme.css",
-)
+OUTSIDE = (*DOOR, "/favicon.ico", "/robots.txt", HEALTH)
 _NAMED = {
     400: "bad",
     401: "login",
@@ -82,11 +54,6 @@ _NAMED = {
     429: "busy",
     500: "failed",
 }
-
-
-def middleware(options: Options) -> list[Middleware]:
-    """The middleware of every request, outermost first."""
-    return [Middleware(Guard, options=options)]
 
 
 # --- the request ----------------------------------------------------------------------------------
@@ -103,11 +70,6 @@ def is_open(path: str) -> bool:
     if path.startswith(API):
         return path.removeprefix(API).startswith(CALLS)
     return path in PAGE or path.startswith(FOLDERS)
-
-
-def is_outside(path: str) -> bool:
-    """Whether a path is served without a login, too."""
-    return path in OUTSIDE or any(path.startswith(each) for each in OUTSIDE if each.endswith("/") and each != "/")
 
 
 async def body_of(receive: Receive, limit: int) -> bytes | None:
@@ -144,7 +106,7 @@ class Refused(Exception):
 
 
 def refusal(refused: Refused, scope: Scope) -> Response:
-    """The answer, in the reader's language; as JSON for scripts, since Gradio shows its "detail"."""
+    """The answer, in the reader's language; as JSON for programs, which look for "detail"."""
     query = dict(part.partition("=")[::2] for part in scope["query_string"].decode("latin-1").split("&"))
     catalogue = words(pick_language(query.get("lang"), Headers(scope=scope).get("accept-language")))
     text = catalogue[f"server.{'host' if refused.name else _NAMED[refused.status]}"].format(name=refused.name)
@@ -163,6 +125,8 @@ class Guard:
 
     app: ASGIApp
     options: Options
+    functions: calls.Functions
+    door: Door | None = None
     visits: Buckets = field(default_factory=lambda: Buckets(VISITS))
     computing: Buckets = field(default_factory=lambda: Buckets(COMPUTING))
     computing_each: Buckets = field(default_factory=lambda: Buckets(COMPUTING_EACH))
@@ -175,37 +139,46 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        begun = False
+        begun = ended = False
 
         async def send_with_headers(message: Message) -> None:
-            nonlocal begun
+            nonlocal begun, ended
             if message["type"] == "http.response.start":
                 begun = True
                 dress(message, path_of(scope), self.options)
+            elif message["type"] == "http.response.body":
+                ended = not message.get("more_body", False)
             await send(message)
 
         scope = as_asked(scope, self.options.proxies)
         client = client_of(scope, self.options.proxies)
-        name = name_inside(scope) if self.options.login else None
+        name = self.door.name_inside(scope) if self.door else None
+        scope["playground.name"] = name
         scope["playground.client"] = client if name is None else name  # for all that takes turns behind this
         self.under_way[client] += 1
         try:
-            await self.app(scope, await self._admitted(scope, receive, client, name), send_with_headers)
+            receive = await self._admitted(scope, receive, client, name)
+            await self.app(self._led(scope, name), receive, send_with_headers)
         except Refused as refused:
             await refusal(refused, scope)(scope, receive, send_with_headers)
-        except Exception as error:
-            if begun:
+        except Exception:
+            if begun and not ended:
                 raise
-            if path_of(scope).startswith(f"{API}call/v2/") and isinstance(error, KeyError | TypeError | ValueError):
-                log.warning("a call was refused: %s", type(error).__name__)
-                await refusal(Refused(400), scope)(scope, receive, send_with_headers)
-                return
             log.exception("a request failed")
-            await refusal(Refused(500), scope)(scope, receive, send_with_headers)
+            if not begun:
+                await refusal(Refused(500), scope)(scope, receive, send_with_headers)
         finally:
             self.under_way[client] -= 1
             if not self.under_way[client]:
                 del self.under_way[client]
+
+    def _led(self, scope: Scope, name: str | None) -> Scope:
+        """Return the request as it goes on: to the login in place of the page where nobody has logged in."""
+        path = path_of(scope)
+        if self.door and path == "/" and (name is None or scope["method"] == "POST"):
+            where = scope["path"].removesuffix("/") + "/login"
+            return scope | {"path": where, "raw_path": where.encode()}
+        return at_itself(scope) if path.startswith(f"{API}mcp") and scope["method"] == "POST" else scope
 
     async def _admitted(self, scope: Scope, receive: Receive, client: str, name: str | None) -> Receive:
         """The channel of a request that may pass; raises Refused."""
@@ -221,11 +194,11 @@ class Guard:
                 raise Refused(429, 5.0)
         if len(scope.get("raw_path") or scope["path"]) + len(scope["query_string"]) > MOST_ADDRESS:
             raise Refused(414)
-        if method not in METHODS or not is_open(path):
+        if method not in METHODS or not (is_open(path) or (self.door and path in DOOR)):
             raise Refused(405 if method not in METHODS else 404)
-        if self.options.login and not is_outside(path) and name is None:
+        if self.door and name is None and path not in ("/", *OUTSIDE):
             raise Refused(401)
-        if not calls.names_sessions(path.removeprefix(API), scope["query_string"]):
+        if not calls.names_sessions(scope["query_string"]):
             raise Refused(400)
         if method != "POST":
             return receive
@@ -246,27 +219,36 @@ class Guard:
         if body is None:
             raise Refused(413)
         where = path.removeprefix(API)
-        if path.startswith(COMPUTED) and self.options.public:
-            self._count(self.computing, client)
-        if path.startswith(API) and where.startswith(COMPUTING_CALLS) and body:
-            session = await self._called(scope, where, body)
-            if self.options.public:
-                self._count(self.computing_each, (client, session))
-                self._count(self.computing, client)
+        if path.startswith(COMPUTED):
+            found = VISIT.search(body)
+            self._count_computing(client, found[1].decode() if found else "")
+        if path.startswith(API) and body:
+            computes = where.startswith(COMPUTING_CALLS)
+            session = await self._called(where, body, computes)
+            if computes:
+                scope["playground.session"] = session
+                self._count_computing(client, session)
         return again(body, receive)
 
-    async def _called(self, scope: Scope, where: str, body: bytes) -> str:
-        """The session that calls a function; raises Refused for what is no call."""
+    async def _called(self, where: str, body: bytes, computes: bool) -> str:
+        """Return the session that a request to Gradio names; raises Refused for what is no call."""
         try:
             call = await asyncio.to_thread(calls.read, body) if len(body) > LONG else calls.read(body)
             if where.startswith("mcp"):
                 return ""
             session = calls.session_of(call)
-            errors.check(scope["app"], where, call)
+            if computes:
+                self.functions.check(where, call)
         except calls.Unreadable as error:
             log.warning("a call was refused: %s", error)
             raise Refused(400) from None
         return session
+
+    def _count_computing(self, client: str, visit: str) -> None:
+        """Count a request that has something computed, for its page or session and for its client."""
+        if self.options.public:
+            self._count(self.computing_each, (client, visit))
+            self._count(self.computing, client)
 
     def _count(self, buckets: Buckets, client: object) -> None:
         if wait := buckets.wait(client):

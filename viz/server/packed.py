@@ -5,7 +5,6 @@ Plotly alone takes a fifth of a second to pack, which every other visitor would 
 
 import asyncio
 import threading
-from collections.abc import Mapping
 from pathlib import Path
 
 from starlette.requests import Request
@@ -15,14 +14,11 @@ from viz.server.assets import TYPES, Asset, asset, sent
 
 
 class Folder:
-    """The files that lie in a folder itself, by name. Scripts and styles are kept in memory once they were asked for.
+    """The files that lie in a folder itself, by name. Scripts and styles are kept in memory once asked for."""
 
-    `ready`: what is sent in the place of some of them.
-    """
-
-    def __init__(self, path: Path, ready: Mapping[str, Asset] | None = None) -> None:
+    def __init__(self, path: Path) -> None:
         self._paths = {each.name: each for each in path.iterdir() if each.is_file()}
-        self._packed = dict(ready or {})
+        self._packed: dict[str, Asset] = {}
         self._packing = threading.Lock()  # whoever comes meanwhile waits for the same
 
     def pack(self, name: str) -> Asset:

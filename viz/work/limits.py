@@ -30,9 +30,6 @@ class Allowed:
     bounds: Bounds = field(default_factory=Bounds)  # jobs and texts at once, and of one visitor
     training: Limits = field(default_factory=Limits)
     models: tuple[str, ...] = ()  # the only ones there are; () for all, with hub:OWNER/NAME typed by hand
-    sessions: int = 128  # pages whose state is stored; an open page beyond them starts anew
-    queue: int = 64  # requests that wait
-    share: int = 64  # of them those of one address or login name
     body: int = 8 << 20  # bytes of a request
 
 
@@ -59,9 +56,6 @@ PUBLIC = Allowed(
         minutes=0.0,
         pause_minutes=1.0,
     ),
-    sessions=256,
-    queue=256,
-    share=128,
     body=512 << 10,
 )
 

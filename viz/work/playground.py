@@ -27,7 +27,6 @@ from viz.work.running import Running
 
 MAX_CHARACTERS = PRIVATE.characters  # of a prompt on any server
 RESULTS = 16  # one part in so many of the memory is for results of jobs
-ANSWERS = 8  # and one in so many for answers that wait to be read; the rest is for traces
 MOST_NAME = 200  # characters of a model's id
 RECENT = 16  # runs among which one is looked for that begins as a new one does
 MOST_FAILURES = 64  # models that did not load and are remembered
@@ -77,15 +76,10 @@ class Playground:
 
     def __post_init__(self) -> None:
         memory, allowed = self.options.memory_mb << 20, self.options.allowed
-        object.__setattr__(self, "traces", ByteLRU(memory - memory // RESULTS - self.answer_bytes))
+        object.__setattr__(self, "traces", ByteLRU(memory - memory // RESULTS))
         object.__setattr__(self, "results", ByteLRU(memory // RESULTS))
         object.__setattr__(self, "workshop", Workshop(limits_of(allowed, self.options.training_minutes)))
         object.__setattr__(self, "queue", Queue(allowed.bounds, self.presence.owner_of, self.engine.places))
-
-    @property
-    def answer_bytes(self) -> int:
-        """What answers that nobody has read yet may hold together."""
-        return (self.options.memory_mb << 20) // ANSWERS
 
     def choices(self, owner: str = "") -> list[tuple[str, str]]:
         """(label, id) of what the picker offers, the visitor's own trained models last."""

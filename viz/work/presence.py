@@ -1,5 +1,6 @@
 """Which pages are there, whose they are, and what waits for them: the server works for those who listen."""
 
+import asyncio
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable
@@ -19,6 +20,8 @@ class Presence:
     leaving: Callable[[str], None] = lambda visit: None  # what is to be ended when a page is closed
     _pages: Counter = field(default_factory=Counter)  # open pages, by visit
     _listening: Counter = field(default_factory=Counter)  # connections that read answers, by visit
+    _unread: Counter = field(default_factory=Counter)  # answers that are worked out and not sent yet, by visit
+    _wakes: dict[str, set[Callable[[], None]]] = field(default_factory=dict)  # who waits for a reader, by visit
     _owners: OrderedDict[str, str] = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -35,10 +38,31 @@ class Presence:
         """Somebody reads the answers of a visit."""
         with self._lock:
             self._listening[visit] += 1
+            wakes = tuple(self._wakes.get(visit, ()))
+        for wake in wakes:
+            wake()
 
     def deafen(self, visit: str) -> bool:
-        """And no longer; whether nobody else does."""
-        return self._less(self._listening, visit)
+        """Note that somebody reads no longer; return whether nobody else does."""
+        last = self._less(self._listening, visit)
+        if last:
+            self._unread.pop(visit, None)  # what waited for it is gone
+        return last
+
+    def owe(self, visit: str) -> None:
+        """Note an answer that waits for who reads those of a visit."""
+        with self._lock:
+            if self._listening[visit] > 0:
+                self._unread[visit] += 1
+
+    def took(self, visit: str) -> None:
+        """Note that an answer was sent."""
+        self._less(self._unread, visit)
+
+    def unread(self, owner: str) -> int:
+        """Return how many answers wait for visits of one owner."""
+        with self._lock:
+            return sum(many for visit, many in self._unread.items() if self._owners.get(visit, visit) == owner)
 
     def belongs(self, visit: str, owner: str) -> bool:
         """Note whose a visit is at its first question; False for a later question of somebody else."""
@@ -53,17 +77,39 @@ class Presence:
         """The address or login name behind a visit; the visit itself where nobody has asked in its name."""
         return self._owners.get(visit, visit)
 
+    def is_known(self, visit: str) -> bool:
+        """Return whether somebody has asked in the name of a visit."""
+        return visit in self._owners
+
     def is_heard(self, visit: str) -> bool:
-        """Whether somebody reads the answers of a visit now."""
+        """Return whether somebody reads the answers of a visit now."""
         return self._listening[visit] > 0
 
-    def is_open(self, visit: str) -> bool:
-        """Whether its page is open."""
-        return self._pages[visit] > 0
+    async def heard(self, visit: str, seconds: float) -> bool:
+        """Wait until somebody reads the answers of a visit; return whether somebody does in so many seconds."""
+        loop, heard = asyncio.get_running_loop(), asyncio.Event()
 
-    def is_here(self, visit: str) -> bool:
-        """Whether its page is open, or a program waits for its answers."""
-        return self.is_open(visit) or self._listening[visit] > 0
+        def wake() -> None:
+            loop.call_soon_threadsafe(heard.set)
+
+        with self._lock:
+            if self._listening[visit] > 0:
+                return True
+            self._wakes.setdefault(visit, set()).add(wake)
+        try:
+            await asyncio.wait_for(heard.wait(), seconds)
+        except TimeoutError:
+            return False
+        finally:
+            with self._lock:
+                self._wakes[visit].discard(wake)
+                if not self._wakes[visit]:
+                    del self._wakes[visit]
+        return True
+
+    def is_open(self, visit: str) -> bool:
+        """Return whether its page is open."""
+        return self._pages[visit] > 0
 
     @property
     def open_pages(self) -> int:

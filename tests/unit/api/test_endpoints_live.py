@@ -26,9 +26,7 @@ NAMES = {each.name for each in ENDPOINTS}
 
 def served(playground: Playground):
     """The page as serve.launch starts it."""
-    page = build(playground)
-    start(playground, ROOT / "static", page, host="127.0.0.1", port=None)
-    return page
+    return start(playground, ROOT / "static", build(playground), host="127.0.0.1", port=None)
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +38,9 @@ def playground():
 
 @pytest.fixture(scope="module")
 def address(playground):
-    page = served(playground)
-    yield page.local_url
-    page.close()
+    running = served(playground)
+    yield running.url
+    running.close()
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +135,7 @@ async def as_client(address: str, work):
 def test_tools_of_a_language_model():
     playground = Playground(Options(max_tokens=64, mcp=True))
     playground.load("tinygpt")
-    page = served(playground)
+    running = served(playground)
 
     async def work(session):
         tools = {tool.name: tool for tool in (await session.list_tools()).tools}
@@ -162,9 +160,9 @@ def test_tools_of_a_language_model():
             assert any(word in refused.content[0].text for word in ("layer", "integer"))
 
     try:
-        apart(as_client(page.local_url, work))
+        apart(as_client(running.url, work))
     finally:
-        page.close()
+        running.close()
 
 
 def test_the_option_says_what_is_missing(capsys, monkeypatch):

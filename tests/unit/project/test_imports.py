@@ -57,7 +57,6 @@ MODEL |= {"huggingface_hub", "jinja2"}
 DRAWING = NUMBERS | {"plotly"}
 VIEWS = DRAWING | {"torch"}
 WEB = VIEWS | {"anyio", "gradio", "starlette", "uvicorn"}
-FRAMEWORK = WEB | {"fastapi", "pydantic"}  # what Gradio is made of
 PACKAGES = {
     "model": MODEL,
     "model.records": {"numpy"},
@@ -81,8 +80,7 @@ PACKAGES = {
     "viz.page": WEB,
     "viz.lessons": VIEWS - {"torch"} | {"starlette"},
     "viz.server": WEB,
-    "viz.server.framework": FRAMEWORK,
-    "viz.serve": WEB,
+    "viz.serve": WEB | {"fastapi"},
     "app": {"torch"},
 }
 # Drawing reads arrays: these import nothing of `model/` but its records, and words the sentences that they translate.

@@ -31,10 +31,9 @@ def served(lm):
     allowed = dataclasses.replace(PRIVATE, bounds=Bounds(running=1, waiting=8))
     playground = Playground(Options(model=lm.id, max_tokens=64, allowed=allowed))
     playground.models.get(lm.id, lambda: lm)
-    page = build(playground)
-    start(playground, ROOT / "static", page, host="127.0.0.1", port=None)
-    yield types.SimpleNamespace(url=page.local_url, playground=playground, page=page)
-    page.close()
+    running = start(playground, ROOT / "static", build(playground), host="127.0.0.1", port=None)
+    yield types.SimpleNamespace(url=running.url, playground=playground)
+    running.close()
 
 
 def visit(served, lm, number, *acts):
@@ -100,31 +99,6 @@ def test_what_is_stopped_or_left_stops(served, lm, name):
     tally = visit(served, lm, 1, load.ENDINGS[name])
     assert not tally.errors and not tally.busy and not tally.crossings
     until_free(served.playground)
-
-
-def test_a_page_that_was_closed_leaves_nothing_behind(served, lm, monkeypatch):
-    gone, came = [], []
-    monkeypatch.setattr(type(served.playground), "leave", lambda self, owner: gone.append(owner))
-
-    async def come_and_go(user):
-        await user.arrive()
-        came.append(user.page.session)
-        await user.leave()
-
-    visit(served, lm, 1, come_and_go)
-    (session,) = came
-    end = time.monotonic() + 20
-    while session not in gone:  # a page of the test before may be missed only now
-        assert time.monotonic() < end
-        time.sleep(0.01)
-    end = time.monotonic() + 20
-    while not (kept := served.page.state_holder.session_data[session]).is_closed:
-        assert time.monotonic() < end
-        time.sleep(0.01)
-    blocks = kept.blocks_config.blocks
-    assert all(blocks[n] is block for n, block in served.page.default_config.blocks.items() if type(block) is gr.HTML)
-    assert not kept.config_values  # no payload of any component
-    assert kept.state_data  # a page that comes back goes on from here
 
 
 def test_somebody_elses_answer_is_noticed(lm):

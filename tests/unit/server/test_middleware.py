@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from tests.support.guard import CANCEL, JOIN, OURS, ask, guarded, scope_of
+from tests.support.guard import BODY, INSIDE, JOIN, OURS, ask, guarded, scope_of
 from tests.support.models.helpers import apart
 from viz.server import middleware
 from viz.server.headers import KEPT, SERVER, cached
-from viz.server.middleware import is_open, is_outside, path_of
+from viz.server.middleware import is_open, path_of
 from viz.work.limits import PUBLIC
 from viz.work.playground import Options
 from viz.work.rates import Rate
@@ -47,7 +47,7 @@ def test_pieces_pass_one_by_one_and_a_proxy_is_told_to_let_them():
             seen.append(piece)
         await send({"type": "http.response.body", "body": b""})
 
-    answer = ask(guarded(app=stream), "/gradio_api/heartbeat/x")
+    answer = ask(guarded(app=stream), "/playground/here/x")
     assert answer.pieces == [b"a", b"b", b"c", b""] and seen == [b"a", b"b", b"c"]
     assert answer.headers["x-accel-buffering"] == "no" and answer.headers["cache-control"] == "no-store"
     assert "default-src" in answer.headers["content-security-policy"]
@@ -98,8 +98,9 @@ def test_what_may_be_kept():
         "/gradio_api/info",
         JOIN,
         "/gradio_api/queue/data",
-        "/gradio_api/heartbeat/abc",
         "/gradio_api/call/tokens",
+        "/gradio_api/call/v2/tokens/e1",
+        "/gradio_api/cancel",
         "/gradio_api/mcp/",
     ],
 )
@@ -123,6 +124,15 @@ def test_what_the_page_needs_is_open(path):
         "/gradio_api/dev/reload",
         "/gradio_api/process_recording",
         "/gradio_api/token",
+        "/gradio_api/heartbeat/abc",
+        "/gradio_api/run/tokens",
+        "/gradio_api/api/tokens",
+        "/gradio_api/user",
+        "/gradio_api/login_check",
+        "/gradio_api/app_id",
+        "/gradio_api/openapi.json",
+        "/login",  # where nobody has to log in
+        "/logout",
         "/monitoring",
         "/monitoring/summary",
         "/docs",
@@ -156,16 +166,16 @@ def test_a_long_address_is_refused():
 
 
 def test_a_body_arrives_whole():
-    answer = ask(guarded(), CANCEL, "POST", body=(b"abc", b"", b"def"))
+    answer = ask(guarded(), BODY, "POST", body=(b"abc", b"", b"def"))
     assert answer.status == 200 and answer.text == "abcdef"
 
 
 @pytest.mark.parametrize(("pieces", "status"), [(1, 200), (2, 413)])
 def test_a_body_is_counted_however_it_comes(pieces, status):
     whole = b"x" * PUBLIC.body
-    assert ask(guarded(), CANCEL, "POST", body=(whole, *[b"y"] * (pieces - 1), b"")).status == status  # no length told
+    assert ask(guarded(), BODY, "POST", body=(whole, *[b"y"] * (pieces - 1), b"")).status == status  # no length told
     length = OURS | {"content-length": str(len(whole) + pieces - 1)}
-    assert ask(guarded(), CANCEL, "POST", headers=length, body=(whole, *[b"y"] * (pieces - 1), b"")).status == status
+    assert ask(guarded(), BODY, "POST", headers=length, body=(whole, *[b"y"] * (pieces - 1), b"")).status == status
 
 
 def test_a_told_length_is_believed_before_anything_is_read():
@@ -178,7 +188,7 @@ def test_a_told_length_is_believed_before_anything_is_read():
         async def send(message, sent=sent):
             sent.append(message)
 
-        scope = scope_of(CANCEL, "POST", OURS | {"content-length": str(length)})
+        scope = scope_of(BODY, "POST", OURS | {"content-length": str(length)})
         apart(guarded(app=nobody)(scope, nobody, send))
         assert sent[0]["status"] == status
 
@@ -193,16 +203,16 @@ def test_a_body_that_never_ends_is_given_up(monkeypatch):
     async def send(message):
         sent.append(message)
 
-    apart(guarded()(scope_of(CANCEL, "POST"), receive, send))
+    apart(guarded()(scope_of(BODY, "POST"), receive, send))
     assert sent[0]["status"] == 408
 
 
 def test_refusals_are_told_in_the_reader_s_language():
     large = {"body": (b"x" * (PUBLIC.body + 1),)}
-    assert "Shorten it" in ask(guarded(), CANCEL, "POST", **large).text
+    assert "Shorten it" in ask(guarded(), BODY, "POST", **large).text
     chinese = OURS | {"accept-language": "zh-CN,zh;q=0.9"}
-    assert "请缩短" in ask(guarded(), CANCEL, "POST", headers=chinese, **large).text.encode().decode("unicode_escape")
-    answer = ask(guarded(), CANCEL, "POST", query_string=b"a=b&lang=zh", **large)
+    assert "请缩短" in ask(guarded(), JOIN, "POST", headers=chinese, **large).text.encode().decode("unicode_escape")
+    answer = ask(guarded(), JOIN, "POST", query_string=b"a=b&lang=zh", **large)
     assert answer.headers["content-type"] == "application/json" and '"detail"' in answer.text
     assert ask(guarded(), "/nothing", headers=chinese).text == "此地址没有内容。"
 
@@ -210,27 +220,85 @@ def test_refusals_are_told_in_the_reader_s_language():
 # --- those who have not logged in ---
 
 
-def test_a_stranger_sees_the_login_and_nothing_else(tmp_path):
-    ours = guarded(Options(login=tmp_path / "people"))
-    inside = {"cookie": "a=b; access-token-x=let-in"}
+async def paths(scope, receive, send):
+    """An app that answers with the path that it was asked for."""
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": scope["path"].encode()})
+
+
+@pytest.mark.parametrize("folder", ["", "/attn"])
+def test_a_stranger_sees_the_login_and_nothing_else(tmp_path, folder):
+    ours = guarded(Options(login=tmp_path / "people"), app=paths)
+    guesses = (OURS, OURS | {"cookie": "access-token-x=let-in"}, OURS | {"cookie": INSIDE["cookie"][:-1]})
     for path in (
         "/playground/alive",
+        "/playground/static/0a/main.js",
         "/playground/trained/1.zip",
         "/playground/plotly/plotly.js",
+        "/playground/here/a",
+        "/playground/view",
+        "/assets/a.js",
+        "/theme.css",
         "/config",
         JOIN,
         "/gradio_api/info",
-        "/gradio_api/heartbeat/a",
+        "/gradio_api/startup-events",
         "/gradio_api/mcp",
     ):
-        assert not is_outside(path)
-        for headers in (OURS, OURS | {"cookie": "access-token-x=guess"}, OURS | {"cookie": "access-token-y=let-in"}):
-            assert ask(ours, path, headers=headers).status == 401
-        assert ask(ours, path, headers=OURS | inside).status == 200
-    scripts = "/playground/static/0a/main.js"
-    for path in ("/", "/login", "/theme.css", "/assets/a.js", scripts, "/gradio_api/startup-events"):
-        assert ask(ours, path).status == 200
+        for headers in guesses:
+            assert ask(ours, folder + path, headers=headers, root_path=folder).status == 401
+        assert ask(ours, folder + path, headers=OURS | INSIDE, root_path=folder).text == folder + path
+    for method in ("GET", "HEAD", "POST"):
+        for headers in guesses:
+            assert ask(ours, f"{folder}/", method, headers=headers, root_path=folder).text == f"{folder}/login"
+    assert ask(ours, f"{folder}/", headers=OURS | INSIDE, root_path=folder).text == f"{folder}/"
+    assert ask(ours, f"{folder}/", "POST", headers=OURS | INSIDE, root_path=folder).text == f"{folder}/login"
+    for path in ("/login", "/logout", "/favicon.ico", "/playground/health"):
+        assert ask(ours, folder + path, root_path=folder).text == folder + path
     assert ask(guarded(), "/config").status == 200  # nobody is asked where there is no login
+
+
+def test_a_tool_of_a_language_model_is_called_at_this_machine_s_own_address():
+    seen = []
+
+    async def behind(scope, receive, send):
+        seen.append(scope)
+        await paths(scope, receive, send)
+
+    forged = {"host": "evil.example", "x-forwarded-host": "evil.example", "x-forwarded-proto": "https"}
+    asked = {"headers": forged, "server": ("10.0.0.7", 7860), "scheme": "https", "body": (b"{}",)}
+    for options in (Options(public=True), Options(public=True, proxies=1)):
+        assert ask(guarded(options, app=behind), "/gradio_api/mcp/", "POST", **asked).status == 200
+        assert seen[-1]["headers"] == [(b"host", b"10.0.0.7:7860")] and seen[-1]["scheme"] == "http"
+    assert ask(guarded(app=behind), "/gradio_api/mcp", "POST", **asked | {"server": ("::1", 7860)}).status == 200
+    assert seen[-1]["headers"] == [(b"host", b"[::1]:7860")]
+
+
+def test_a_fault_of_what_answered_already_is_written_once(caplog):
+    async def broken(scope, receive, send):
+        await paths(scope, receive, send)
+        raise RuntimeError("told by what is behind")
+
+    assert ask(guarded(app=broken)).status == 200 and caplog.text.count("RuntimeError: told by") == 1
+
+
+WIRE = [f"/playground/{each}" for each in ("view", "job", "stream", "model", "link")]
+
+
+@pytest.mark.parametrize("asked", WIRE)
+def test_questions_of_pages_are_counted_by_page_and_by_client_where_strangers_come(monkeypatch, asked):
+    def status(ours, visit, **more):
+        body = b'{"prompt":"\\"visit\\":\\"x\\"","visit":"%s","values":{}}' % visit
+        return ask(ours, asked, "POST", body=(body,), **more).status
+
+    monkeypatch.setattr(middleware, "COMPUTING", Rate(burst=5, per_second=0.01))
+    monkeypatch.setattr(middleware, "COMPUTING_EACH", Rate(burst=2, per_second=0.01))
+    public, own = guarded(), guarded(Options())
+    assert [status(public, b"a") for _ in range(3)] == [200, 200, 429]
+    assert [status(public, b"b") for _ in range(2)] == [200, 200]  # another page
+    assert [status(public, b"c%d" % n) for n in range(3)] == [200, 429, 429]  # but all of them are one client's
+    assert status(public, b"a", client=("10.0.0.2", 1)) == 200
+    assert {status(own, b"a") for _ in range(9)} == {200}
 
 
 def test_answers_to_lessons_are_counted_where_strangers_come(monkeypatch):

@@ -58,11 +58,6 @@ def test_nothing_else_is_served(folder, name):
     assert client(folder).get(f"/x/{name}").status_code == 404
 
 
-def test_what_is_ready_is_sent_in_its_place(tmp_path):
-    (tmp_path / "a.js").write_bytes(SCRIPT)
-    assert client(Folder(tmp_path, {"a.js": asset("a.js", b"ours")})).get("/x/a.js").content == b"ours"
-
-
 def test_it_is_packed_once_however_many_ask_at_once(folder, monkeypatch):
     calls = []
 

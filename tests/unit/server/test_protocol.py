@@ -13,7 +13,6 @@ import uvicorn
 from tests.support.public import TIGHT
 from tests.support.wire import listening
 from viz.server import protocol
-from viz.server.framework import http
 from viz.server.protocol import Bounded, Crowd, bounded, crowd_of, files_allowed, tell_few
 from viz.server.quiet import Few
 from viz.work.playground import Options
@@ -210,7 +209,7 @@ def test_as_many_files_as_the_system_allows(monkeypatch):
 def test_the_page_is_served_so(lm, monkeypatch):
     options = Options(model="tiny", max_tokens=40, training_minutes=0.0, allowed=TIGHT, public=True)
     with listening(lm, options) as running:
-        config = running.page.server.config
+        config = running.running.server.config
         assert issubclass(config.http_protocol_class, Bounded) and config.http_protocol_class.crowd.each
         assert running.ask("GET", "/", {"X-Forwarded-Proto": "https", "X-Forwarded-For": "1.2.3.4"}).status == 200
         assert not config.proxy_headers and b"https://127" not in running.ask("GET", "/config").body
@@ -221,9 +220,3 @@ def test_the_page_is_served_so(lm, monkeypatch):
         with socket.create_connection((host, int(port)), 30) as slow:
             slow.sendall(b"GET / HT")
             assert is_closed(slow)
-
-
-def test_a_gradio_without_its_server_is_told(monkeypatch):
-    monkeypatch.setattr(http, "_SERVER", None)
-    with pytest.raises(RuntimeError, match="Server is gone"):
-        http.prepare(Crowd(1))

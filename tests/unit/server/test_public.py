@@ -141,12 +141,12 @@ def test_what_a_visitor_trained_goes_with_the_visitor(playground, lm):
 # --- memory ---
 
 
-def test_the_memory_of_the_command_line_is_for_traces_results_and_answers_together():
+def test_the_memory_of_the_command_line_is_for_traces_and_results_together():
     ours = Playground(Options(memory_mb=160))
-    assert (ours.traces.limit, ours.results.limit, ours.answer_bytes) == (130 << 20, 10 << 20, 20 << 20)
+    assert (ours.traces.limit, ours.results.limit) == (150 << 20, 10 << 20)
     usual = Playground(Options())
     assert usual.results.limit == 64 << 20
-    assert usual.traces.limit + usual.results.limit + usual.answer_bytes == 1024 << 20
+    assert usual.traces.limit + usual.results.limit == 1024 << 20
     assert isinstance(usual.traces, ByteLRU)
 
 

@@ -87,7 +87,7 @@ def matches(stored: str, password: str) -> bool:
 
 
 def checker(people: Mapping[str, str]) -> Callable[[str, str], Awaitable[bool]]:
-    """The check for Gradio: whether a name with a password may log in. An unknown name takes as long."""
+    """Return the check whether a name with a password may log in; an unknown name takes as long."""
     nobody = hashed(secrets.token_hex())
 
     def check(name: str, password: str) -> bool:

@@ -1,6 +1,5 @@
 """Who may come in: the file of names and passwords, and what is kept of them."""
 
-import dataclasses
 import stat
 
 import pytest
@@ -10,7 +9,6 @@ from model.errors import InputError
 from tests.support.models.helpers import apart
 from viz import serve
 from viz.server.guard import login
-from viz.work.limits import PUBLIC
 
 
 @pytest.fixture
@@ -58,17 +56,6 @@ def test_a_file_that_is_none_is_told_at_the_start(tmp_path, text):
     assert "secret" not in str(told.value)
     with pytest.raises(InputError, match="cannot be read"):
         login.read(tmp_path / "nowhere")
-
-
-def test_login_reaches_gradio(shared, tmp_path):
-    static = app.ROOT / "static"
-    assert serve.launch_options(static, shared)["auth"] is None
-    path = tmp_path / "people"
-    path.write_text("ann:secret", encoding="utf-8")
-    ours = dataclasses.replace(shared, options=dataclasses.replace(shared.options, login=path))
-    options = serve.launch_options(static, ours)
-    assert apart(options["auth"]("ann", "secret")) and "secret" not in repr(options["app_kwargs"]["middleware"][-1])
-    assert options["state_session_capacity"] == PUBLIC.sessions
 
 
 def test_the_line_for_the_file_is_printed(monkeypatch, capsys, people):

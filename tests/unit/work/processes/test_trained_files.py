@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from starlette.applications import Starlette
+from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from model.api import load_resolved
@@ -20,7 +21,7 @@ from tests.support.models.helpers import assert_close
 from tests.support.scripts import STATIC
 from tests.support.training.rehearsal import LONG, TALE, finish, in_threads, quick
 from viz import serve
-from viz.serve import launch_options
+from viz.serve import trained_archive
 from viz.work.playground import Options, Playground
 from viz.work.processes.archive import archive
 
@@ -67,7 +68,7 @@ def test_a_model_of_another_mixer_is_trained_saved_and_opened(playground, tmp_pa
 def test_the_archive_is_served_to_who_knows_its_number(playground, tmp_path):
     run = finish(playground.workshop)
     going = playground.workshop.start("me", quick(**LONG))
-    client = TestClient(Starlette(routes=launch_options(STATIC, playground)["app_kwargs"]["routes"]))
+    client = TestClient(Starlette(routes=[Route("/playground/trained/{number}.zip", trained_archive(playground))]))
     answer = client.get(f"/playground/trained/{run.id}.zip")
     assert answer.status_code == 200 and answer.headers["content-type"] == "application/zip"
     assert answer.headers["content-disposition"] == 'attachment; filename="trained-gpt.zip"'
@@ -85,30 +86,17 @@ def test_the_minutes_of_the_command_line_bound_a_run():
 def test_a_terminated_server_removes_what_was_trained(playground, monkeypatch):
     run = finish(playground.workshop)
 
-    def block():
+    def wait():
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(30)  # the signal comes before this ends
 
-    quiet = types.SimpleNamespace(
-        queue=lambda **_: None,
-        launch=lambda **_: None,
-        local_url="",
-        postprocess_data=None,
-        block_thread=block,
-        _queue=types.SimpleNamespace(max_thread_count=1, update_intervals=1, default_concurrency_limit=1),
-        app=types.SimpleNamespace(state_holder=types.SimpleNamespace(), routes=[], page_api_info={}),
-        preprocess_data=None,
-        fns={},
-        mcp_server_obj=None,
-        server=types.SimpleNamespace(config=types.SimpleNamespace()),
-        _end_streaming_responses=lambda: None,
-        config={"page": {"": {"components": [], "dependencies": [], "layout": {"children": []}}}},
-    )
-    monkeypatch.setattr(serve, "build", lambda playground: quiet)
+    closed = []
+    running = types.SimpleNamespace(url="", wait=wait, close=lambda: closed.append(True))
+    monkeypatch.setattr(serve, "build", lambda playground: None)
+    monkeypatch.setattr(serve, "start", lambda *_, **__: running)
     before = signal.signal(signal.SIGTERM, lambda *_: pytest.fail("not handled"))
     try:
-        with pytest.raises(KeyboardInterrupt):
-            serve.launch(playground, STATIC, host="", port=None, open_browser=False)
+        serve.launch(playground, STATIC, host="", port=None, open_browser=False)
     finally:
         signal.signal(signal.SIGTERM, before)
-    assert not run.folder.parent.exists() and playground.workshop.of("me") == []
+    assert closed and not run.folder.parent.exists() and playground.workshop.of("me") == []

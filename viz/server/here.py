@@ -1,0 +1,66 @@
+"""The line by which open pages say that they are there; what a page had begun ends when no line names it any more."""
+
+import asyncio
+from collections.abc import Iterable
+
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from viz.server.calls import is_session
+from viz.work.presence import Presence
+
+BEAT_SECONDS = 15.0  # between two signs of life on the line of an open page
+MOST_PAGES = 256  # on one line, as in static/page/server/line.js
+GRACE = 3.0  # seconds in which a page whose line was cut may be on another one
+
+
+class Here:
+    """GET /playground/here/VISIT,VISIT: the line that open pages hold.
+
+    For a visit that has asked nothing there is nothing to end, so that it costs nothing.
+    """
+
+    def __init__(self, presence: Presence) -> None:
+        self.presence = presence
+        self._ends: set[asyncio.Task] = set()  # a task that nothing refers to may be lost
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        visits = set(scope["path_params"]["visits"].split(","))
+        if len(visits) > MOST_PAGES or not all(map(is_session, visits)) or scope["method"] != "GET":
+            await Response(status_code=400)(scope, receive, send)
+            return
+        gone = asyncio.create_task(_gone(receive))
+        for visit in visits:
+            self.presence.arrive(visit)
+        try:
+            headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store")]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            while not gone.done():
+                await send({"type": "http.response.body", "body": b"data: ALIVE\n\n", "more_body": True})
+                await asyncio.wait((gone,), timeout=BEAT_SECONDS)
+        finally:
+            gone.cancel()
+            closed = [visit for visit in visits if self.presence.depart(visit) and self.presence.is_known(visit)]
+            if closed:
+                task = asyncio.create_task(self._end(closed))
+                self._ends.add(task)
+                task.add_done_callback(self._ends.discard)
+
+    async def _end(self, visits: Iterable[str]) -> None:
+        """End what pages had begun that do not come back."""
+        await asyncio.sleep(GRACE)
+        for visit in visits:
+            if not self.presence.is_open(visit):
+                await run_in_threadpool(self.presence.leaving, visit)
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def route(presence: Presence) -> Route:
+    """Return the route of the line."""
+    return Route("/playground/here/{visits}", Here(presence))

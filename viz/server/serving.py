@@ -1,0 +1,98 @@
+"""The server below the page: an address that is taken first, and uvicorn in a thread of its own."""
+
+import asyncio
+import contextlib
+import errno
+import socket
+import threading
+import time
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from model.errors import InputError
+from viz.server.protocol import BACKLOG, Crowd, bounded
+from viz.server.quiet import quieten
+
+FIRST, PORTS = 7860, 100  # where a free port is looked for, and how many are tried
+CUT_SECONDS = 0.5  # that answers under way have to come to an end when the server stops
+STOP_SECONDS = 2  # and all that is left after them
+
+
+class Stopping(uvicorn.Server):
+    """A server that does not wait for the lines that open pages hold when it stops: it cuts them, as a client would."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop; whatever is still being sent after CUT_SECONDS is cut."""
+
+        def cut() -> None:
+            for connection in list(self.server_state.connections):
+                connection.transport.abort()
+
+        asyncio.get_running_loop().call_later(CUT_SECONDS, cut)
+        await super().shutdown(sockets)
+
+
+class Running:
+    """A server at work. Raises RuntimeError where it does not start."""
+
+    def __init__(self, app: ASGIApp, place: socket.socket, host: str, crowd: Crowd) -> None:
+        self.app = app
+        self.port: int = place.getsockname()[1]
+        host = host.strip("[]")
+        name = "localhost" if host == "0.0.0.0" else f"[{host}]" if ":" in host else host
+        self.url = f"http://{name}:{self.port}/"
+        config = uvicorn.Config(
+            app,
+            http=bounded(crowd),
+            ws="none",
+            backlog=BACKLOG,
+            proxy_headers=False,  # who asks behind a proxy is for --behind-proxy to say
+            timeout_graceful_shutdown=STOP_SECONDS,
+            log_level="warning",
+            lifespan="on",
+        )
+        quieten()  # what uvicorn logs to is there by now
+        self.server = Stopping(config)
+        self._thread = threading.Thread(target=self._run, args=(place,), daemon=True)
+        self._thread.start()
+        while not self.server.started:
+            if not self._thread.is_alive():
+                raise RuntimeError("the server did not start; the log says why")
+            time.sleep(0.002)
+
+    def _run(self, place: socket.socket) -> None:
+        with contextlib.suppress(SystemExit):  # of a server that cannot start; it has written why
+            self.server.run(sockets=[place])
+
+    def wait(self) -> None:
+        """Return when the server has ended; signals are handled meanwhile."""
+        while self._thread.is_alive():
+            self._thread.join(1.0)
+
+    def close(self) -> None:
+        """Stop, and return when the server has ended. A second call does nothing."""
+        self.server.should_exit = True
+        self._thread.join(CUT_SECONDS + 2 * STOP_SECONDS)
+
+
+def taken(host: str, port: int | None) -> socket.socket:
+    """Return a socket that listens at an address; without a port, at the first free one from FIRST.
+
+    Raises InputError where the address is taken, or is none of this machine.
+    """
+    host = host.strip("[]")
+    ports = range(FIRST, FIRST + PORTS) if port is None else (port,)
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host or None, ports[0], type=socket.SOCK_STREAM)[0]
+        for each in ports[:-1]:
+            try:
+                return socket.create_server((address[0], each, *address[2:]), family=family, backlog=BACKLOG)
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+        return socket.create_server((address[0], ports[-1], *address[2:]), family=family, backlog=BACKLOG)
+    except OSError as error:
+        got = host if port is None else f"{host}:{port}"
+        hint = "Perhaps the app is running already: end it, or choose another --port or --host."
+        raise InputError("Nothing can be served at this address.", got, hint) from error
