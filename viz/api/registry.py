@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from model.api import LanguageModel
-from model.errors import InputError, say
+from model.errors import InputError, PlaygroundError, say
 from model.gpt.edit_checks import edit_of
 from model.gpt.edits import EDITS
 from model.sampling.pipeline import Parameter
@@ -28,7 +28,6 @@ from viz.seam.selection import MOST_EDITS, Selection
 from viz.words import words
 from viz.work.playground import Playground
 from viz.work.prompt import Prompt, conversation
-from viz.work.queue import Full
 
 MOST_NUMBERS = 1_200_000  # of one answer: a whole head of 1,024 tokens
 MOST_WAITING = 60.0  # seconds in the line for long work
@@ -141,7 +140,7 @@ def call(playground: Playground, endpoint: Endpoint, sent: dict[str, object], ow
     ticket = playground.queue.join(owner)
     try:
         if ticket.wait(MOST_WAITING):
-            raise Full
+            raise PlaygroundError("The server is busy with others' work.", "", "Try again in a moment.")
         return answer(playground, endpoint, values)
     finally:
         ticket.leave()

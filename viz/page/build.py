@@ -39,7 +39,7 @@ def build(playground: Playground) -> gr.Blocks:
         part("guide", first["guide"])
         part("answer", None, value={})
         part("notice", first["notice"])
-        part("linked", None)
+        part("linked", {})
         part("address", first["address"], value={})
         with gr.Tabs():
             for tab in TABS:

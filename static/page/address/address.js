@@ -172,7 +172,8 @@ async function followGoal() {
   hold();
   const linked = await followLink({ ...rest, chat: values.chat }, () => mine === way);
   if (mine !== way) return;
-  if (linked.model) wait(linked);
+  mounted.get("linked").show(linked);
+  if (linked.model) waits = { model: linked.model, was: pageState.shown?.model };
   else goal = null;
   await ask();
   if (mine === way) settle();
@@ -251,33 +252,30 @@ define("address", (root) => {
   };
 });
 
+let stay = () => {};
 // A model that a link means and that is not here: what to say and to press.
-let place = null;
-function stay() {
-  showBlock(place, false);
-  waits = null;
-}
-function wait({ model, text, hint, load, close }) {
-  const said = el("div", "pg-notice-text"),
-    fetch = el("button", "pg-button pg-primary", load, { type: "button" }),
-    leave = el("button", "pg-button", close, { type: "button" });
-  said.append(el("strong", "", text), el("span", "", hint));
-  fetch.onclick = again;
-  leave.onclick = () => {
-    stay();
-    goal = null;
-    soon();
-  };
-  place.replaceChildren(said, fetch, leave);
-  showBlock(place, true);
-  waits = { model, was: pageState.shown?.model };
-}
 define("linked", (root) => {
-  place = root;
-  root.hidden = true;
   root.className = "pg-linked pg-notice";
   root.setAttribute("role", "status");
-  return () => {};
+  stay = () => {
+    showBlock(root, false);
+    waits = null;
+  };
+  return ({ model, text, hint, load, close }) => {
+    showBlock(root, Boolean(model));
+    if (!model) return;
+    const said = el("div", "pg-notice-text"),
+      fetch = el("button", "pg-button pg-primary", load, { type: "button" }),
+      leave = el("button", "pg-button", close, { type: "button" });
+    said.append(el("strong", "", text), el("span", "", hint));
+    fetch.onclick = again;
+    leave.onclick = () => {
+      stay();
+      goal = null;
+      soon();
+    };
+    root.replaceChildren(said, fetch, leave);
+  };
 });
 
 // A state of which no link was followed, as a step of its own. Resolves once the server has drawn it.

@@ -205,7 +205,7 @@ def test_back_and_forward_files_and_what_is_too_long(open_page, tmp_path):
         json.dumps(values),
     )
     linked = page.locator("#pg-linked")
-    expect(linked).to_contain_text("This link uses gpt2, which is not loaded here.")
+    expect(linked.get_by_text("This link uses gpt2, which is not loaded here.")).to_be_visible()
     settle(page)
     assert page.evaluate("playground.page.shown.model") == "tinygpt"
     page.evaluate("document.getElementById('pg-share-box').hidePopover()")  # it lies over what comes now

@@ -58,7 +58,8 @@ def test_opening_a_tab_is_one_question_that_names_it(same_page):
     for tab in ("Anatomy", "Norms", "Anatomy"):
         open_tab(page, tab)
     expect(page.locator("#pg-screen-anatomy [data-run]").first).to_be_visible(timeout=SOON)
-    assert [each["tab"] for each in asked] == ["anatomy", "activations", "anatomy"]
+    named = [each["tab"] for each in asked]  # a group opens the tab of it that was open last
+    assert [tab for tab in named if tab != "attention"] == ["anatomy", "activations", "anatomy"]
 
 
 @pytest.mark.parametrize(

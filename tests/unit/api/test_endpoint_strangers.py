@@ -3,10 +3,13 @@
 import math
 
 import pytest
+from starlette.requests import Request
 
 from model.errors import InputError, PlaygroundError
+from tests.support.models.helpers import apart
 from tests.support.views.endpoints import NAMED, ask
-from viz.api.registry import MOST_NUMBERS, call, offered
+from viz.api.programs import Programs, offered
+from viz.api.registry import MOST_NUMBERS, call
 from viz.seam.programs.arguments import MOST_ITEMS, MOST_TEXT
 from viz.work.playground import Playground
 
@@ -145,10 +148,12 @@ def test_a_failure_nobody_foresaw_is_told_without_a_traceback(playground, monkey
     def broken(playground):
         raise KeyError("secret")
 
-    function = offered(playground, NAMED["models"])
+    function = offered(Programs(playground), NAMED["models"])
     monkeypatch.setattr(Playground, "choices", broken)
-    request = gr.Request(session_hash="one")
+    playground.presence.listen("one")
+    request = gr.Request(Request({"type": "http", "playground.client": "ann"}), session_hash="one")
     with pytest.raises(gr.Error) as caught:
-        function(request)
+        apart(function(request))
+    playground.presence.deafen("one")
     assert "secret" not in str(caught.value) and len(caught.value.message) > 10
     assert "secret" in caplog.text

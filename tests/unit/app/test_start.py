@@ -16,7 +16,6 @@ def served(*what, **how):
     if what and str(what[0]).startswith("Attention playground:"):
         urllib.request.urlopen(what[0].split()[-1]).read()
         modules = sorted(sys.modules)
-        import mcp.types, httpx._main  # left out for a while, not broken
         say(json.dumps({"modules": modules, "collects": gc.isenabled()}), flush=True)
         os._exit(0)
 
@@ -24,8 +23,6 @@ builtins.print = served
 app.main(["--offline"])
 """
 LATER = {  # not needed by a first view
-    "mcp",
-    "pygments",
     "scipy",
     "sklearn",
     "transformers",

@@ -55,7 +55,8 @@ def said_by(path: Path) -> set[str]:
         names = assignments(ast.Module([node for node in tree.body if isinstance(node, ast.Assign)], []))
         names |= assignments(scope)
         for call in ast.walk(scope):
-            if isinstance(call, ast.Call) and getattr(call.func, "id", "") in ERRORS:
+            # An error of its own kind says its sentence by super().__init__.
+            if isinstance(call, ast.Call) and ast.unparse(call.func) in (*ERRORS, "super().__init__"):
                 for argument in (*call.args[:1], *call.args[2:3]):
                     said |= set(sentences(argument, names))
     return {sentence for sentence in said if sentence.strip("{}")}

@@ -49,6 +49,7 @@ def test_a_line_that_is_opened_again_in_time_ends_nothing(server, left, monkeypa
     time.sleep(1.3)
     assert left == []
     line.close()
+    until(lambda: left == ["back"])
 
 
 def test_lines_of_unknown_visits_come_and_go_for_nothing(server, left):
