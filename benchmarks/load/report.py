@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 TICK = os.sysconf("SC_CLK_TCK")
-LEAST = 5  # answers of a visitor whose median says something
+LEAST = 10  # answers of a visitor whose median says something
 IDLE = 0.1  # of a core: a server that uses less does nothing
 
 
