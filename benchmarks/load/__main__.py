@@ -81,7 +81,7 @@ async def crowd(options: argparse.Namespace, url: str, pid: int | None, root: in
 
         async def visitor(number: int, *more: object) -> User:
             """A visitor with cookies of its own, as a browser has them."""
-            address = f"127.0.1.{1 + number // CLASS % 200}" if "127.0.0.1" in url else None
+            address = f"127.0.1.{1 + (number - 1) // CLASS % 200}" if "127.0.0.1" in url else None
             wire = httpx.AsyncHTTPTransport(verify=False, limits=LIMITS, local_address=address)
             client = await clients.enter_async_context(httpx.AsyncClient(transport=wire, timeout=TIMEOUT))
             return User(number, client, url, ledger, *more)
