@@ -76,6 +76,6 @@ def test_a_space_is_public_and_framed_by_the_hub_only(space):
     said = answer.headers["content-security-policy"]
     assert answer.status_code == 200
     assert "frame-ancestors 'self' https://huggingface.co https://*.hf.space; " in said
-    assert "unsafe-eval" not in said and "x-frame-options" not in answer.headers
+    assert "require-trusted-types-for 'script'" in said and "x-frame-options" not in answer.headers
     refused = httpx.get(f"{url}/config", headers={"origin": "https://evil.test", "sec-fetch-site": "cross-site"})
     assert refused.status_code == 403 and "access-control-allow-origin" not in refused.headers
