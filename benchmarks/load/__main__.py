@@ -23,6 +23,8 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from pathlib import Path
 
 import httpx
@@ -30,10 +32,10 @@ import httpx
 from benchmarks.load.browser import browsers
 from benchmarks.load.hostile import ATTACKS
 from benchmarks.load.ledger import Ledger
-from benchmarks.load.page import LIMITS, TIMEOUT, Page, payload
+from benchmarks.load.page import LIMITS, TIMEOUT
 from benchmarks.load.processes import Watch, kill, wait_for_all
 from benchmarks.load.report import Sample, Tally, look, summary, table, until_idle, watch
-from benchmarks.load.users import User
+from benchmarks.load.users import User, race_lines, stop_race
 from model.api import load_model
 from viz.cluster.workers.pool import free_ports
 
@@ -92,7 +94,7 @@ async def crowd(options: argparse.Namespace, url: str, pid: int | None, root: in
         watched = Watch(root, options.workers > 1) if root else None
         looking = asyncio.create_task(watched.go()) if watched else None
         killing = asyncio.create_task(killed(options, root, tally)) if options.kill and root else None
-        until = time.monotonic() + options.seconds
+        until = tally.ends = time.monotonic() + options.seconds
         users = [await visitor(number, tally, options.seed) for number in range(1, options.users + 1)]
         real = [browsers(options.browsers, url, ledger, tally, until)] if options.browsers else []
         ended = await asyncio.gather(*(user.live(until) for user in users), *real, return_exceptions=True)
@@ -132,65 +134,59 @@ async def _idle(pid: int, tally: Tally) -> float | None:
 # --- how soon work stops ----------------------------------------------------------------------------
 
 
-async def _begun(page: Page, name: str) -> tuple[asyncio.Task, dict]:
-    """Long work under way: the task that follows it, and what it was told so far."""
-    told: dict = {}
+async def _begun(asking: AsyncGenerator[dict]) -> asyncio.Task:
+    """Return the task that follows long work, once that is under way."""
+    begun = asyncio.Event()
 
     async def follow() -> None:
-        job = name.endswith("_job")
-        if job:
-            page.set("jobs", {"part": name})
-        channel = "jobs" if job else name
-        async for answer in page.follow(page.of(channel, "start")):
-            told.update(payload(answer.data.get(page.parts[channel])) or {})
+        async with aclosing(asking) as lines:
+            async for line in lines:
+                if "payload" in line or "bar" in line:
+                    begun.set()
 
     task = asyncio.create_task(follow())
-    while not told and not task.done():
-        await asyncio.sleep(0.05)
+    await asyncio.wait_for(begun.wait(), 60)
     await asyncio.sleep(0.3)
-    return task, told
+    return task
 
 
 async def _race(user: User) -> asyncio.Task:
-    await user.arrive()
-    await user.open_tab("sampling", "side_by_side")
-    user.page.set("strategies", {"settings": {"tokens": 128}})
-    user.page.set("side_by_side_feed", {"kind": "start", "tag": "last"})
-    return (await _begun(user.page, "side_by_side_feed"))[0]
+    user.page.values["strategies"] = {"settings": {"tokens": 128}}
+    return await _begun(race_lines(user.page, "last"))
 
 
-async def _samples(user: User, job: str = "many_samples_job") -> asyncio.Task:
-    await user.arrive()
-    await user.open_tab("sampling", "many_samples")
-    user.page.set("strategies", {"settings": {"tokens": 128, "seed": user.random.randrange(10_000)}})
-    user.page.set("many_samples_form", {"count": "16"})
-    return (await _begun(user.page, job))[0]
+async def _samples(user: User) -> asyncio.Task:
+    user.page.values["strategies"] = {"settings": {"tokens": 128, "seed": user.random.randrange(10_000)}}
+    user.page.values["many_samples_form"] = {"count": "16"}
+    return await _begun(user.page.ask("job", part="many_samples_job"))
+
+
+async def _closed(task: asyncio.Task) -> None:
+    task.cancel()
+    await asyncio.wait((task,))
 
 
 async def stop_a_race(user: User) -> None:
-    """By its button."""
+    """Stop it by its button."""
+    await user.arrive()
     task = await _race(user)
-    await user.page.ask(user.page.of("side_by_side_feed", "stop"))
+    await stop_race(user.page)
     await task
     await user.leave()
 
 
 async def cancel_a_job(user: User) -> None:
-    """By its button."""
-    task = await _samples(user)
-    user.page.set("jobs", {"part": "many_samples_job"})
-    await user.page.ask(user.page.of("jobs", "cancel"))
-    await task
+    """Close its request, as its button does."""
+    await user.arrive()
+    await _closed(await _samples(user))
     await user.leave()
 
 
 async def close_a_page(user: User) -> None:
-    """With a race and a job under way."""
-    tasks = [await _samples(user)]
-    user.page.set("side_by_side_feed", {"kind": "start", "tag": "last"})
-    tasks.append((await _begun(user.page, "side_by_side_feed"))[0])
-    for task in tasks:
-        task.cancel()
+    """Close it with a race and a job under way."""
+    await user.arrive()
+    for task in [await _samples(user), await _race(user)]:
+        await _closed(task)
     await user.leave()
 
 
@@ -204,13 +200,10 @@ async def rewritten(user: User, text: dict) -> None:
     """Write a race again, alone; note where another text comes out."""
     if not await user.arrive():
         return
-    user.prompt = text["prompt"]
-    user.page.set("prompt", user.prompt)
-    user.page.set("strategies", {"settings": text["settings"]})
-    user.page.set("side_by_side_feed", {"kind": "start", "tag": text["tag"]})
-    await user.write(user.page, text, False)
+    user.page.prompt, user.page.values["strategies"] = text["prompt"], {"settings": text["settings"]}
+    await user.write(text, False)
     if [ids_of(each["ticks"]) for each in user.texts] != [ids_of(text["ticks"])]:
-        user.wrong(f"the race of “{user.prompt}” wrote another text in the crowd than alone")
+        user.wrong(f"the race of “{text['prompt']}” wrote another text in the crowd than alone")
     await user.leave()
 
 

@@ -3,24 +3,26 @@
     python -m benchmarks.load.hostile [--seconds 15] [--memory 256] [--only NAME ...] [FOLDER ...]
 
 Starts `python app.py --offline --public` of each checkout (this one without a FOLDER) anew for every attack. The
-attacker is a process of its own, bounded in number, rate and size. Meanwhile a page clicks a head every 0.4 s and a
-sign of life is asked for every 0.1 s. Reported: the page's p50, p95 and longest click, how often it was told that the
-server is busy or failed, the longest time without a sign of life, and the server's memory before, at its peak, and 10 s
-after the attack. Linux only.
+attacker is a process of its own, bounded in number, rate and size. Meanwhile a page of another address clicks a head
+every 0.4 s and a sign of life is asked for every 0.1 s. Reported: the page's p50, p95 and longest click, how often it
+was told that the server is busy or failed, the longest time without a sign of life, and the server's memory before, at
+its peak, and 10 s after the attack. Linux only.
 """
 
 import argparse
 import asyncio
 import contextlib
+import itertools
 import json
 import multiprocessing
 import os
+import random
 import socket
 import subprocess
 import sys
 import time
 import uuid
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,18 +34,28 @@ from benchmarks.load.page import LIMITS, TIMEOUT, Busy, Failed, Page
 from benchmarks.load.report import quantile
 
 ROOT = Path(__file__).parents[2]
+MODEL = "tinygpt"
 LONG = "The quick brown fox jumps over the lazy dog and runs away. " * 30  # about 400 tokens
+POLITE = "the-polite-visitor"  # its visit
 CLICK, SIGN = 0.4, 0.1  # seconds between two clicks, and between two signs of life
 
 
 # --- attacks: each a bounded stream of requests, in a process of its own ------------------------------------
 
 
-def _line(url: str, text: str) -> socket.socket:
+def _line(url: str, text: str, body: bytes = b"") -> socket.socket:
     host = urlsplit(url)
     connection = socket.create_connection((host.hostname, host.port), timeout=5)
-    connection.sendall(text.replace("HOST", host.netloc).encode())
+    connection.sendall(text.replace("HOST", host.netloc).encode() + body)
     return connection
+
+
+def _asked(url: str, path: str, **more: object) -> socket.socket:
+    """Ask as a page does, in the name of a new visit unless one is named; nobody has read the answer yet."""
+    asked = {"visit": uuid.uuid4().hex, "model": MODEL, "prompt": LONG, "tab": "attention", **more}
+    body = json.dumps(asked).encode()
+    head = f"POST /playground/{path} HTTP/1.1\r\nHost: HOST\r\nContent-Type: application/json\r\n"
+    return _line(url, f"{head}Content-Length: {len(body)}\r\n\r\n", body)
 
 
 def _paced(seconds: float, per_second: float, act: Callable[[], object]) -> None:
@@ -55,32 +67,25 @@ def _paced(seconds: float, per_second: float, act: Callable[[], object]) -> None
         time.sleep(max(0.0, 1 / per_second - (time.monotonic() - now)))
 
 
-def _refresh(client: httpx.Client) -> Callable[[str], dict]:
-    """What the page sends when it asks for all of a prompt, in the name of a visit."""
-    config = client.get("/config").json()
-    prompt = next(each["id"] for each in config["components"] if each["props"].get("elem_id") == "prompt")
-    asked = next(each for each in config["dependencies"] if [prompt, "change"] in each["targets"])
-    values = {each["id"]: each["props"].get("value") for each in config["components"]} | {prompt: LONG}
-    data = [values.get(number) for number in asked["inputs"]]
-    return lambda visit: {"data": data, "fn_index": asked["id"], "session_hash": visit, "trigger_id": None}
+def _kept(url: str, seconds: float, per_second: float, most: int, path: str, **more: object) -> None:
+    """Ask so often, and keep so many requests open without reading what comes."""
+    kept: deque[socket.socket] = deque(maxlen=most)  # one that is pushed out is closed
+    _paced(seconds, per_second, lambda: kept.append(_asked(url, path, **more)))
 
 
 def nothing(url: str, seconds: float) -> None:
-    """Nobody attacks."""
+    """Attack nobody."""
     time.sleep(seconds)
 
 
-def heartbeats(url: str, seconds: float) -> None:
-    """Lines of visits that are not there, opened and closed, 150 a second."""
-
-    def act() -> None:
-        _line(url, f"GET /gradio_api/heartbeat/{uuid.uuid4().hex[:11]} HTTP/1.1\r\nHost: HOST\r\n\r\n").close()
-
-    _paced(seconds, 150, act)
+def lines(url: str, seconds: float) -> None:
+    """Open and close lines of visits that are not there, 150 a second."""
+    text = "GET /playground/here/VISIT HTTP/1.1\r\nHost: HOST\r\n\r\n"
+    _paced(seconds, 150, lambda: _line(url, text.replace("VISIT", uuid.uuid4().hex)).close())
 
 
 def half_headers(url: str, seconds: float) -> None:
-    """2,000 connections that never end their headers."""
+    """Open 2,000 connections that never end their headers."""
     kept: list[socket.socket] = []
 
     def act() -> None:
@@ -91,42 +96,84 @@ def half_headers(url: str, seconds: float) -> None:
 
 
 def unread(url: str, seconds: float) -> None:
-    """Questions of invented visits, 5 a second, whose answers nobody comes for."""
-    with httpx.Client(base_url=url, timeout=10) as client:
-        body = _refresh(client)
-        _paced(seconds, 5, lambda: client.post("/gradio_api/queue/join", json=body(uuid.uuid4().hex[:11])))
+    """Ask 10 questions a second of invented visits whose answers nobody reads."""
+    _kept(url, seconds, 10, 300, "view")
 
 
 def invented(url: str, seconds: float) -> None:
-    """300 invented visits ask at once, then 10 a second."""
+    """Ask in the names of 300 visits at once, then of 10 a second."""
+    with contextlib.suppress(OSError):
+        at_once = [_asked(url, "view", prompt=f"{n} {LONG}") for n in range(300)]
+    _kept(url, seconds, 10, 300, "view")
+    del at_once
+
+
+def closed(url: str, seconds: float) -> None:
+    """Close questions, jobs and races as soon as they are asked for, 40 a second."""
+    jobs = {"part": "many_samples_job"}, {"part": "sweep_job", "tab": "effects"}
+    race = {"part": "side_by_side_feed", "event": "start", "sent": {"kind": "start", "tag": "x"}}
+    asked = itertools.cycle([("view", {}), *(("job", each) for each in jobs), ("stream", race)])
+
+    def act() -> None:
+        path, more = next(asked)
+        _asked(url, path, prompt=uuid.uuid4().hex, **more).close()
+
+    _paced(seconds, 40, act)
+
+
+def streams(url: str, seconds: float) -> None:
+    """Open 200 streams of as many visits, and keep them."""
+    sent = {"kind": "start", "tag": "x"}
+    values = {"strategies": {"settings": {"tokens": 128}}}
+    _kept(url, seconds, 100, 200, "stream", part="side_by_side_feed", event="start", sent=sent, values=values)
+
+
+def jobs(url: str, seconds: float) -> None:
+    """Start 20 jobs a second in the names of as many visits, and keep 200."""
+    _kept(url, seconds, 20, 200, "job", part="sweep_job", tab="effects")
+
+
+def others(url: str, seconds: float) -> None:
+    """Ask, stop and come and go in the name of the polite visitor, 40 times a second."""
+    feed = {"part": "side_by_side_feed", "event": "stop"}
+    acts = itertools.cycle(
+        [
+            lambda: _asked(url, "view", visit=POLITE),
+            lambda: _asked(url, "stream", visit=POLITE, **feed),
+            lambda: _asked(url, "job", visit=POLITE, part="sweep_job"),
+            lambda: _line(url, f"GET /playground/here/{POLITE} HTTP/1.1\r\nHost: HOST\r\n\r\n"),
+        ]
+    )
+    _paced(seconds, 40, lambda: next(acts)().close())
+
+
+def made_up(url: str, seconds: float) -> None:
+    """Name parts, events, models and places that do not exist, and send values that no part has, 40 a second."""
+    odd: list = [None, True, -1, 1e308, "x" * 1000, [[[]]], {"a": {"b": []}}, ["__proto__"]]
+    names = itertools.cycle(odd)
+
+    def act() -> None:
+        each, path = next(names), random.choice(("view", "job", "stream", "model", "link"))
+        fields = ("part", "event", "sent", "values", "selection", "shown", "choose", "to", "chat", "done", "tab")
+        named = {name: random.choice(odd) for name in fields}
+        client.post(f"/playground/{path}", json={"visit": uuid.uuid4().hex, "prompt": "a", **named, "model": each})
+
     with httpx.Client(base_url=url, timeout=10) as client:
-        body = _refresh(client)
-        for _ in range(300):
-            with contextlib.suppress(httpx.HTTPError):
-                client.post("/gradio_api/queue/join", json=body(uuid.uuid4().hex[:11]))
-        _paced(seconds, 10, lambda: client.post("/gradio_api/queue/join", json=body(uuid.uuid4().hex[:11])))
+        _paced(seconds, 40, act)
 
 
-def deaf(url: str, seconds: float) -> None:
-    """Visits that listen without ever reading, and ask again and again."""
-    lines: list[socket.socket] = []
-    visits = [uuid.uuid4().hex[:11] for _ in range(20)]
-    with httpx.Client(base_url=url, timeout=10) as client:
-        body, turn = _refresh(client), 0
-
-        def act() -> None:
-            nonlocal turn
-            visit, turn = visits[turn % len(visits)], turn + 1
-            client.post("/gradio_api/queue/join", json=body(visit))
-            if len(lines) < 200:
-                text = f"GET /gradio_api/queue/data?session_hash={visit} HTTP/1.1\r\nHost: HOST\r\n\r\n"
-                lines.append(_line(url, text))
-
-        _paced(seconds, 10, act)
+def bodies(url: str, seconds: float) -> None:
+    """Send huge and broken questions, 40 a second."""
+    most = 512 << 10  # what a shared server takes
+    whole = json.dumps({"visit": "a", "prompt": "a" * 19_000, "values": {"strategies": [0] * 150_000}}).encode()
+    sent = [b"{", b"[" * 20_000, b"[" * (most - 1), b'{"a":' * 80_000, b"0" * (most + 1), b'"\xff"', whole[: most - 9]]
+    turn = itertools.cycle([*sent, whole])
+    with httpx.Client(base_url=url, timeout=10, headers={"content-type": "application/json"}) as client:
+        _paced(seconds, 40, lambda: client.post("/playground/view", content=next(turn)))
 
 
 def programs(url: str, seconds: float) -> None:
-    """Calls for whole attention matrices, 10 a second, whose answers nobody comes for."""
+    """Call for whole attention matrices, 10 a second, whose answers nobody comes for."""
     given = {"prompt": LONG, "layer": 0, "head": 0}
     with httpx.Client(base_url=url, timeout=10) as client:
         named = client.get("/gradio_api/info").json()["named_endpoints"]["/attention"]["parameters"]
@@ -135,21 +182,22 @@ def programs(url: str, seconds: float) -> None:
 
 
 def files(url: str, seconds: float) -> None:
-    """Arguments that name a file on another server, 10 a second."""
+    """Call with arguments that name a file on another server, 10 a second."""
     file = {"path": "http://127.0.0.1:9/big.bin", "meta": {"_type": "gradio.FileData"}}
     with httpx.Client(base_url=url, timeout=10) as client:
         _paced(seconds, 10, lambda: client.post("/gradio_api/call/tokenize", json={"data": [file, ""]}))
 
 
 def junk(url: str, seconds: float) -> None:
-    """Functions that do not exist, wrong values, deep and broken JSON, 40 a second."""
-    bodies = [b"{", b"[" * 20_000, b'{"data": [], "fn_index": 99999, "session_hash": "x"}', b'{"data": [1, 2, 3]}']
+    """Call functions that do not exist, with wrong values, deep and broken JSON, 40 a second."""
+    sent = [b"{", b"[" * 20_000, b'{"data": [], "fn_index": 99999, "session_hash": "x"}', b'{"data": [1, 2, 3]}']
+    turn = itertools.cycle(sent)
     with httpx.Client(base_url=url, timeout=10, headers={"content-type": "application/json"}) as client:
-        turn = iter(range(10**9))
-        _paced(seconds, 40, lambda: client.post("/gradio_api/queue/join", content=bodies[next(turn) % len(bodies)]))
+        _paced(seconds, 40, lambda: client.post("/gradio_api/queue/join", content=next(turn)))
 
 
-ATTACKS = (nothing, heartbeats, half_headers, unread, invented, deaf, programs, files, junk)
+ON_PAGES = (lines, half_headers, unread, invented, closed, streams, jobs, others, made_up, bodies)
+ATTACKS = (nothing, *ON_PAGES, programs, files, junk)
 
 
 # --- the server and its polite visitor ----------------------------------------------------------------------
@@ -200,23 +248,21 @@ async def watch(process: subprocess.Popen, url: str, seen: Seen) -> None:
             await asyncio.sleep(SIGN)
 
 
-async def polite(url: str, seen: Seen, until: float) -> None:
-    """A page that opens before the attack and clicks heads."""
-    async with httpx.AsyncClient(limits=LIMITS, timeout=TIMEOUT) as client:
-        page = Page(client, url)
+async def polite(url: str, seen: Seen, ended: Callable[[], bool], heads: int = 6) -> None:
+    """Open a page before the attack, and click heads: so many of as many layers."""
+    wire = httpx.AsyncHTTPTransport(limits=LIMITS, local_address="127.0.1.1")
+    async with httpx.AsyncClient(transport=wire, timeout=TIMEOUT) as client:
+        page = Page(client, url, POLITE)
         await page.open()
-        for each in page.loading:
-            await page.ask(each)
-        page.set("nav", {"tab": "attention"})
-        await page.ask(page.refresh)
+        page.tab = "attention"
+        await page.view()
         number = 0
-        while time.monotonic() < until:
+        while not ended():
             number += 1
-            page.set("selection", {"heads": [[number % 6, (number // 6) % 6]], "tokens": []})
+            page.selection = {"heads": [[number % heads, (number // heads) % heads]], "tokens": []}
             began = time.monotonic()
             try:
-                answer = await page.ask(page.refresh)
-                if page.screens["map_plot"] not in answer.data:
+                if "map_plot" not in dict(await page.view()):
                     seen.refused["no map"] += 1
             except (Busy, Failed, httpx.HTTPError) as error:
                 seen.refused[f"{type(error).__name__} {error}"[:60]] += 1
@@ -229,7 +275,8 @@ async def under(process: subprocess.Popen, url: str, attack: Callable, seconds: 
     """What a polite visitor goes through under an attack."""
     seen, calm = Seen(), resident(process)
     watching = asyncio.create_task(watch(process, url, seen))
-    visitor = asyncio.create_task(polite(url, seen, time.monotonic() + seconds + 6))
+    end = time.monotonic() + seconds + 6
+    visitor = asyncio.create_task(polite(url, seen, lambda: time.monotonic() >= end))
     await asyncio.sleep(3)
     attacker = multiprocessing.get_context("spawn").Process(target=attack, args=(url, seconds), daemon=True)
     attacker.start()

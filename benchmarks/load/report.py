@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 TICK = os.sysconf("SC_CLK_TCK")
+LEAST = 5  # answers of a visitor whose median says something
 IDLE = 0.1  # of a core: a server that uses less does nothing
 
 
@@ -23,6 +24,7 @@ class Tally:
     errors: Counter = field(default_factory=Counter)  # by what went wrong
     crossings: list[str] = field(default_factory=list)
     waited: list[float] = field(default_factory=list)  # for a turn at the desk
+    ends: float = math.inf  # moment from which visitors leave, so that who is still there waits for less
     open: int = 0  # questions under way now
     kills: list[dict] = field(default_factory=list)  # what was killed when, and the questions under way then
     cut: Counter = field(default_factory=Counter)  # questions that a kill cut short: retried, said or lost
@@ -31,7 +33,7 @@ class Tally:
     def add(self, kind: str, seconds: float, user: int | None = None) -> None:
         """An action that was answered."""
         self.seconds[kind].append(seconds)
-        if user is not None:
+        if user is not None and time.monotonic() - seconds < self.ends:
             self.of_user[user].append(seconds)
 
 
@@ -102,12 +104,13 @@ def summary(tally: Tally, samples: list[Sample]) -> dict:
         | {"busy": sum(n for what, n in tally.busy.items() if what.startswith(f"{kind.split(':')[0]}: "))}
         for kind, row in ms.items()
     }
-    medians = {user: statistics.median(found) for user, found in tally.of_user.items()}
+    medians = {user: statistics.median(found) for user, found in tally.of_user.items() if len(found) >= LEAST}
     fair = {
         "best_user_p50": round(1000 * min(medians.values(), default=0), 1),
         "worst_user_p50": round(1000 * max(medians.values(), default=0), 1),
         "worst_over_best": round(max(medians.values()) / min(medians.values()), 2) if medians else None,
-        "longest_wait": round(1000 * max(map(max, tally.of_user.values()), default=0), 1),
+        "visitors": len(medians),
+        "longest_wait": round(1000 * max((each for found in tally.of_user.values() for each in found), default=0), 1),
         "fewest_answers": min(map(len, tally.of_user.values()), default=0),
     }
     held = {}
@@ -144,9 +147,10 @@ def table(found: dict) -> str:
     fair, held = found["fairness"], found["server"]
     lines += [
         "",
-        f"Visitors: medians from {fair['best_user_p50']:.0f} to {fair['worst_user_p50']:.0f} ms "
-        f"({fair['worst_over_best']} times), longest wait {fair['longest_wait']:.0f} ms, "
-        f"longest wait for a turn of long work {found['waited_most']:.0f} ms, {found['megabytes']} MB received.",
+        f"Medians of the {fair['visitors']} visitors with {LEAST} answers or more: {fair['best_user_p50']:.0f} to "
+        f"{fair['worst_user_p50']:.0f} ms ({fair['worst_over_best']} times), longest wait "
+        f"{fair['longest_wait']:.0f} ms, for a turn of long work {found['waited_most']:.0f} ms, "
+        f"{found['megabytes']} MB received.",
     ]
     for kind, row in found.get("processes", {}).items():
         lines.append(
