@@ -294,3 +294,22 @@ def test_a_part_is_drawn_with_what_came_for_it_before_it_was_there(call, address
       }"""
     answer = call("page/screen.js", code, f"/{address[1].address('page/mount.js')}")
     assert answer == ["a c1", "d c1", [["two", "select", 1]]]
+
+
+def test_a_way_to_a_tab_goes_on_where_gradio_tells_of_the_first_one_once_more(call):
+    code = """async () => {
+        const box = document.createElement("div"), button = document.createElement("button"), seen = [];
+        box.className = "tab-container";
+        button.dataset.tabId = "heads";
+        box.append(button);
+        document.body.append(box);
+        let clicks = 0;
+        button.onclick = () => ++clicks === 2 && module.arrived("heads"); // the first click is missed
+        module.onTab((tab) => seen.push(tab));
+        module.arrived("start");
+        module.go("heads");
+        module.arrived("start");
+        await new Promise((done) => setTimeout(done, 500));
+        return [clicks, seen, module.currentTab()];
+      }"""
+    assert call("page/address/places.js", code) == [2, ["start", "heads"], "heads"]

@@ -41,7 +41,7 @@ def page_policy(options: Options, scripts: Collection[str] = (), styles: Collect
         "form-action": "'self'",
         "frame-ancestors": ancestors(options),
         "require-trusted-types-for": "'script'",
-        "trusted-types": "default svelte-trusted-html dompurify",  # of Gradio's page, for markup alone
+        "trusted-types": "default svelte-trusted-html",  # the second is of Gradio's page, for markup alone
     }
     return "; ".join(f"{name} {value}" for name, value in sources.items())
 

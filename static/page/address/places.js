@@ -9,8 +9,9 @@ const own = (tab) => document.querySelector(`.tab-container button[data-tab-id="
 export const onTab = (listener) => listeners.add(listener);
 export const currentTab = () => current;
 
-// A tab was opened, by whomever.
+// A tab was opened, by whomever. Gradio tells once more of the first one, at any time while the page begins.
 export function arrived(tab) {
+  if (tab === current) return;
   ways++;
   current = tab;
   for (const listener of listeners) listener(tab);

@@ -6,12 +6,12 @@ import socket
 import subprocess
 import sys
 
-import gradio as gr
 import pytest
 
 import app
 from model.errors import InputError
 from viz import serve
+from viz.server.serving import taken
 from viz.work.limits import PRIVATE, PUBLIC
 from viz.work.local import Local
 
@@ -115,12 +115,12 @@ def test_a_workshop_is_said_to_the_page_and_nothing_else_is(tmp_path):
 
 def test_an_address_that_is_taken_is_said_in_words():
     """As `python app.py --port N` meets it while another app has that port."""
-    with socket.socket() as taken, gr.Blocks() as page:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+    with socket.socket() as place:
+        place.bind(("127.0.0.1", 0))
+        place.listen()
+        port = place.getsockname()[1]
         with pytest.raises(InputError, match=rf"served at this address. Got: 127.0.0.1:{port}. .*--port"):
-            serve.listen(page, "127.0.0.1", port, quiet=True)
+            taken("127.0.0.1", port)
     for other in ("192.0.2.1", "no such host"):  # the first is of a net for examples
         with pytest.raises(InputError, match=rf"Got: {other}. "):
-            serve.listen(None, other, None)
+            taken(other, None)

@@ -104,6 +104,11 @@ def test_every_entry_of_a_registry_is_named(registry):
     assert not [name for name in registry if f"`{name}`" not in README]
 
 
+def test_every_kind_of_edit_is_in_the_api_page():
+    text = (ROOT / "docs/api.md").read_text(encoding="utf-8")
+    assert [kind for kind in EDITS if f"`{kind}`" not in text] == []
+
+
 def test_every_tab_is_told_of():
     for tab in TABS:
         assert f"| **{words('en')[f'tab.{tab.key}']}** |" in README

@@ -11,7 +11,7 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from tests.support.scripts import STATIC
-from viz.server.assets import MAIN, ROUTE, STUB, STYLE, Head, answer, read, stylesheet, tags
+from viz.server.assets import MAIN, POLICY, ROUTE, STUB, STYLE, Head, answer, read, stylesheet, tags
 from viz.server.headers import cached
 
 ASSETS = read(STATIC)
@@ -19,7 +19,7 @@ CLIENT = TestClient(Starlette(routes=[Route(ROUTE, answer(ASSETS))]))
 MODULES = sorted(path.relative_to(STATIC).as_posix() for path in STATIC.rglob("*.js") if path.parent.name != "vendor")
 
 LATER, WORKER = "learn/learn.js", "page/server/line_worker.js"  # fetched when a lesson is opened; run beside the pages
-AT_ONCE = [name for name in MODULES if not name.startswith("learn/") and name != WORKER]
+AT_ONCE = [name for name in MODULES if not name.startswith("learn/") and name not in (WORKER, POLICY)]
 
 
 def ask(name: str, encoding: str = "identity", **headers: str):
@@ -103,7 +103,7 @@ def test_no_table_of_fixed_layout_is_as_wide_as_what_it_holds():
 
 def test_every_module_is_reached_from_the_first():
     assert sorted(reached(MAIN, set())) == AT_ONCE
-    assert sorted(reached(LATER, reached(MAIN, set())) | {WORKER}) == MODULES
+    assert sorted(reached(LATER, reached(MAIN, set())) | {WORKER, POLICY}) == MODULES
     assert f'import("../{LATER}")' in (STATIC / "guide" / "learn_item.js").read_text()
     assert 'new URL("./line_worker.js", import.meta.url)' in (STATIC / "page" / "server" / "here.js").read_text()
     assert reached(WORKER, set()) == {WORKER, "page/server/line.js"}  # it has no page
@@ -113,11 +113,10 @@ def test_files_are_short_and_put_nothing_on_the_window():
     paths = [path for path in sorted(STATIC.rglob("*.[jc]s*")) if path.parent.name != "vendor"]
     texts = {path.relative_to(STATIC).as_posix(): path.read_text(encoding="utf-8") for path in paths}
     assert [name for name, text in texts.items() if len(text.splitlines()) > 400] == []
-    instead = {"playground", "fetch", "structuredClone"}  # the one name of the page, and two of the browser's
-    own = {name: set(re.findall(r"\bwindow\.(\w+) = ", text)) - instead for name, text in texts.items()}
-    assert {name: each for name, each in own.items() if each} == {}
+    own = {name: set(re.findall(r"\b(?:window|globalThis)\.(\w+) = ", text)) for name, text in texts.items()}
+    assert {name: each for name, each in own.items() if each} == {"main.js": {"playground"}}  # nothing of the browser's
     asks = {name for name, text in texts.items() if re.search(r"\bwindow\.playground\b", text)}
-    assert asks == {"main.js", "page/server/functions.js"}  # who makes it, and who calls it as the framework's texts do
+    assert asks == {"main.js"}
 
 
 def test_a_folder_can_be_taken_in_at_a_glance():

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from tests.support.scripts import STATIC
-from viz.server.assets import MAIN, read
+from viz.server.assets import MAIN, POLICY, read
 from viz.server.headers import WORKER
 from viz.server.joined import LEARN, hand_on, join, joined, module, order
 
@@ -32,7 +32,7 @@ def named(script: str) -> list[str]:
 def test_every_module_is_in_one_script():
     every = [name for name in RAW.files if name.endswith(".js") and not name.startswith("vendor/")]
     have = [*named(MAIN), *named(LEARN)]
-    assert sorted([*have, WORKER]) == sorted(every) and len(have) > 130
+    assert sorted([*have, WORKER, POLICY]) == sorted(every) and len(have) > 130
     assert named(MAIN)[-1] == MAIN and all(name.startswith("learn/") for name in named(LEARN))
     assert named(WORKER) == ["page/server/line.js", WORKER]  # whole: it has no page to take it from
 
