@@ -56,19 +56,18 @@ def words_of(part):
     return set(Words(words("en"), f"logit_parts.{part}").plain())
 
 
+def promoted_in(shown):
+    """The tokens that are said to be promoted most."""
+    return [token["token"] for token, *_ in shown["logit_parts_tokens"]["tables"][0]["rows"]]
+
+
 # --- words ---
 
 
 def test_the_script_has_the_words_it_asks_for():
-    parts = SCRIPT.split("define(")
-    given = {
-        '"wrotemap"': words_of("map"),
-        '"wrotetokens"': {"promoted", "suppressed"} & words_of("tokens"),
-    }
-    for name, known in given.items():
-        (code,) = [each for each in parts if each.strip().startswith(name)]
-        found = set(re.findall(r"\bwords\.(\w+)", code))
-        assert len(found) > 1 and found <= known, name
+    (code,) = [each for each in SCRIPT.split("define(") if each.strip().startswith('"wrotemap"')]
+    found = set(re.findall(r"\bwords\.(\w+)", code))
+    assert len(found) > 1 and found <= words_of("map")
     kinds = {"head", "mlp", "embedding", "position", "o_bias", "mlp_bias", "norm1_bias", "norm2_bias", "final_bias"}
     kinds |= {"edit"}
     assert {f"part_{kind}" for kind in kinds} <= words_of("map")
@@ -107,8 +106,14 @@ def test_everything_shown_is_of_the_likeliest_token(playground, lm):
     assert bars["y"] == pytest.approx(by_source(run, 2, 1, 4, parts.directions[2]), rel=1e-5)
     assert [click["tokens"] for click in bars["customdata"]] == [[4, 0], [4, 1], [4, 2], [4, 3], [4]]
     best = promoted(found, lm.model, 2, 1, TOP, lm.tokenizer.vocab_size)
-    assert [row["id"] for row in shown["logit_parts_tokens"]["up"]] == best.ids.tolist()
-    assert [row["value"] for row in shown["logit_parts_tokens"]["down"]] == best.low_values.tolist()
+    assert promoted_in(shown) == best.ids.tolist()
+    lines, low = shown["logit_parts_tokens"]["lines"], shown["logit_parts_tokens"]["tables"][1]["rows"]
+    assert [value for *_, value in lines] == [*best.values.tolist(), *best.low_values.tolist()]
+    assert [text for *_, text in low] == [signed(value) for value in best.low_values]
+    top = np.abs([best.values, best.low_values]).max()
+    assert [2 * (bar["bars"][0]["to"] - bar["bars"][0]["from"]) for _, bar, _ in low] == pytest.approx(
+        np.abs(best.low_values) / top
+    )
     assert "2.1" in shown["logit_parts_tokens"]["title"] and signed(best.mean) in shown["logit_parts_tokens"]["note"]
 
 
@@ -145,7 +150,7 @@ def test_an_edited_head_says_why_it_has_no_sources(playground):
 def test_inside_an_mlp(playground, lm):
     shown = drawn(playground, inside={"mlp": 1, "head": [2, 3]}, heads=[[2, 3]])
     best = promoted(components(lm.trace(PROMPT)), lm.model, 1, None)
-    assert [row["id"] for row in shown["logit_parts_tokens"]["up"]] == best.ids.tolist()
+    assert promoted_in(shown) == best.ids.tolist()
     assert shown["logit_parts_map"]["mlp"] == 1 and set(shown["logit_parts_sources"]) == {"empty"}
     assert "MLP 1" in shown["logit_parts_tokens"]["title"]
 
@@ -310,7 +315,7 @@ def test_the_python_lines_give_the_numbers(playground, lm, inside, monkeypatch):
     assert [exact(total), exact(logit)] == [value for _, value in shown["logit_parts_check"]["facts"][:2]]
     assert last(shown["logit_parts_layers"]["python"])["value"].sum() == pytest.approx(total)
     best = last(shown["logit_parts_tokens"]["python"])
-    assert best.ids.tolist() == [row["id"] for row in shown["logit_parts_tokens"]["up"]]
+    assert best.ids.tolist() == promoted_in(shown)
     if inside is None:
         assert data(shown["logit_parts_sources"])[0]["y"] == pytest.approx(
             last(shown["logit_parts_sources"]["python"]), rel=1e-5
