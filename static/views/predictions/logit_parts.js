@@ -1,5 +1,4 @@
-// Who wrote it: whether the parts add up, the map with the strongest parts beside it, and promoted tokens.
-import { exporting } from "../../export/menu.js";
+// Who wrote it: the map of all parts with the strongest ones beside it.
 import { el, fill, roving } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { headActions, headNames } from "../../page/selection/head_list.js";
@@ -25,28 +24,6 @@ const lane = (value, top, hues) => {
   lane.append(bar);
   return lane;
 };
-
-define("wrotecheck", (root) => (payload) => {
-  const facts = el("dl", "pg-wrote-facts");
-  for (const [name, value] of payload.facts) {
-    const fact = el("div");
-    fact.append(el("dt", "", name), el("dd", "", value));
-    facts.append(fact);
-  }
-  root.replaceChildren(
-    el("p", "pg-about", payload.told),
-    facts,
-    el("p", "pg-about", payload.note),
-    exporting(root, {
-      file: "sum-of-parts",
-      title: payload.told,
-      note: payload.note,
-      names: ["what", "value"],
-      lines: payload.facts,
-    }),
-  );
-  root.dataset.run = payload.run;
-});
 
 // value: { mlp, head }: the layer whose MLP is looked into, as long as `head` is the picked one; or nothing.
 define("wrotemap", (root, props, ask) => {

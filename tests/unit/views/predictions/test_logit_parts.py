@@ -96,12 +96,12 @@ def test_everything_shown_is_of_the_likeliest_token(playground, lm):
         parts.mlps[None]
     )
     assert [place["part"] for place in strip["customdata"][0]] == [0, 1, 2]
-    assert [value for _, value in shown["logit_parts_check"]["facts"]] == [
+    assert [value for _, value in shown["logit_parts_check"]["items"]] == [
         exact(parts.total),
         exact(parts.logit),
         signed(parts.gap, 2),
     ]
-    assert parts.logit == run.logits_at(-1)[token] and f"id {token}" in shown["logit_parts_check"]["told"]
+    assert parts.logit == run.logits_at(-1)[token] and f"id {token}" in shown["logit_parts_check"]["about"]
     (bars,) = data(shown["logit_parts_sources"])
     assert bars["y"] == pytest.approx(by_source(run, 2, 1, 4, parts.directions[2]), rel=1e-5)
     assert [click["tokens"] for click in bars["customdata"]] == [[4, 0], [4, 1], [4, 2], [4, 3], [4]]
@@ -134,7 +134,7 @@ def test_tokens_position_and_edits_are_those_asked_for(playground, lm):
     run = lm.trace(PROMPT).edit(Edit("scale", 1, 2, 3.0))
     parts = attribute(components(run, 3), lm.model, ord("x"), ord("y"))
     assert np.array(map_values(data(shown["logit_parts_map"])[0])) == pytest.approx(parts.heads.T)
-    assert shown["logit_parts_check"]["facts"][1][1] == exact(parts.logit)
+    assert shown["logit_parts_check"]["items"][1][1] == exact(parts.logit)
     assert "“x”" in shown["logit_parts_map"]["title"] and "“y”" in shown["logit_parts_map"]["title"]
     assert "edited" in shown["logit_parts_map"]["source"]
     (bars,) = data(shown["logit_parts_sources"])
@@ -201,7 +201,7 @@ def test_every_wiring_is_drawn(tmp_path, name, prompt):
     ours.models.get("tiny", lambda: model)
     shown = drawn(ours, prompt)
     assert not any("problem" in shown[part] for part in PARTS)
-    texts = [value.replace("−", "-") for _, value in shown["logit_parts_check"]["facts"][:2]]
+    texts = [value.replace("−", "-") for _, value in shown["logit_parts_check"]["items"][:2]]
     total, logit = map(float, texts)
     last = 10.0 ** -max(len(text.partition(".")[2]) for text in texts)  # equal sums may be rounded to either side
     assert last < 1e-3 and abs(total - logit) < 1.01 * last
@@ -312,7 +312,7 @@ def test_the_python_lines_give_the_numbers(playground, lm, inside, monkeypatch):
         return eval(final, names)
 
     total, logit = last(shown["logit_parts_map"]["python"])
-    assert [exact(total), exact(logit)] == [value for _, value in shown["logit_parts_check"]["facts"][:2]]
+    assert [exact(total), exact(logit)] == [value for _, value in shown["logit_parts_check"]["items"][:2]]
     assert last(shown["logit_parts_layers"]["python"])["value"].sum() == pytest.approx(total)
     best = last(shown["logit_parts_tokens"]["python"])
     assert best.ids.tolist() == promoted_in(shown)

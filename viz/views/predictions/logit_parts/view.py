@@ -110,14 +110,16 @@ def check(seen: Seen) -> Payload:
     if config.norm_placement == "post":
         notes.append(words["frozen_post"])
     kind = "logit" if target.distractor is None else "difference"
+    told, note = words[f"watching_{kind}"].format(**names), joined(notes)
     return {
-        "told": words[f"watching_{kind}"].format(**names),
-        "facts": [
+        "about": told,
+        "items": [
             [words["sum"], exact(parts.total)],
             [words[kind], exact(parts.logit)],
             [words["gap"], signed(parts.gap, 2)],
         ],
-        "note": joined(notes),
+        "below": note,
+        "exported": {"file": "sum-of-parts", "title": told, "note": note},
     }
 
 
@@ -260,7 +262,7 @@ VIEW = View(
     layout=("targets", "check", "map", "layers", ("sources", "tokens"), "job", "gradients"),
     parts={
         "targets": fields(usual=_usual, of=("target",)),
-        "check": Custom("wrotecheck", check, of=("target", "main"), settings=()),
+        "check": Custom("normfacts", check, of=("target", "main"), settings=()),
         "map": Asking("wrotemap", inside_of, part_map, of=("target", "main"), settings=("map",)),
         "layers": Figure(layers, of=("target", "main"), settings=()),
         "sources": Figure(sources, of=("target", "main", "sources"), settings=("map",)),
