@@ -19,6 +19,7 @@ import "./parts/howto.js";
 import "./parts/code.js";
 import "./parts/labtable.js";
 import "./parts/facts.js";
+import "./parts/shaded.js";
 import "./views/start/next.js";
 import "./views/start/way.js";
 import "./parts/targets.js";

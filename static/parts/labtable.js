@@ -1,35 +1,70 @@
-// A table of what was measured or worked out, with a sentence on whether the numbers agree.
+// Tables of what was measured or worked out, with a sentence on whether the numbers agree.
 //
-// payload of "labtable": { title, about, columns, rows, check, same, run, file, source, note, python, lines }
-//   rows: lists of texts, the first one names the row; a cell may be { text, help } or { text, bar } (a share from 0 to 1)
-//   check: a sentence, with a tick where `same` is true; lines: the numbers for the exports where they differ from rows
+// payload of "labtable": { title, about, verdict, good, columns, rows, tables, check, same, run, file, source, note, python,
+//   names, lines } or { absent }
+//   verdict: sentences above the table, framed as a warning where `good` is false
+//   rows: lists of texts, the first one names the row; a cell may be { text, help, small, token, bar, bars, look }: a smaller
+//     text after it, the number of the token that it is (null: of no model that is loaded), a share from 0 to 1 or
+//     [{ from, to, look, hue }] as bars
+//   tables: [{ caption, columns, rows }] beside one another, in place of columns and rows
+//   check: a sentence, with a tick where `same` is true; names, lines: what is exported where it differs from columns and rows
 import { el } from "../page/dom.js";
 import { define } from "../page/mount.js";
-import { tableOf, verdictLine } from "./table.js";
+import { watchRow } from "../page/selection/watched.js";
+import { rowOf, tableOf, verdictLine } from "./table.js";
 import { titled } from "./titled.js";
 
 const PROSE = 24; // characters of the longest cell from which on a column is read as text, not compared as numbers
 const cellOf = (cell) => (typeof cell === "object" && cell !== null ? cell : { text: cell ?? "" });
 const isProse = (rows, column) => rows.some((row) => String(cellOf(row[column]).text ?? "").length >= PROSE);
 
+function shown({ token, small, ...cell }, prose) {
+  const said = { look: prose, ...cell };
+  if (small) said.inside = el("small", "", small);
+  if (token === undefined) return said;
+  const { text } = cell;
+  return {
+    ...said,
+    text: "",
+    inside: el("span", "pg-effect-token", text),
+    help: token === null ? text : `${text} (${token})`,
+  };
+}
+
+function gridOf({ caption, columns, rows }) {
+  const prose = columns?.map((_, n) => (n && isProse(rows, n) ? "pg-lab-prose" : "")) ?? [];
+  const line = (given) => {
+    const cells = given.map(cellOf),
+      row = rowOf(cells.map((cell, n) => shown(cell, prose[n]))),
+      at = cells.findIndex(({ token }) => Number.isInteger(token));
+    if (at >= 0) watchRow(row, row.children[at], cells[at].token, cells[at].text);
+    return row;
+  };
+  const heads = columns?.map((each, n) => shown(cellOf(each), prose[n]));
+  return tableOf({ look: "pg-lab-table", caption, columns: heads, rows: rows.map(line) });
+}
+
 define("labtable", (root) => {
-  const scroll = el("div", "pg-lab-scroll", "", { tabindex: 0, role: "group" }),
+  const verdict = el("div", "pg-lab-verdict"),
+    scroll = el("div", "pg-lab-scroll", "", { tabindex: 0, role: "group" }),
     check = el("div");
   let show = null; // made at the first drawing: a table that waits for its numbers has no room on the page
   return (payload) => {
-    show ??= titled(root, scroll, check);
-    const { columns, rows } = payload,
-      looks = columns.map((_, n) => (n && isProse(rows, n) ? "pg-lab-prose" : "")),
-      styled = (cell, n) => ({ ...cellOf(cell), look: looks[n] });
-    scroll.setAttribute("aria-label", payload.title);
-    scroll.replaceChildren(
-      tableOf({ look: "pg-lab-table", columns: columns.map(styled), rows: rows.map((row) => row.map(styled)) }),
-    );
+    root.classList.toggle("pg-absent", Boolean(payload.absent));
+    if (payload.absent) return;
+    show ??= titled(root, verdict, scroll, check);
+    const { title, tables = [payload], verdict: told = [] } = payload;
+    verdict.hidden = !told.length;
+    verdict.classList.toggle("pg-lab-bad", !payload.good);
+    verdict.replaceChildren(...told.map((text, at) => el(at ? "p" : "strong", "", text)));
+    scroll.setAttribute("aria-label", title);
+    scroll.classList.toggle("pg-lab-beside", tables.length > 1);
+    scroll.replaceChildren(...tables.map(gridOf));
     check.replaceChildren(...(payload.check ? [verdictLine(payload.same, payload.check)] : []));
     show(payload, {
       note: payload.note ?? payload.about,
-      names: columns,
-      lines: payload.lines ?? rows.map((row) => row.map((cell) => cellOf(cell).text)),
+      names: payload.names ?? payload.columns,
+      lines: payload.lines ?? payload.rows.map((row) => row.map((cell) => cellOf(cell).text)),
     });
   };
 });

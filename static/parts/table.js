@@ -2,23 +2,39 @@
 import { el } from "../page/dom.js";
 import { icon } from "./icons.js";
 
+// A bar from one share of its room to another; `look`: its class, `hue`: its colour where that is another one.
+function barOf({ from = 0, to, look = "", hue = "" }) {
+  const track = el("span", "pg-lab-bar", "", { "aria-hidden": "true" }),
+    bar = el("i", look),
+    within = (share) => Math.min(Math.max(share, 0), 1);
+  bar.style.background = hue;
+  bar.style.left = `${100 * within(from)}%`;
+  bar.style.width = `${100 * (within(to) - within(from))}%`;
+  track.append(bar);
+  return track;
+}
+
 // Put into a cell what it holds: a text, an element, a list of both, or { text, inside, look, bar, help } with what
-// else is to be an attribute; `bar`: a share from 0 to 1 below the text.
+// else is to be an attribute; `bar`: a share from 0 to 1 below the text; `bars`: several, as barOf takes them.
 function fillCell(node, cell) {
   if (cell instanceof Node) node.append(cell);
   else if (Array.isArray(cell)) node.append(...cell);
   else if (typeof cell !== "object" || cell === null) node.textContent = cell ?? "";
   else {
-    const { text = "", inside = [], look = "", bar, help, ...attributes } = cell;
+    const {
+      text = "",
+      inside = [],
+      look = "",
+      bar,
+      bars = bar === undefined ? [] : [{ to: bar }],
+      help,
+      ...more
+    } = cell;
     if (look) node.className = look;
     if (help) node.title = help;
-    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+    for (const [name, value] of Object.entries(more)) node.setAttribute(name, value);
     node.append(...(text === "" ? [] : [text]), ...[inside].flat());
-    if (bar !== undefined) {
-      const line = el("span", "pg-lab-bar", "", { "aria-hidden": "true" });
-      line.style.setProperty("--share", Math.min(Math.max(bar, 0), 1));
-      node.append(line);
-    }
+    node.append(...bars.map(barOf));
   }
   return node;
 }

@@ -14,7 +14,8 @@ export function titled(root, ...inside) {
   return (payload, taken) => {
     const { file, source, python } = payload,
       note = payload.note ?? payload.about;
-    title.textContent = payload.title;
+    title.textContent = payload.title ?? "";
+    title.hidden = !payload.title;
     about.textContent = payload.about ?? payload.note ?? "";
     about.hidden = !about.textContent;
     foot.replaceChildren(exporting(root, { file, source, python, title: payload.title, note, ...taken }));

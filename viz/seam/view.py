@@ -211,7 +211,10 @@ def Table(
     depends: tuple[Depends, ...] = (),
     settings: tuple[str, ...] | None = None,
 ) -> Part:
-    """A table: {"title", "about", "columns", "rows", "check", "same", "python"}."""
+    """Return a part that is a table, or several: {"title", "about", "columns", "rows", "check", "same", "python"}.
+
+    `static/parts/labtable.js` says what else its payload may ask for: several tables, bars, tokens, a verdict above.
+    """
     return Part("labtable", draw, _names(of), also, depends, settings)
 
 

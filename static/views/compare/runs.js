@@ -1,11 +1,8 @@
-// The compare tab: two token rows above each other, next tokens of two runs.
+// The compare tab: two token rows above each other.
 import { exporting } from "../../export/menu.js";
 import { el, fill, roving } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { adding, onSelect, select, selection } from "../../page/selection/selection.js";
-import { watchRow } from "../../page/selection/watched.js";
-import { rowOf, tableOf } from "../../parts/table.js";
-import { titled } from "../../parts/titled.js";
 
 const SIGNS = { same: "=", replaced: "≠", only_a: "−", only_b: "+" };
 const sign = (kind) => el("b", "", SIGNS[kind], { "aria-hidden": "true" });
@@ -78,45 +75,4 @@ document.addEventListener("focusin", ({ target }) => {
 });
 document.addEventListener("focusout", ({ target }) => {
   if (target.matches?.("#pg-run_b textarea") && target.value === target.placeholder) target.value = "";
-});
-
-// payload.lists: one list of { token, shares, percents, change }, of A and B in this order, or two of one share each.
-define("compare_next", (root) => {
-  const lists = el("div", "pg-next-lists"),
-    show = titled(root, lists);
-  const bar = (share, text, side) => {
-    const track = el("span", "pg-next-track"),
-      fillBar = el("span", "pg-next-bar", "", { "aria-hidden": true });
-    fillBar.style.width = `${100 * share}%`;
-    track.append(fillBar);
-    return { look: `pg-next-share pg-next-${side}`, inside: [track, el("span", "pg-next-number", text)] };
-  };
-  const line = ({ id, token, shares, percents, change }, sides) => {
-    const row = rowOf([
-      { look: "pg-next-token", text: token },
-      ...shares.map((share, i) => bar(share, percents[i], sides[i])),
-      ...(change ? [{ look: "pg-next-change", text: change }] : []),
-    ]);
-    if (id !== undefined) watchRow(row, row.firstChild, id, token); // of the model that is loaded
-    return row;
-  };
-  const grid = (columns, lines, sides) =>
-    tableOf({ look: "pg-next-table", columns, rows: lines.map((each) => line(each, sides)) });
-  return (payload) => {
-    root.classList.toggle("pg-absent", Boolean(payload.absent));
-    if (payload.absent) return;
-    const { names } = payload,
-      both = payload.lists.length === 1;
-    lists.replaceChildren(
-      ...(both
-        ? [grid([names.token, names.in_a, names.in_b, names.change], payload.lists[0], ["a", "b"])]
-        : payload.lists.map((list, i) => grid([names.token, i ? names.in_b : names.in_a], list, i ? ["b"] : ["a"]))),
-    );
-    show(payload, {
-      names: both ? [names.token, names.in_a, names.in_b] : ["", names.token, names.probability],
-      lines: payload.lists.flatMap((list, i) =>
-        list.map(({ token, shares }) => [...(both ? [] : ["AB"[i]]), token, ...shares]),
-      ),
-    });
-  };
 });

@@ -1,14 +1,10 @@
-// Who wrote it: whether the parts add up, the map with the strongest parts beside it, and promoted tokens.
-import { exporting } from "../../export/menu.js";
+// Who wrote it: the map of all parts with the strongest ones beside it.
 import { el, fill, roving } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { headActions, headNames } from "../../page/selection/head_list.js";
 import { adding, onSelect, pickHead, selection } from "../../page/selection/selection.js";
-import { watchRow } from "../../page/selection/watched.js";
 import { pageState } from "../../page/state.js";
 import { mountPlot } from "../../parts/figure.js";
-import { rowOf, tableOf } from "../../parts/table.js";
-import { titled } from "../../parts/titled.js";
 
 const partOf = ({ kind, layer, head }) => [kind, layer, head].join(); // whatever its number is now
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
@@ -28,28 +24,6 @@ const lane = (value, top, hues) => {
   lane.append(bar);
   return lane;
 };
-
-define("wrotecheck", (root) => (payload) => {
-  const facts = el("dl", "pg-wrote-facts");
-  for (const [name, value] of payload.facts) {
-    const fact = el("div");
-    fact.append(el("dt", "", name), el("dd", "", value));
-    facts.append(fact);
-  }
-  root.replaceChildren(
-    el("p", "pg-about", payload.told),
-    facts,
-    el("p", "pg-about", payload.note),
-    exporting(root, {
-      file: "sum-of-parts",
-      title: payload.told,
-      note: payload.note,
-      names: ["what", "value"],
-      lines: payload.facts,
-    }),
-  );
-  root.dataset.run = payload.run;
-});
 
 // value: { mlp, head }: the layer whose MLP is looked into, as long as `head` is the picked one; or nothing.
 define("wrotemap", (root, props, ask) => {
@@ -159,28 +133,4 @@ define("wrotemap", (root, props, ask) => {
   };
   take.stateOf = (value) => value;
   return take;
-});
-
-define("wrotetokens", (root) => {
-  const both = el("div", "pg-wrote-tokens"),
-    show = titled(root, both);
-  return (payload) => {
-    const { words } = payload,
-      all = [...payload.up, ...payload.down],
-      top = Math.max(...all.map(({ value }) => Math.abs(value))) || 1;
-    const line = ({ id, text, value }) => {
-      const row = rowOf([
-        { inside: el("span", "pg-effect-token", text), help: `${text} (${id})` },
-        lane(value, top, payload.hues),
-        { look: "pg-effect-number", text: signed(value) },
-      ]);
-      watchRow(row, row.firstChild, id, text);
-      return row;
-    };
-    both.replaceChildren(
-      tableOf({ look: "pg-wrote-table", caption: words.promoted, rows: payload.up.map(line) }),
-      tableOf({ look: "pg-wrote-table", caption: words.suppressed, rows: payload.down.map(line) }),
-    );
-    show(payload, { names: payload.columns, lines: all.map(({ id, text, value }) => [id, text, value]) });
-  };
 });

@@ -1,4 +1,4 @@
-// One position's distribution in numbers, step by step, and as a table of the whole vocabulary.
+// One position's distribution in numbers, and as a table of the whole vocabulary.
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { watchRow } from "../../page/selection/watched.js";
@@ -39,37 +39,6 @@ define("shapefacts", (root) => {
         lines: [...payload.facts, ...payload.next.facts].map(([name, before, after]) => [name, before, after]),
       },
     );
-  };
-});
-
-// payload: { title, note, rows [{ name, kind, kept, share, removed, entropy, choices }], words, run }
-define("shapesteps", (root) => {
-  const frame = el("div", "pg-shape-scroll", "", { tabindex: 0, role: "group" }),
-    show = titled(root, frame);
-  return (payload) => {
-    const { words, rows } = payload,
-      names = ["step", "left", "removed", "entropy", "choices"].map((name) => words[`column_${name}`]);
-    const line = (row) => {
-      const bar = el("i", "", "", { "aria-hidden": "true" });
-      bar.style.width = `${100 * row.share}%`;
-      const left = { look: "pg-number pg-shape-left", inside: [bar, el("span", "", row.kept)] },
-        numbers = [row.removed, row.entropy, row.choices].map((text) => ({ look: "pg-number", text }));
-      return rowOf([row.name, left, ...numbers], { look: `pg-shape-${row.kind}` });
-    };
-    frame.setAttribute("aria-label", payload.title);
-    frame.replaceChildren(
-      tableOf({
-        look: "pg-shape-steps",
-        columns: names.map((text, n) => ({ look: n ? "pg-number" : "", text })),
-        rows: rows.map(line),
-      }),
-    );
-    show(payload, {
-      file: "distribution-steps",
-      source: "",
-      names,
-      lines: rows.map((row) => [row.name, row.kept, row.removed, row.entropy, row.choices]),
-    });
   };
 });
 

@@ -2,13 +2,11 @@
 //
 // payload of "drafttext": { title, note, prompt, turns, typed, before [text], cut, rounds [{ proposals, token, milliseconds }], same, plain,
 //   source, file, run, python, words }; a proposal is [text, id, p, q, sum min(p, q), u, fate], a token
-//   [text, id, chance, u, kind], see viz/views/sampling/speculative/figures.py. Of "draftnumbers": { title, verdict, slower, columns, rows
-//   [[label, how, measured, predicted]], source, file, run, python, words }
+//   [text, id, chance, u, kind], see viz/views/sampling/speculative/figures.py
 import { alongRow, el, fill, rests, roving } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { lookInside } from "../../page/prompt/look_inside.js";
 import { icon } from "../../parts/icons.js";
-import { tableOf } from "../../parts/table.js";
 import { titled } from "../../parts/titled.js";
 
 // What became of a token, with its icon.
@@ -185,19 +183,5 @@ define("drafttext", (root) => {
     plain.replaceChildren(el("summary", "", words.plain_text), el("p", "pg-sample-text", payload.plain ?? ""));
     show(null);
     frame(payload, { names: () => columnsOf(words), lines: () => records(payload) });
-  };
-});
-
-define("draftnumbers", (root) => {
-  const verdict = el("div", "pg-draft-verdict"),
-    box = el("div"),
-    show = titled(root, verdict, box);
-  return (payload) => {
-    const { columns, rows } = payload;
-    verdict.classList.toggle("pg-draft-slow", payload.slower);
-    verdict.replaceChildren(...payload.verdict.map((text, at) => el(at ? "p" : "strong", "", text)));
-    const named = ([label, how, ...numbers]) => [{ text: label, inside: el("small", "", how) }, ...numbers];
-    box.replaceChildren(tableOf({ look: "pg-draft-table", columns, rows: rows.map(named) }));
-    show(payload, { names: columns, lines: rows.map(([label, how, ...numbers]) => [label, ...numbers, how]) });
   };
 });

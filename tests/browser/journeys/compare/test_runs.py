@@ -160,7 +160,7 @@ def test_next_tokens_of_both_runs(page, lm):
     np.testing.assert_allclose(
         [[float(x) for x in line[1:]] for line in lines], [[a[i], b[i]] for i in ids], atol=ROUNDING
     )
-    expect(page.locator(".pg-next-table tbody tr")).to_have_count(len(ids))
+    expect(page.locator("#pg-runs_next tbody tr")).to_have_count(len(ids))
 
 
 def test_a_head_clicked_in_the_map_of_heads_is_compared(page, lm):
@@ -239,7 +239,7 @@ def test_another_model(page):
     expect(page.locator("#pg-runs_alignment")).to_contain_text("different vocabularies", timeout=2 * SOON)
     expect(page.locator("#pg-runs_difference [data-part]")).to_be_hidden()
     expect(page.locator("#pg-runs_heads .pg-problem")).to_contain_text("no counterparts")
-    expect(page.locator(".pg-next-table")).to_have_count(2)
+    expect(page.locator("#pg-runs_next table")).to_have_count(2)
     page.locator("#pg-run_b [data-name=layer] input").fill("29")
     page.locator("#pg-run_b [data-name=head] input").fill("8")
     expect(page.locator("#pg-runs_b h2")).to_have_text("B: head 29.8", timeout=SOON)

@@ -84,7 +84,7 @@ def test_long_prompts_are_pooled_within_a_megabyte(lm):
 def test_one_token_is_enough(playground):
     parts = drawn(playground, "a", {"prompt": "b"})
     assert cells(parts["runs_a"]).tolist() == [[1.0]] and cells(parts["runs_difference"]).tolist() == [[0.0]]
-    assert parts["runs_next"]["lists"]
+    assert parts["runs_next"]["rows"]
 
 
 def test_hostile_prompts_are_drawn_as_text(playground):
@@ -146,12 +146,13 @@ def test_a_metric_nobody_checked_becomes_the_first(playground, value):
 
 def test_next_tokens_of_both_runs_at_the_aligned_token(playground, lm):
     parts = drawn(playground, "abcab", {"prompt": "abxcab"}, selection={"heads": [[1, 2]], "tokens": [2]})
-    (rows,) = parts["runs_next"]["lists"]
+    shown = parts["runs_next"]
     a, b = (softmax(lm.trace(text).logits_at(at)) for text, at in (("abcab", 2), ("abxcab", 3)))
     ids = {*likeliest(a, 10), *likeliest(b, 10)}
     for n, shares in enumerate((a, b)):
-        assert sorted(row["shares"][n] for row in rows) == pytest.approx(sorted(shares[i] for i in ids), abs=1e-6)
-    assert rows[0]["percents"] == [percent(share) for share in rows[0]["shares"]]
+        assert sorted(line[1 + n] for line in shown["lines"]) == pytest.approx(sorted(shares[i] for i in ids), abs=1e-6)
+    assert {cells[0]["token"] for cells in shown["rows"]} == ids
+    assert [cell["text"] for cell in shown["rows"][0][1:3]] == [percent(share) for share in shown["lines"][0][1:]]
     kl = (a * np.log(a / b)).sum()
     assert measure.divergence(a, b) == pytest.approx(kl) and nats(kl) in parts["runs_next"]["note"]
 

@@ -56,19 +56,18 @@ def words_of(part):
     return set(Words(words("en"), f"logit_parts.{part}").plain())
 
 
+def promoted_in(shown):
+    """The tokens that are said to be promoted most."""
+    return [token["token"] for token, *_ in shown["logit_parts_tokens"]["tables"][0]["rows"]]
+
+
 # --- words ---
 
 
 def test_the_script_has_the_words_it_asks_for():
-    parts = SCRIPT.split("define(")
-    given = {
-        '"wrotemap"': words_of("map"),
-        '"wrotetokens"': {"promoted", "suppressed"} & words_of("tokens"),
-    }
-    for name, known in given.items():
-        (code,) = [each for each in parts if each.strip().startswith(name)]
-        found = set(re.findall(r"\bwords\.(\w+)", code))
-        assert len(found) > 1 and found <= known, name
+    (code,) = [each for each in SCRIPT.split("define(") if each.strip().startswith('"wrotemap"')]
+    found = set(re.findall(r"\bwords\.(\w+)", code))
+    assert len(found) > 1 and found <= words_of("map")
     kinds = {"head", "mlp", "embedding", "position", "o_bias", "mlp_bias", "norm1_bias", "norm2_bias", "final_bias"}
     kinds |= {"edit"}
     assert {f"part_{kind}" for kind in kinds} <= words_of("map")
@@ -97,18 +96,24 @@ def test_everything_shown_is_of_the_likeliest_token(playground, lm):
         parts.mlps[None]
     )
     assert [place["part"] for place in strip["customdata"][0]] == [0, 1, 2]
-    assert [value for _, value in shown["logit_parts_check"]["facts"]] == [
+    assert [value for _, value in shown["logit_parts_check"]["items"]] == [
         exact(parts.total),
         exact(parts.logit),
         signed(parts.gap, 2),
     ]
-    assert parts.logit == run.logits_at(-1)[token] and f"id {token}" in shown["logit_parts_check"]["told"]
+    assert parts.logit == run.logits_at(-1)[token] and f"id {token}" in shown["logit_parts_check"]["about"]
     (bars,) = data(shown["logit_parts_sources"])
     assert bars["y"] == pytest.approx(by_source(run, 2, 1, 4, parts.directions[2]), rel=1e-5)
     assert [click["tokens"] for click in bars["customdata"]] == [[4, 0], [4, 1], [4, 2], [4, 3], [4]]
     best = promoted(found, lm.model, 2, 1, TOP, lm.tokenizer.vocab_size)
-    assert [row["id"] for row in shown["logit_parts_tokens"]["up"]] == best.ids.tolist()
-    assert [row["value"] for row in shown["logit_parts_tokens"]["down"]] == best.low_values.tolist()
+    assert promoted_in(shown) == best.ids.tolist()
+    lines, low = shown["logit_parts_tokens"]["lines"], shown["logit_parts_tokens"]["tables"][1]["rows"]
+    assert [value for *_, value in lines] == [*best.values.tolist(), *best.low_values.tolist()]
+    assert [text for *_, text in low] == [signed(value) for value in best.low_values]
+    top = np.abs([best.values, best.low_values]).max()
+    assert [2 * (bar["bars"][0]["to"] - bar["bars"][0]["from"]) for _, bar, _ in low] == pytest.approx(
+        np.abs(best.low_values) / top
+    )
     assert "2.1" in shown["logit_parts_tokens"]["title"] and signed(best.mean) in shown["logit_parts_tokens"]["note"]
 
 
@@ -129,7 +134,7 @@ def test_tokens_position_and_edits_are_those_asked_for(playground, lm):
     run = lm.trace(PROMPT).edit(Edit("scale", 1, 2, 3.0))
     parts = attribute(components(run, 3), lm.model, ord("x"), ord("y"))
     assert np.array(map_values(data(shown["logit_parts_map"])[0])) == pytest.approx(parts.heads.T)
-    assert shown["logit_parts_check"]["facts"][1][1] == exact(parts.logit)
+    assert shown["logit_parts_check"]["items"][1][1] == exact(parts.logit)
     assert "“x”" in shown["logit_parts_map"]["title"] and "“y”" in shown["logit_parts_map"]["title"]
     assert "edited" in shown["logit_parts_map"]["source"]
     (bars,) = data(shown["logit_parts_sources"])
@@ -145,7 +150,7 @@ def test_an_edited_head_says_why_it_has_no_sources(playground):
 def test_inside_an_mlp(playground, lm):
     shown = drawn(playground, inside={"mlp": 1, "head": [2, 3]}, heads=[[2, 3]])
     best = promoted(components(lm.trace(PROMPT)), lm.model, 1, None)
-    assert [row["id"] for row in shown["logit_parts_tokens"]["up"]] == best.ids.tolist()
+    assert promoted_in(shown) == best.ids.tolist()
     assert shown["logit_parts_map"]["mlp"] == 1 and set(shown["logit_parts_sources"]) == {"empty"}
     assert "MLP 1" in shown["logit_parts_tokens"]["title"]
 
@@ -196,7 +201,7 @@ def test_every_wiring_is_drawn(tmp_path, name, prompt):
     ours.models.get("tiny", lambda: model)
     shown = drawn(ours, prompt)
     assert not any("problem" in shown[part] for part in PARTS)
-    texts = [value.replace("−", "-") for _, value in shown["logit_parts_check"]["facts"][:2]]
+    texts = [value.replace("−", "-") for _, value in shown["logit_parts_check"]["items"][:2]]
     total, logit = map(float, texts)
     last = 10.0 ** -max(len(text.partition(".")[2]) for text in texts)  # equal sums may be rounded to either side
     assert last < 1e-3 and abs(total - logit) < 1.01 * last
@@ -307,10 +312,10 @@ def test_the_python_lines_give_the_numbers(playground, lm, inside, monkeypatch):
         return eval(final, names)
 
     total, logit = last(shown["logit_parts_map"]["python"])
-    assert [exact(total), exact(logit)] == [value for _, value in shown["logit_parts_check"]["facts"][:2]]
+    assert [exact(total), exact(logit)] == [value for _, value in shown["logit_parts_check"]["items"][:2]]
     assert last(shown["logit_parts_layers"]["python"])["value"].sum() == pytest.approx(total)
     best = last(shown["logit_parts_tokens"]["python"])
-    assert best.ids.tolist() == [row["id"] for row in shown["logit_parts_tokens"]["up"]]
+    assert best.ids.tolist() == promoted_in(shown)
     if inside is None:
         assert data(shown["logit_parts_sources"])[0]["y"] == pytest.approx(
             last(shown["logit_parts_sources"]["python"]), rel=1e-5

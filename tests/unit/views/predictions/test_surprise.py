@@ -45,15 +45,17 @@ def test_the_text_shows_what_was_predicted(playground, lm, edits):
     parts = drawn(playground, "surprise", edits=edits)
     text = parts["surprise_text"]
     T = len(run.tokens)
-    assert len(text["tokens"]) == len(text["places"]) == T and len(text["bits"]) == T - 1
+    assert len(text["tokens"]) == len(text["places"]) == len(text["lines"]) == T and text["places"][0] is None
+    at, tokens, found_bits, ranks, _ = zip(*text["lines"], strict=True)
+    assert at == tuple(range(T)) and list(tokens) == text["tokens"] and found_bits[0] == ranks[0] == ""
     assert text["tokens"][0] == "th" and text["tokens"][2] == "·c"
-    assert text["bits"] == pytest.approx(found.surprisal.tolist(), abs=6e-4)
-    assert text["rank"] == found.rank.tolist()
+    assert found_bits[1:] == pytest.approx(found.surprisal.tolist(), abs=6e-4)
+    assert list(ranks[1:]) == found.rank.tolist()
     assert text["places"][1:] == pytest.approx((found.surprisal / math.log2(V)).clip(0, 1).tolist(), abs=6e-5)
     numbers = [value for _, value, _ in text["facts"]]
     assert numbers[:2] == [number(told.perplexity), bits(told.bits_per_byte)]
     assert numbers[2:] == [f"{bits(told.bits)} bits per token", f"{T - 1} of {T} tokens"]
-    assert text["bits_text"] == [bits(each) for each in found.surprisal.tolist()]
+    assert text["values"]["bits"][1:] == [bits(each) for each in found.surprisal.tolist()]
     assert ("edited" in parts["surprise_plot"]["source"]) == bool(edits)
 
 

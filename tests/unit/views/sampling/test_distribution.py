@@ -84,11 +84,15 @@ def test_stages_by_hand():
     found = by_hand(logs, [*logs[:2], -inf, logs[3]], [*logs[:2], -inf, -inf])
     assert found.out.tolist() == [0, 0, 1, 2] and found.ranks.tolist() == [1, 2, 3, 4]
     assert [each.removed for each in found.reports] == pytest.approx([0, 0.125, 1 / 7])
-    rows = step_rows(found)
-    assert [row["kept"] for row in rows] == ["4", "3", "2"] and [row["share"] for row in rows] == pytest.approx(
-        [1, math.log(3) / math.log(4), 0.5]
-    )
-    assert rows[0]["entropy"] == bits(1.75) and rows[1]["removed"] == percent(0.125)
+    rows = step_rows(found, ["model", "first", "second"], ["model", "cut", "scale"])
+    left = [row[1] for row in rows]
+    assert [row[0] for row in rows] == ["model", "first", "second"] and [each["text"] for each in left] == [
+        "4",
+        "3",
+        "2",
+    ]
+    assert [each["bars"][0]["to"] for each in left] == pytest.approx([1, math.log(3) / math.log(4), 0.5])
+    assert rows[0][3] == bits(1.75) and rows[1][2] == percent(0.125)
     assert [place(found.logits[-1], token) for token in range(4)] == [1, 2, None, None]
     assert [place(found.logits[0], token) for token in range(4)] == [1, 2, 3, 4]  # of equals the smaller id first
 
@@ -115,8 +119,8 @@ def test_facts_and_steps_are_those_of_the_model_code(playground, lm, at):
     assert facts["Entropy (bits)"] == [bits(float(entropy(each)) / math.log(2)) for each in p]
     assert facts["Tokens left"] == ["256", str(report[-1].kept)] and report[-1].kept < 20
     rows = parts["distribution_steps"]["rows"]
-    assert [row["kept"] for row in rows] == [str(each.kept) for each in report]
-    assert [row["name"] for row in rows][1:] == ["1 · Temperature 0.5", "2 · Top-k 20", "3 · Top-p (nucleus) 0.8"]
+    assert [row[1]["text"] for row in rows] == [str(each.kept) for each in report]
+    assert [row[0] for row in rows][1:] == ["1 · Temperature 0.5", "2 · Top-k 20", "3 · Top-p (nucleus) 0.8"]
     told = parts["distribution_facts"]["next"]
     if at == 4:
         assert told["facts"] == [] and "ends here" in told["text"]
@@ -371,6 +375,5 @@ def test_text_in_figures_is_escaped(playground):
 
 
 def test_the_script_has_the_words_it_asks_for():
-    known = {"before", "then", *(f"column_{name}" for name in ("step", "left", "removed", "entropy", "choices"))}
-    known |= set(section(words("en"), "distribution.table.labels"))
+    known = {"before", "then"} | set(section(words("en"), "distribution.table.labels"))
     assert words_in(SCRIPT) - {"numbers", "python"} <= known <= names_in(SCRIPT)

@@ -172,7 +172,7 @@ def test_the_numbers_are_those_of_the_summary(playground):
     found, parts = done(playground, SMALL)
     told, payload = found.summary, parts["speculative_numbers"]
     assert same(told, summary(found.compared))
-    cells = {row[0]: row[2:] for row in payload["rows"]}
+    cells = {row[0]["text"]: row[1:] for row in payload["rows"]}
     assert cells["Proposals accepted"][0] == f"{percent(told.acceptance)} ({told.accepted} / {told.tested})"
     assert cells["Tokens per forward pass"] == [number(told.per_call), number(told.predicted_per_call)]
     assert cells["Speed-up, theorem 3.8"] == [factor(told.speed), factor(told.theorem)]

@@ -149,16 +149,21 @@ def along(seen: Seen) -> Payload:
     words, found = seen.here, seen.results["prompt"]
     reach = max(2 * found.deviation, 1e-6)
     values = found.along.astype(float)
+    texts = [signed(value) for value in values]
     return {
         "title": words["title"],
         "note": words["note"].format(reward=signed(float(values[-1]))),
-        "words": {"token": words["token"], "told": words["told"], "label": words["label"]},
+        "words": {"hover": words["token"], "told": words["told"]},
         "tokens": list(found.pieces),
-        "values": [signed(value) for value in values],
+        "values": {"reward": texts},
         "places": [float(np.clip(0.5 + value / (2 * reach), 0, 1)) for value in values],
-        "ramps": {name: list(stops) for name, stops in SIGNED_RAMPS.items()},
-        "ticks": [[0, signed(-reach)], [0.5, "0"], [1, signed(reach)]],
-        "columns": [words["position"], words["piece"], words["label"]],
+        "scale": {
+            "label": words["label"],
+            "ramps": {name: list(stops) for name, stops in SIGNED_RAMPS.items()},
+            "ticks": [[0, signed(-reach)], [0.5, "0"], [1, signed(reach)]],
+        },
+        "names": [words["position"], words["piece"], words["label"]],
+        "lines": [[at, *each] for at, each in enumerate(zip(found.pieces, texts, strict=True))],
         "python": _python(seen, f"found.reward.along(lm.encode({_prompt(seen)!r}).ids)"),
     }
 
@@ -226,7 +231,7 @@ VIEW = View(
         "facts": Custom("normfacts", facts, of="trained", settings=()),
         "loss": Figure(loss, of="trained", settings=()),
         "accuracies": Figure(accuracies, of="trained", settings=()),
-        "along": Custom("rewardtext", along, of=ON_PROMPT, settings=()),
+        "along": Custom("shaded", along, of=ON_PROMPT, settings=()),
         "changes": Figure(changes, of=ON_PROMPT, settings=("word",)),
         "calibrated": Figure(calibrated, of="trained", settings=()),
         "texts": Table(texts, of="trained", settings=()),

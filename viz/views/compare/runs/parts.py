@@ -1,5 +1,7 @@
 """The parts of the page on two runs."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import plotly.graph_objects as go
 
@@ -257,10 +259,8 @@ def next_tokens(seen: Seen) -> Payload:
     payload: Payload = {
         "title": words["title"].format(a=quoted(facts.pieces[i]), i=i, b=quoted(other.tokens.pieces[j]), j=j),
         "note": joined(notes),
-        "lists": _lists(seen, other, result),
+        **_tables(seen, other, result),
         "file": "compare-next-tokens",
-        "names": {key: words[key] for key in ("token", "in_a", "in_b", "change", "probability")},
-        "words": plot_words(seen.all_words),
         "python": _lines(seen, lines, ("from model.sampling.pipeline import softmax",)),
     }
     if not other.same_model:
@@ -269,20 +269,34 @@ def next_tokens(seen: Seen) -> Payload:
     return payload
 
 
-def _lists(seen: Seen, other: Other, result: Next) -> list[list[dict]]:
-    """One list of tokens with a probability in each run, or one list a run."""
-    piece = seen.facts.piece
+def _tables(seen: Seen, other: Other, result: Next) -> Payload:
+    """One table of tokens with a probability in each run, or one table a run; and the lines of the file."""
+    words, piece = seen.here, seen.facts.piece
     if other.one_vocabulary:
-        ids = likely_of_both(result.a, result.b, MOST_LIKELY)
-        return [[_row(piece(i), float(result.a[i]), float(result.b[i])) | {"id": i} for i in ids]]
-    rows = [_row(piece(i), float(result.a[i])) | {"id": i} for i in likeliest(result.a, MOST_LIKELY)]
+        found = [(i, piece(i), (result.a[i], result.b[i])) for i in likely_of_both(result.a, result.b, MOST_LIKELY)]
+        rows = [[*_cells(*each), signed(100 * (each[2][0] - each[2][1]), places=2)] for each in found]
+        return {
+            "columns": [words[name] for name in ("token", "in_a", "in_b", "change")],
+            "rows": rows,
+            "names": [words[name] for name in ("token", "in_a", "in_b")],
+            "lines": [[visible(text), *map(float, shares)] for _, text, shares in found],
+        }
+    ours = [(i, piece(i), (result.a[i],)) for i in likeliest(result.a, MOST_LIKELY)]
     likely = zip(result.pieces_b, likeliest(result.b, MOST_LIKELY), strict=True)
-    return [rows, [_row(text, float(result.b[i])) for text, i in likely]]
+    sides = {"a": ours, "b": [(None, text, (result.b[i],)) for text, i in likely]}
+    return {
+        "tables": [
+            {"columns": [words["token"], words[f"in_{side}"]], "rows": [_cells(*each) for each in found]}
+            for side, found in sides.items()
+        ],
+        "names": ["", words["token"], words["probability"]],
+        "lines": [
+            [side.upper(), visible(text), float(share)] for side, found in sides.items() for _, text, (share,) in found
+        ],
+    }
 
 
-def _row(piece: str, *shares: float) -> dict:
-    """A token with its probabilities, as numbers and as texts; of two also the difference in points."""
-    row: dict = {"token": visible(piece), "shares": list(shares), "percents": [percent(share) for share in shares]}
-    if len(shares) == 2:
-        row["change"] = signed(100 * (shares[0] - shares[1]), places=2)
-    return row
+def _cells(token: int | None, piece: str, shares: Sequence[float]) -> list:
+    """A token, which has a number where its model is the one that is loaded, and its probabilities with bars."""
+    bars = [{"text": percent(share), "bar": float(share)} for share in shares]
+    return [{"text": visible(piece), "token": token}, *bars]

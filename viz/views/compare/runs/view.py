@@ -10,7 +10,7 @@ from viz.seam.programs.arguments import Few, OneOf, Prompt
 from viz.seam.programs.endpoint import Endpoint
 from viz.seam.programs.reading import measured, model_of, named, on
 from viz.seam.scene import Scene
-from viz.seam.view import Asking, Custom, Figure, View
+from viz.seam.view import Asking, Custom, Figure, Table, View
 from viz.views.compare import run_b
 from viz.views.compare.alignment import difference
 from viz.views.compare.run_b import Other, Refused, Request
@@ -169,7 +169,7 @@ VIEW = View(
         "difference": Figure(map_difference, of=("other", "maps"), settings=()),
         "metric": Asking("controls", read_metric, metrics),
         "heads": Figure(heads, of=("other", "heads"), settings=()),
-        "next": Custom("compare_next", next_tokens, of=("other", "next"), settings=()),
+        "next": Table(next_tokens, of=("other", "next"), settings=()),
     },
     api=(Endpoint(compare_runs), Endpoint(compare_head)),
 )

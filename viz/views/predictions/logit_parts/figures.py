@@ -194,9 +194,14 @@ def tokens_figure(
     return figure(traces, token_axis(words["axis_token"], shown), y, height=300, more=_PLAIN | look)
 
 
-def token_rows(ids: np.ndarray, values: np.ndarray, pieces: Sequence[str]) -> list[dict]:
-    """Tokens with the number of each, as plain values. ids and values [n]"""
+def _from_middle(share: float) -> dict:
+    """A bar from the middle of its room, where 0 is, to the side of its sign."""
+    return {"from": 0.5 + min(share, 0.0) / 2, "to": 0.5 + max(share, 0.0) / 2, "hue": _UP if share >= 0 else _DOWN}
+
+
+def token_rows(ids: np.ndarray, values: np.ndarray, pieces: Sequence[str], top: float) -> list[list]:
+    """Tokens, each with a bar from the middle and a number. ids and values [n]; `top`: the value of the longest bar."""
     return [
-        {"id": int(number), "text": visible(piece), "value": float(value)}
+        [{"text": visible(piece), "token": int(number)}, {"bars": [_from_middle(value / top)]}, signed(value)]
         for number, value, piece in zip(ids, values, pieces, strict=True)
     ]

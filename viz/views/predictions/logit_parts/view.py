@@ -2,12 +2,12 @@
 
 from model.predictions.attribution import Attribution
 from model.predictions.gradients import affordable
-from viz.labels import quoted
+from viz.labels import quoted, visible
 from viz.numbers import exact, logit, signed, whole
 from viz.seam.programs.endpoint import Endpoint
 from viz.seam.python_lines import script
 from viz.seam.targets import OFFERED, Usual, fields
-from viz.seam.view import Asking, Custom, Figure, Job, Measure, Payload, Seen, View
+from viz.seam.view import Asking, Custom, Figure, Job, Measure, Payload, Seen, Table, View
 from viz.theme import SIGNED
 from viz.views.predictions.logit_parts.api import gradients, logit_parts, part_tokens
 from viz.views.predictions.logit_parts.figures import (
@@ -110,14 +110,16 @@ def check(seen: Seen) -> Payload:
     if config.norm_placement == "post":
         notes.append(words["frozen_post"])
     kind = "logit" if target.distractor is None else "difference"
+    told, note = words[f"watching_{kind}"].format(**names), joined(notes)
     return {
-        "told": words[f"watching_{kind}"].format(**names),
-        "facts": [
+        "about": told,
+        "items": [
             [words["sum"], exact(parts.total)],
             [words[kind], exact(parts.logit)],
             [words["gap"], signed(parts.gap, 2)],
         ],
-        "note": joined(notes),
+        "below": note,
+        "exported": {"file": "sum-of-parts", "title": told, "note": note},
     }
 
 
@@ -186,9 +188,10 @@ def tokens(seen: Seen) -> Payload:
         return _empty(seen)
     words, at, result = seen.here, _target(seen).position, seen.results["promoted"]
     layer, head = seen.facts.head if seen.settings.map is None else (seen.settings.map, None)
-    sides = {"up": (result.ids, result.values), "down": (result.low_ids, result.low_values)}
+    sides = {"promoted": (result.ids, result.values), "suppressed": (result.low_ids, result.low_values)}
+    top = max(float(abs(values).max()) for _, values in sides.values()) or 1.0
     rows = {
-        side: token_rows(ids, values, [seen.facts.piece(int(number)) for number in ids])
+        side: token_rows(ids, values, [seen.facts.piece(int(number)) for number in ids], top)
         for side, (ids, values) in sides.items()
     }
     name = seen.words["map.part_mlp" if head is None else "map.part_head"].format(layer=layer, head=head)
@@ -197,12 +200,15 @@ def tokens(seen: Seen) -> Payload:
     return {
         "title": words["title"].format(part=name),
         "note": words["note"].format(**note),
-        "hues": _HUES,
-        "columns": [words["id"], _figure_words(seen)["axis_token"], _column(seen)],
-        "words": plot_words(seen.all_words) | words.plain(),
+        "tables": [{"caption": words[side], "rows": each} for side, each in rows.items()],
+        "names": [words["id"], _figure_words(seen)["axis_token"], _column(seen)],
+        "lines": [
+            [int(number), visible(seen.facts.piece(int(number))), float(value)]
+            for ids, values in sides.values()
+            for number, value in zip(ids, values, strict=True)
+        ],
         "file": _file(seen, f"promoted-{layer}{'' if head is None else f'-{head}'}"),
         "python": _python(seen, lines, ("promoted",)),
-        **rows,
     }
 
 
@@ -256,11 +262,11 @@ VIEW = View(
     layout=("targets", "check", "map", "layers", ("sources", "tokens"), "job", "gradients"),
     parts={
         "targets": fields(usual=_usual, of=("target",)),
-        "check": Custom("wrotecheck", check, of=("target", "main"), settings=()),
+        "check": Custom("normfacts", check, of=("target", "main"), settings=()),
         "map": Asking("wrotemap", inside_of, part_map, of=("target", "main"), settings=("map",)),
         "layers": Figure(layers, of=("target", "main"), settings=()),
         "sources": Figure(sources, of=("target", "main", "sources"), settings=("map",)),
-        "tokens": Custom("wrotetokens", tokens, of=("target", "promoted"), settings=("map",)),
+        "tokens": Table(tokens, of=("target", "promoted"), settings=("map",)),
         "job": Job("gradients", job, also=("target",), settings=()),
         "gradients": Figure(compared, of="target", also=("gradients",), settings=()),
     },

@@ -41,15 +41,20 @@ def places(result: Scored, by: str, V: int) -> list[float | None]:
 
 
 def text_rows(result: Scored, pieces: Sequence[str]) -> dict:
-    """The prompt's tokens with their numbers; numbers start with the second token."""
+    """The prompt's tokens with their numbers, as they are read and for a file; the first token has none."""
+    tokens, ranks = [visible(piece) for piece in pieces], result.rank.astype(int).tolist()
+    exact = zip(result.bits.round(3).tolist(), ranks, result.entropy.round(3).tolist(), strict=True)
+    numbers = [("", "", ""), *exact]
     return {
-        "tokens": [visible(piece) for piece in pieces],
+        "tokens": tokens,
         "breaks": breaks(pieces),
-        "bits": result.bits.round(3).tolist(),
-        "bits_text": [bits(each) for each in result.bits.tolist()],
-        "rank": result.rank.astype(int).tolist(),
-        "share": [percent(share) for share in result.share.tolist()],
-        "entropy": result.entropy.round(3).tolist(),
+        "values": {
+            "bits": ["", *map(bits, result.bits.tolist())],
+            "rank": ["", *map(whole, ranks)],
+            "share": ["", *map(percent, result.share.tolist())],
+        },
+        "names": ["position", "token", "bits", "rank", "entropy"],
+        "lines": [[at, token, *numbers[at]] for at, token in enumerate(tokens)],
     }
 
 

@@ -40,6 +40,9 @@ def text(seen: Seen) -> Payload:
     by, V, scores = seen.settings.by, seen.facts.config.vocab_size, scored_of(seen.result)
     scale = {"label": seen.words[f"settings.by_{by}"], "ticks": ramp_ticks(by, V), "ramps": ramps()}
     return text_rows(scores, seen.facts.pieces) | {
+        "file": "surprise-in-the-text",
+        "source": "",
+        "picks": True,
         "title": seen.here["title"],
         "facts": _summary(seen),
         "by": by,
@@ -176,7 +179,7 @@ VIEW = View(
     measures=(EXPECTED,),
     layout=((("form", "text"), "detail"), "plot"),
     parts={
-        "text": Custom("surprisetext", text),
+        "text": Custom("shaded", text),
         "detail": Custom("surprisedetail", detail, depends=("token",), settings=()),
         "plot": Figure(plot, settings=()),
     },

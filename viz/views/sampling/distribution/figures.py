@@ -72,18 +72,21 @@ def surprisal(share: float) -> str:
 # --- every step ---
 
 
-def step_rows(stages: Stages) -> list[dict]:
-    """A row a stage: tokens left and the length of their bar, mass removed, entropy in bits, effective choices."""
+def step_rows(stages: Stages, names: Sequence[str], kinds: Sequence[str]) -> list[list]:
+    """A row a stage: its name, tokens left with a bar, mass removed, entropy in bits, effective choices."""
     largest = math.log(max(stages.reports[0].kept, 2))
     return [
-        {
-            "kept": whole(each.kept),
-            "share": math.log(each.kept) / largest if each.kept > 1 else 0.0,
-            "removed": percent(each.removed) if n else "",
-            "entropy": bits(each.entropy / BIT),
-            "choices": number(each.effective),
-        }
-        for n, each in enumerate(stages.reports)
+        [
+            name,
+            {
+                "text": whole(each.kept),
+                "bars": [{"to": math.log(max(each.kept, 1)) / largest, "look": f"pg-shape-{kind}"}],
+            },
+            percent(each.removed) if n else "",
+            bits(each.entropy / BIT),
+            number(each.effective),
+        ]
+        for n, (each, name, kind) in enumerate(zip(stages.reports, names, kinds, strict=True))
     ]
 
 

@@ -14,7 +14,7 @@ from viz.seam.programs.endpoint import Endpoint
 from viz.seam.programs.reading import at, measured, named
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings, form
-from viz.seam.view import Asking, Custom, Figure, Form, Measure, Payload, Seen, View
+from viz.seam.view import Asking, Custom, Figure, Form, Measure, Payload, Seen, Table, View
 from viz.views.sampling.distribution.figures import (
     Cut,
     Shown,
@@ -142,14 +142,16 @@ def _next(seen: Seen) -> dict:
 
 def steps(seen: Seen) -> Payload:
     """A row a step: what it left."""
-    words, rows = seen.here, step_rows(seen.result)
+    words = seen.here
     names = [words["model"], *_names(seen)]
     kinds = ["model", *(WARPS[step.warp].kind for step in seen.settings.pipeline)]
     return {
         "title": words["title"],
         "note": words["note"],
-        "rows": [row | {"name": name, "kind": kind} for row, name, kind in zip(rows, names, kinds, strict=True)],
-        "words": {key: text for key, text in words.plain().items() if key.startswith("column_")},
+        "file": "distribution-steps",
+        "source": "",
+        "columns": [words[f"column_{name}"] for name in ("step", "left", "removed", "entropy", "choices")],
+        "rows": step_rows(seen.result, names, kinds),
     }
 
 
@@ -286,7 +288,7 @@ VIEW = View(
         "facts": Custom("shapefacts", facts, settings=()),
         "form": Form(options, settings=("pipeline",)),
         "bars": Figure(bars, settings=("stage", "axis")),
-        "steps": Custom("shapesteps", steps, settings=()),
+        "steps": Table(steps, settings=()),
         "curve": Figure(curve, settings=()),
         "table": Asking("shapetable", read, table, of=("main", "pieces"), settings=("table",)),
     },

@@ -14,7 +14,7 @@ from viz.seam.programs.endpoint import Endpoint
 from viz.seam.programs.reading import measured, named
 from viz.seam.python_lines import script
 from viz.seam.scene import Scene
-from viz.seam.view import Custom, Figure, Job, Payload, Seen, View
+from viz.seam.view import Custom, Figure, Job, Payload, Seen, Table, View
 from viz.views.sampling.pipelines import PIPELINE, steps_code, steps_of
 from viz.views.sampling.speculative.figures import (
     calls_figure,
@@ -188,12 +188,15 @@ def numbers(seen: Seen) -> Payload:
         ("speed", factor(summary.speed), factor(summary.theorem)),
         ("speed_here", factor(summary.speed), factor(summary.predicted)),
     ]
+    columns = [words["number"], seen.words["measured"], seen.words["predicted"]]
     return {
         "title": words["title"],
         "verdict": verdict(words, seen.settings.draft, summary),
-        "slower": summary.speed <= 0.95,
-        "rows": [[words[f"row_{key}"], words[f"how_{key}"], *cells] for key, *cells in rows],
-        "columns": [words["number"], seen.words["measured"], seen.words["predicted"]],
+        "good": summary.speed > 0.95,
+        "rows": [[{"text": words[f"row_{key}"], "small": words[f"how_{key}"]}, *cells] for key, *cells in rows],
+        "columns": columns,
+        "names": columns,
+        "lines": [[words[f"row_{key}"], *cells, words[f"how_{key}"]] for key, *cells in rows],
         **_shared(seen, _python(seen, result.request)),
     }
 
@@ -318,7 +321,7 @@ VIEW = View(
         "pipeline": replace(PIPELINE, read=read_pipeline),
         "job": Job("main", hint, depends=("loaded",)),
         "text": Custom("drafttext", text, of=(), also=("main", "drafters")),
-        "numbers": Custom("draftnumbers", numbers),
+        "numbers": Table(numbers),
         "times": Figure(times),
         "calls": Figure(calls),
         "sweep": Figure(sweep),

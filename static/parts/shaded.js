@@ -1,0 +1,91 @@
+// A text whose tokens are coloured by a number, with the numbers of the token that is pointed at.
+//
+// payload of "shaded": { title, about or note, facts, tokens, breaks, places, scale { label, ramps, ticks }, values, picks, words,
+//   names, lines, file, source, python, run }
+//   places: on the ramp, from 0 to 1; null for a token without a number
+//   values: { name: texts, one a token } for words.hover; picks: whether a click selects a token of the prompt
+//   words: told (while none is pointed at), hover, told_first (of a token without a number), text_label, token_name
+import { alongRow, el, fill, rests, roving } from "../page/dom.js";
+import { define } from "../page/mount.js";
+import { adding, onSelect, pickToken, selection } from "../page/selection/selection.js";
+import { isDark, onTheme } from "../page/theme.js";
+import { facts, piece } from "./next_tokens.js";
+import { rampLegend, tint } from "./tinted.js";
+import { titled } from "./titled.js";
+
+// What is said of a token, or of none.
+function saidOf({ words, tokens, places, values }, at) {
+  if (at === null) return words.told;
+  const numbers = Object.entries(values).map(([name, texts]) => [name, texts[at]]);
+  return fill(places[at] === null ? words.told_first : words.hover, {
+    token: tokens[at],
+    position: at,
+    ...Object.fromEntries(numbers),
+  });
+}
+function textTokens(payload) {
+  const { words, tokens, breaks = [], places, picks } = payload,
+    ends = new Map(breaks);
+  return tokens.flatMap((token, at) => {
+    const look = `pg-reading-token${places[at] === null ? " pg-surprise-unscored" : ""}`,
+      node = el(picks ? "button" : "span", look, "", { "data-index": at, tabindex: at && picks ? -1 : 0 });
+    if (picks) node.ariaLabel = fill(words.token_name, { token, position: at });
+    else node.title = saidOf(payload, at);
+    return [piece(node, token), ...Array.from({ length: ends.get(at) ?? 0 }, () => el("br"))];
+  });
+}
+
+define("shaded", (root) => {
+  const details = el("div", "pg-surprise-facts"),
+    scale = el("div", "pg-surprise-scale"),
+    text = el("div", "pg-reading-text pg-surprise-text", "", { role: "group" }),
+    readout = el("p", "pg-surprise-readout", "", { "aria-live": "polite" });
+  let payload = null,
+    show = null; // made at the first drawing: a text that waits for its numbers has no room on the page
+  const tokens = () => text.querySelectorAll("[data-index]");
+  const colour = () => {
+    if (!payload) return;
+    const { ramps, label, ticks } = payload.scale,
+      stops = ramps[isDark() ? "dark" : "light"];
+    tint(tokens(), payload.places, stops);
+    scale.replaceChildren(...rampLegend(label, stops, ticks));
+  };
+  const paint = () => {
+    if (!payload?.picks) return;
+    for (const token of tokens()) {
+      const on = String(selection.tokens.includes(+token.dataset.index));
+      if (token.ariaPressed !== on) token.ariaPressed = on;
+    }
+  };
+  const explain = (at) => {
+    if (payload) readout.textContent = saidOf(payload, at);
+  };
+  const over = (event) => {
+    const token = event.target.closest?.("[data-index]");
+    if (token && !rests(event)) explain(+token.dataset.index);
+  };
+  const out = () => explain(null);
+  text.addEventListener("mouseover", over);
+  text.addEventListener("focusin", over);
+  text.addEventListener("mouseleave", out);
+  text.addEventListener("focusout", out);
+  text.addEventListener("click", (event) => {
+    const token = event.target.closest("button");
+    if (token) pickToken(+token.dataset.index, adding(event));
+  });
+  roving(text, alongRow);
+  onTheme(colour);
+  onSelect(paint);
+  return (next) => {
+    show ??= titled(root, details, scale, text, readout);
+    const same = payload && JSON.stringify(payload.tokens) === JSON.stringify(next.tokens);
+    payload = next;
+    text.setAttribute("aria-label", payload.words.text_label ?? payload.title);
+    facts(details, payload.facts ?? []);
+    if (!same) text.replaceChildren(...textTokens(payload)); // else only the colours change, and the focus stays
+    colour();
+    paint();
+    explain(null);
+    show(payload, { names: payload.names, lines: payload.lines });
+  };
+});
