@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 
 from model.errors import InputError
 from viz.api import page
-from viz.api.private_names import answer_in_json, leave_out
+from viz.api.private_names import answer_in_json, leave_out, look_less_often
 from viz.api.programs import register
 from viz.api.registry import Endpoint, arguments, table
 from viz.views.tabs import TABS
@@ -55,6 +55,7 @@ def finish(page: gr.Blocks, app: Starlette) -> None:
     """Do the work that is left once the page is mounted on an app."""
     leave_out(page, app, {each.name for each in ENDPOINTS})
     answer_in_json(page)
+    look_less_often(page)
 
 
 def documented(text: str) -> str:
