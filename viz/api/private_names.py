@@ -54,5 +54,5 @@ def answer_in_json(page: gr.Blocks) -> None:
 
 
 def look_less_often(page: gr.Blocks) -> None:
-    """Have the queue of programs look for calls every 20 ms, and for progress, which no function reports, every second."""
+    """Have the queue look for calls every 20 ms, and every second for progress, which no function reports."""
     page._queue.sleep_when_free, page._queue.progress_update_sleep_when_free = 0.02, 1.0

@@ -3,6 +3,7 @@
 // payload of "wire": { shown, model, modes }: what the page came with, its model, and of each stream's events what they
 //   do while one like them goes on.
 import { define, onEvent } from "../mount.js";
+import { endSign } from "../server/sign.js";
 import { job } from "./jobs.js";
 import { again, begin, cancel, onPut } from "./models.js";
 import { leaveOut, page } from "./question.js";
@@ -27,6 +28,6 @@ define("wire", (root, props) => {
     setModes(modes);
     leaveOut(Object.keys(modes));
     begin(model);
-    ask();
+    ask().then(endSign);
   };
 });
