@@ -43,6 +43,7 @@ class Ticket:
     client: str = ""  # an address or a login name
     kind: str = "job"  # of KINDS
     running: bool = False
+    cancelled: bool = False  # it keeps its place until its work has ended, but its visit may begin something else
     called: Callable[[], None] = lambda: None  # called once, from any thread, when the work may begin
 
     def wait(self, seconds: float) -> int:
@@ -119,7 +120,8 @@ class Queue:
             if len(of_kind) >= self.bounds.questions or mine >= self.bounds.share:
                 raise Full
             return
-        if sum(each.owner == owner for each in (*of_kind, *self.working) if each.kind != "view") >= self.bounds.each:
+        there = [each for each in (*of_kind, *self.working) if each.kind != "view" and not each.cancelled]
+        if sum(each.owner == owner for each in there) >= self.bounds.each:
             raise PlaygroundError(
                 "The server is still busy with what you started before.", "", "Wait until it ends, or cancel it."
             )

@@ -14,9 +14,9 @@ def test_a_person_logs_in_and_out(start_app, profile, tmp_path):
     url = start_app("--offline", "--login", str(people))
     page = profile.new_page()
     page.goto(url)
-    page.get_by_label("username").fill("ann")
-    page.get_by_label("password").fill("secret")
-    page.get_by_role("button", name="Login").click()
+    page.get_by_label("Name").fill("ann")
+    page.get_by_label("Password").fill("secret")
+    page.get_by_role("button", name="Log in").click()
     page.wait_for_selector(FIRST, timeout=SOON)
     more = page.locator(".pg-more")
     if more.is_visible():
@@ -24,6 +24,6 @@ def test_a_person_logs_in_and_out(start_app, profile, tmp_path):
     leave = page.get_by_role("button", name="Log out")
     assert leave.get_attribute("title") == "You are logged in as ann."
     leave.click()
-    expect(page.get_by_label("password")).to_be_visible(timeout=SOON)
+    expect(page.get_by_label("Password")).to_be_visible(timeout=SOON)
     assert page.request.get(url + "config").status == 401
     page.close()

@@ -141,6 +141,21 @@ def test_a_cancelled_job_keeps_its_place_until_its_work_has_ended(playground):
     assert other.wait(10) == 0 and playground.queue.working == [other]
 
 
+def test_whoever_cancels_may_start_again_before_the_work_has_ended(playground):
+    go, many = threading.Event(), 2 * playground.queue.bounds.each
+    playground.queue.bounds = dataclasses.replace(playground.queue.bounds, running=many)
+
+    def work(progress):
+        go.wait(10)
+        progress(0, None, "")
+
+    for n in range(many):
+        steps = perform_in_turn(playground, "a", Job(("k",), work), "en")
+        assert told(next(steps))["state"] == "running" and len(playground.queue.working) == n + 1
+        steps.close()
+    go.set()
+
+
 def test_a_job_that_fails_gives_its_place_back(playground, caplog):
     list(perform_in_turn(playground, "a", Job(("k",), lambda progress: 1 / 0), "en"))
     other = playground.queue.join("b")

@@ -92,6 +92,7 @@ def perform_in_turn(playground: Playground, owner: str, job: Job, language: str)
         bounded = replace(job, work=within(job.work, playground.options.allowed)) if job.locks else job
         yield from perform(playground, bounded, language, ended=ticket.leave)
     finally:
+        ticket.cancelled = True  # or it has ended
         if not begun:
             ticket.leave()
 

@@ -101,9 +101,9 @@ def test_a_page_goes_on_when_its_process_or_the_proxy_ends_and_stays_logged_in(s
     assert set(before) == {"page1", "page2"}
     page = blank_page(profile)
     page.goto(several.url)
-    page.get_by_label("username").fill("ann")
-    page.get_by_label("password").fill("secret")
-    page.get_by_role("button", name="Login").click()
+    page.get_by_label("Name").fill("ann")
+    page.get_by_label("Password").fill("secret")
+    page.get_by_role("button", name="Log in").click()
     page.locator(FIRST).wait_for(timeout=SOON)
     chips = page.locator("#pg-tokens .pg-chip")
     page.locator("#prompt textarea").fill("The dog sat")

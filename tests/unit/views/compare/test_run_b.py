@@ -100,7 +100,7 @@ def test_another_model_with_other_tokens_has_no_difference_and_says_why(with_mod
     assert "Unlike" in parts["runs_b"]["source"] and "Tiny" in parts["runs_a"]["source"]
     assert "no counterparts" in parts["runs_heads"]["empty"]["hint"]
     assert [step[0] for step in parts["runs_alignment"]["steps"]] == ["same"] * 5  # by their bytes
-    assert len(parts["runs_next"]["lists"]) == 2 and "Unlike" in parts["runs_next"]["source"]
+    assert len(parts["runs_next"]["tables"]) == 2 and "Unlike" in parts["runs_next"]["source"]
     question = asked("abcab", {"with": "model", "model": "unlike"})
     shares = panels.measured(
         VIEW,
