@@ -7,7 +7,6 @@ its session, few answers of its client are unread, and it is its turn.
 import asyncio
 import inspect
 import logging
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +24,7 @@ from viz.seam.programs.endpoint import Endpoint
 from viz.words import words
 from viz.work.playground import Playground
 from viz.work.queue import Full
+from viz.work.under_way import UnderWay
 
 log = logging.getLogger("playground")
 MOST_CALLS = 2000  # under way at once; most of them only wait, in about 10 kB each
@@ -39,7 +39,7 @@ class Programs:
     """The calls of programs that are under way."""
 
     playground: Playground
-    calls: Counter = field(default_factory=Counter)  # by client
+    calls: UnderWay = field(default_factory=UnderWay)
 
     def __post_init__(self) -> None:
         self._limiter = anyio.CapacityLimiter(self.playground.engine.threads)
@@ -51,17 +51,14 @@ class Programs:
             raise PlaygroundError("This visit is somebody else's.")
         if self.calls[client] >= bounds.share or self.calls.total() >= MOST_CALLS:
             raise Full
-        self.calls[client] += 1
-        try:
-            values = registry.checked_arguments(endpoint, sent)
-            if not await presence.heard(session, HEARD_SECONDS):
-                raise Full
-            return await self._in_turn(endpoint, values, session, client)
-        finally:
-            presence.owe(session)
-            self.calls[client] -= 1
-            if not self.calls[client]:
-                del self.calls[client]
+        with self.calls.one_more(client):
+            try:
+                values = registry.checked_arguments(endpoint, sent)
+                if not await presence.heard(session, HEARD_SECONDS):
+                    raise Full
+                return await self._in_turn(endpoint, values, session, client)
+            finally:
+                presence.owe(session)
 
     async def _in_turn(self, endpoint: Endpoint, values: dict[str, object], session: str, client: str) -> dict:
         presence, queue = self.playground.presence, self.playground.queue
@@ -72,7 +69,7 @@ class Programs:
                 raise Full
             await asyncio.sleep(LOOK_SECONDS)
         kind = "job" if endpoint.long else "view"
-        ticket = queue.join(session, kind, lambda: _soon(loop, ready.set))
+        ticket = queue.join(session, kind, lambda: loop.call_soon_threadsafe(ready.set))
         try:
             with anyio.move_on_after(end - loop.time()):
                 await ready.wait()
@@ -81,11 +78,6 @@ class Programs:
             return await to_thread.run_sync(registry.answer, self.playground, endpoint, values, limiter=self._limiter)
         finally:
             ticket.leave()
-
-
-def _soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
-    """Call a function in the thread of an event loop, from any thread."""
-    loop.call_soon_threadsafe(call)
 
 
 def offered(programs: Programs, endpoint: Endpoint) -> Callable[..., Any]:

@@ -7,7 +7,6 @@ import asyncio
 import json
 import logging
 import re
-from collections import Counter
 from dataclasses import dataclass, field
 
 from starlette.datastructures import Headers
@@ -23,6 +22,7 @@ from viz.server.headers import dress
 from viz.words import pick_language, words
 from viz.work.playground import Options
 from viz.work.rates import COMPUTING, COMPUTING_EACH, VISITS
+from viz.work.under_way import UnderWay
 
 log = logging.getLogger("playground")
 
@@ -130,7 +130,7 @@ class Guard:
     visits: Buckets = field(default_factory=lambda: Buckets(VISITS))
     computing: Buckets = field(default_factory=lambda: Buckets(COMPUTING))
     computing_each: Buckets = field(default_factory=lambda: Buckets(COMPUTING_EACH))
-    under_way: Counter = field(default_factory=Counter)  # requests by address
+    under_way: UnderWay = field(default_factory=UnderWay)  # requests by address
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -155,22 +155,18 @@ class Guard:
         name = self.door.name_inside(scope) if self.door else None
         scope["playground.name"] = name
         scope["playground.client"] = client if name is None else name  # for all that takes turns behind this
-        self.under_way[client] += 1
-        try:
-            receive = await self._admitted(scope, receive, client, name)
-            await self.app(self._led(scope, name), receive, send_with_headers)
-        except Refused as refused:
-            await refusal(refused, scope)(scope, receive, send_with_headers)
-        except Exception:
-            if begun and not ended:
-                raise
-            log.exception("a request failed")
-            if not begun:
-                await refusal(Refused(500), scope)(scope, receive, send_with_headers)
-        finally:
-            self.under_way[client] -= 1
-            if not self.under_way[client]:
-                del self.under_way[client]
+        with self.under_way.one_more(client):
+            try:
+                receive = await self._admitted(scope, receive, client, name)
+                await self.app(self._led(scope, name), receive, send_with_headers)
+            except Refused as refused:
+                await refusal(refused, scope)(scope, receive, send_with_headers)
+            except Exception:
+                if begun and not ended:
+                    raise
+                log.exception("a request failed")
+                if not begun:
+                    await refusal(Refused(500), scope)(scope, receive, send_with_headers)
 
     def _led(self, scope: Scope, name: str | None) -> Scope:
         """Return the request as it goes on: to the login in place of the page where nobody has logged in."""

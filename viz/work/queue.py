@@ -2,8 +2,7 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from model.errors import PlaygroundError
@@ -44,7 +43,7 @@ class Ticket:
     kind: str = "job"  # of KINDS
     running: bool = False
     cancelled: bool = False  # it keeps its place until its work has ended, but its visit may begin something else
-    called: Callable[[], None] = lambda: None  # called once, from any thread, when the work may begin
+    called: Callable[[], object] = lambda: None  # called once, from any thread, when the work may begin
 
     def wait(self, seconds: float) -> int:
         """Return 0 as soon as the work may start, else its place among those of its kind after that many seconds."""
@@ -78,7 +77,7 @@ class Queue:
     _served: OrderedDict[tuple[str, ...], int] = field(default_factory=OrderedDict)  # the number of the last turn
     _turns: int = 0
 
-    def join(self, owner: str, kind: str = "job", called: Callable[[], None] = lambda: None) -> Ticket:
+    def join(self, owner: str, kind: str = "job", called: Callable[[], object] = lambda: None) -> Ticket:
         """Return a ticket for work of `kind` of a visit; `called` is called when it may begin.
 
         Raises Full, or PlaygroundError for a visit that has too much under way.
@@ -100,17 +99,6 @@ class Queue:
                     place.remove(ticket)
             begun = self._begin()
         _call(begun)
-
-    @contextmanager
-    def turn(self, owner: str, kind: str) -> Iterator[None]:
-        """Wait for a turn, and hold its place until the end of the block. Raises as `join` does."""
-        ticket = self.join(owner, kind)
-        try:
-            while ticket.wait(60.0):
-                pass
-            yield
-        finally:
-            ticket.leave()
 
     def _check_room(self, owner: str, client: str, kind: str) -> None:
         long = kind != "view"

@@ -221,11 +221,3 @@ def test_a_ticket_calls_once_when_its_turn_comes():
     first.leave()
     second.leave()
     assert calls == ["a", "b"]
-
-
-def test_a_turn_is_given_back_whatever_happens_in_it():
-    queue = Queue(Bounds(views=1))
-    with pytest.raises(ZeroDivisionError), queue.turn("a", "view"):
-        assert len(queue.working) == 1
-        raise ZeroDivisionError
-    assert queue.working == []

@@ -10,7 +10,6 @@ STREAM: viz.page.wire.streams.event_lines. MODEL: viz.page.wire.models.model_lin
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -33,6 +32,7 @@ from viz.page.wire.view import answer_lines
 from viz.words import pick_language
 from viz.work.playground import MOST_NAME, Playground
 from viz.work.queue import Full
+from viz.work.under_way import UnderWay
 
 VIEW, JOB, STREAM = "/playground/view", "/playground/job", "/playground/stream"
 MODEL, LINK = "/playground/model", "/playground/link"
@@ -55,7 +55,7 @@ def routes(playground: Playground) -> list[Route]:
     async def view(sent: Mapping[str, Any], question: PageRequest) -> Response:
         ready, loop = asyncio.Event(), asyncio.get_running_loop()
         try:
-            ticket = playground.queue.join(question.visitor, "view", lambda: _soon(loop, ready.set))
+            ticket = playground.queue.join(question.visitor, "view", lambda: loop.call_soon_threadsafe(ready.set))
         except PlaygroundError as error:
             return _busy(error)
         return sending(answer_lines(playground, question, ready, ticket.leave, at_work))
@@ -95,23 +95,18 @@ class Share:
     """The requests under way of each client: at most half of the server's threads, so that others are answered."""
 
     most: int
-    under_way: Counter[str] = field(default_factory=Counter)
+    under_way: UnderWay = field(default_factory=UnderWay)
 
     def is_full(self, owner: str) -> bool:
         """Return whether a client has no room for another request."""
         return self.under_way[owner] >= self.most
 
     async def counted(self, owner: str, lines: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """Yield the lines of an answer, which counts for its client until they end or nobody reads on."""
-        self.under_way[owner] += 1
-        try:
+        """Yield the lines of an answer and count it as under way until it ends or is closed."""
+        with self.under_way.one_more(owner):
             async with aclosing(lines):  # type: ignore[type-var]
                 async for each in lines:
                     yield each
-        finally:
-            self.under_way[owner] -= 1
-            if not self.under_way[owner]:
-                del self.under_way[owner]
 
 
 def _asked(playground: Playground, answer: Answer, share: Share | None) -> Callable[[Request], Awaitable[Response]]:
@@ -142,8 +137,3 @@ def _busy(error: PlaygroundError) -> Response:
 
 def _refused(why: str, status: int = 400) -> Response:
     return JSONResponse({"detail": why}, status)
-
-
-def _soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
-    """Call a function in the thread of an event loop, from any thread."""
-    loop.call_soon_threadsafe(call)

@@ -1,0 +1,20 @@
+"""How much is under way, by client."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class UnderWay(Counter[str]):
+    """Counts of what is under way; a client with nothing under way has no entry."""
+
+    @contextmanager
+    def one_more(self, client: str) -> Iterator[None]:
+        """Count one for a client until the end of the block."""
+        self[client] += 1
+        try:
+            yield
+        finally:
+            self[client] -= 1
+            if not self[client]:
+                del self[client]
