@@ -55,6 +55,14 @@ export function roving(container, step) {
 export const alongRow = (key, at, n) => ({ ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: n - 1 })[key] ?? null;
 export const alongColumn = (key, at, n) => ({ ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: n - 1 })[key] ?? null;
 
+// Call `over` with a pointer or the focus on something within an element, `out` once it has left.
+export function pointed(node, over, out) {
+  node.addEventListener("mouseover", over);
+  node.addEventListener("focusin", over);
+  node.addEventListener("mouseleave", out);
+  node.addEventListener("focusout", out);
+}
+
 // Call `act` whenever an element has another width, and once it has one.
 export function onWidth(node, act) {
   let width = 0;

@@ -5,7 +5,7 @@
 //   places: on the ramp, from 0 to 1; null for a token without a number
 //   values: { name: texts, one a token } for words.hover; picks: whether a click selects a token of the prompt
 //   words: told (while none is pointed at), hover, told_first (of a token without a number), text_label, token_name
-import { alongRow, el, fill, rests, roving } from "../page/dom.js";
+import { alongRow, el, fill, pointed, rests, roving } from "../page/dom.js";
 import { define } from "../page/mount.js";
 import { adding, onSelect, pickToken, selection } from "../page/selection/selection.js";
 import { isDark, onTheme } from "../page/theme.js";
@@ -65,10 +65,7 @@ define("shaded", (root) => {
     if (token && !rests(event)) explain(+token.dataset.index);
   };
   const out = () => explain(null);
-  text.addEventListener("mouseover", over);
-  text.addEventListener("focusin", over);
-  text.addEventListener("mouseleave", out);
-  text.addEventListener("focusout", out);
+  pointed(text, over, out);
   text.addEventListener("click", (event) => {
     const token = event.target.closest("button");
     if (token) pickToken(+token.dataset.index, adding(event));

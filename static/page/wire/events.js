@@ -7,13 +7,11 @@ import { endSign } from "../server/sign.js";
 import { job } from "./jobs.js";
 import { again, begin, cancel, onPut } from "./models.js";
 import { leaveOut, page } from "./question.js";
-import { setModes, stream } from "./streams.js";
+import { isStream, setModes, stream } from "./streams.js";
 import { ask } from "./view.js";
 
-let streams = {};
-
 onEvent((name, event, value) => {
-  if (Object.hasOwn(streams, name)) stream(name, event, value);
+  if (isStream(name)) stream(name, event, value);
   else if (event === "select") ask();
   else if (name === "notice") (event === "cancel" ? cancel : again)();
   else job(event, name);
@@ -24,7 +22,6 @@ define("wire", (root, props) => {
   onPut(() => props.trigger("put", { index: 0, value: "" }));
   return ({ shown, model, modes }) => {
     page.shown = shown;
-    streams = modes;
     setModes(modes);
     leaveOut(Object.keys(modes));
     begin(model);

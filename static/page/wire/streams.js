@@ -10,6 +10,7 @@ let modes = {}; // { part: { event: "once" | "multiple" | "always_last" } }
 export const setModes = (given) => {
   modes = given;
 };
+export const isStream = (part) => Object.hasOwn(modes, part);
 
 export async function stream(part, event, sent) {
   const mode = modes[part][event],

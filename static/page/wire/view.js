@@ -19,7 +19,6 @@ function take({ early, running, parts, shown }) {
     showEarly(early);
   }
   if (!parts) return;
-  runBar.hide();
   caughtUp();
   page.shown = shown;
   showParts(parts);
@@ -47,9 +46,10 @@ async function send() {
       if (mine !== number) return;
     }
   }
+  if (mine !== number) return;
   runBar.hide();
-  caughtUp();
-  if (mine !== number || timer) return; // a newer one is on its way
+  caughtUp(); // of a question that was refused
+  if (timer) return; // a newer one is on its way
   due?.resolve();
   due = null;
 }

@@ -1,6 +1,6 @@
 // Attention as lines between two columns of the same tokens, one hue a head. The payload is described in links.js.
 import { exporting } from "../../export/menu.js";
-import { el, fill, onWidth, rests } from "../../page/dom.js";
+import { el, fill, onWidth, pointed, rests } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { adding, onSelect, pickToken, selection } from "../../page/selection/selection.js";
 import { onTheme } from "../../page/theme.js";
@@ -99,10 +99,7 @@ function listen(board, look, refresh) {
     }
     refresh();
   };
-  grid.addEventListener("mouseover", over);
-  grid.addEventListener("focusin", over);
-  grid.addEventListener("mouseleave", out);
-  grid.addEventListener("focusout", out);
+  pointed(grid, over, out);
   grid.addEventListener("click", (event) => {
     const button = event.target.closest(".pg-lines-token");
     if (!button) return;

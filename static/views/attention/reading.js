@@ -1,7 +1,7 @@
 // The prompt as running text, coloured by what one token reads, or by what reads it. The payload is described in links.js.
 import { exporting } from "../../export/menu.js";
 import { framed, onJoin } from "../../page/characters.js";
-import { alongRow, el, fill, onWidth, rests, roving } from "../../page/dom.js";
+import { alongRow, el, fill, onWidth, pointed, rests, roving } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { adding, onSelect, pickToken, selection } from "../../page/selection/selection.js";
 import { onTheme } from "../../page/theme.js";
@@ -278,10 +278,7 @@ define("reading", (root) => {
     }
     if (look.payload && !stale) explain();
   };
-  text.addEventListener("mouseover", over);
-  text.addEventListener("focusin", over);
-  text.addEventListener("mouseleave", out);
-  text.addEventListener("focusout", out);
+  pointed(text, over, out);
   text.addEventListener("click", (event) => {
     const token = event.target.closest(".pg-reading-token");
     if (token) pickToken(+token.dataset.index, adding(event));
