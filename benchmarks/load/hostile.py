@@ -68,7 +68,7 @@ def _paced(seconds: float, per_second: float, act: Callable[[], object]) -> None
 
 
 def _kept(url: str, seconds: float, per_second: float, most: int, path: str, **more: object) -> None:
-    """Ask so often, and keep so many requests open without reading what comes."""
+    """Send requests at a rate, and keep a number of them open without reading the answers."""
     kept: deque[socket.socket] = deque(maxlen=most)  # one that is pushed out is closed
     _paced(seconds, per_second, lambda: kept.append(_asked(url, path, **more)))
 
@@ -96,7 +96,7 @@ def half_headers(url: str, seconds: float) -> None:
 
 
 def unread(url: str, seconds: float) -> None:
-    """Ask 10 questions a second of invented visits whose answers nobody reads."""
+    """Send 10 questions a second, each of a new visit, and never read the answers."""
     _kept(url, seconds, 10, 300, "view")
 
 
@@ -249,7 +249,7 @@ async def watch(process: subprocess.Popen, url: str, seen: Seen) -> None:
 
 
 async def polite(url: str, seen: Seen, ended: Callable[[], bool], heads: int = 6) -> None:
-    """Open a page before the attack, and click heads: so many of as many layers."""
+    """Open a page before the attack, then click heads in the first `heads` layers."""
     wire = httpx.AsyncHTTPTransport(limits=LIMITS, local_address="127.0.1.1")
     async with httpx.AsyncClient(transport=wire, timeout=TIMEOUT) as client:
         page = Page(client, url, POLITE)

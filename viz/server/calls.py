@@ -51,8 +51,10 @@ def names_sessions(query: bytes) -> bool:
 
 @dataclass(frozen=True)
 class Functions:
-    """The functions of a page, by which a call is looked at: unknown ones and wrong numbers of arguments are refused
-    before Gradio writes a page of its log for each."""
+    """The functions that programs may call, with their arguments.
+
+    A call of another function, or with a wrong number of arguments, is refused: Gradio would log a traceback for each.
+    """
 
     events: Mapping[int, tuple[str, int]]  # name and number of inputs, by Gradio's number
     arguments: Mapping[str, Mapping[str, bool]]  # those of functions for programs by name: whether each is needed

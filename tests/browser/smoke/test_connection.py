@@ -1,9 +1,14 @@
 """A page whose server is killed, comes back, and is too busy: one notice, nothing lost, and it goes on by itself."""
 
+import contextlib
+import json
 import signal
 import socket
 import subprocess
 import sys
+import threading
+import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -16,19 +21,35 @@ pytestmark = pytest.mark.browser
 NOTICE = ".pg-connection:not(.pg-running)"
 SERVER = "JSON.parse(document.getElementById('pg-connection-words').content).server"
 
-# The next question's answer says how far the run is, and nothing more until `cutOff()`.
-LONG = """(running) => {
-  const whole = window.fetch;
-  window.fetch = (input, options) => {
-    if (!String(input).startsWith("playground/view")) return whole(input, options);
-    window.fetch = whole;
-    const start = (controller) => {
-      controller.enqueue(new TextEncoder().encode(`${JSON.stringify({ running })}\\n`));
-      window.cutOff = () => controller.error(new Error("cut off"));
-    };
-    return Promise.resolve(new Response(new ReadableStream({ start })));
-  };
-}"""
+
+@contextlib.contextmanager
+def slow(url: str, running: dict):
+    """A server before another one: its answer first says how far a run is, and goes on once the event is set."""
+    go_on = threading.Event()
+
+    class Before(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(200)
+            self.send_header("content-type", "application/x-ndjson")
+            self.end_headers()
+            self.wfile.write(f"{json.dumps({'running': running})}\n".encode())
+            self.wfile.flush()
+            go_on.wait(SOON / 1000)
+            asked = urllib.request.Request(f"{url}playground/view", body, {"content-type": "application/json"})
+            with urllib.request.urlopen(asked, timeout=SOON / 1000) as answer:
+                self.wfile.write(answer.read())
+
+        def log_message(self, *_):
+            pass
+
+    before = ThreadingHTTPServer(("127.0.0.1", 0), Before)
+    threading.Thread(target=before.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{before.server_port}/playground/view", go_on
+    finally:
+        go_on.set()
+        before.shutdown()
 
 
 @pytest.fixture
@@ -84,16 +105,18 @@ def test_a_killed_server_is_told_once_and_the_page_comes_back_with_it(server, pr
     page.unroute("**/playground/view*")
     assert len(refused) == 2 and page.locator(".toast-body").count() == 0
 
-    # An answer that takes long: how far the prompt is. It is then cut off, and asked for again.
-    page.evaluate(LONG, {"done": 7, "total": 32, "seconds": 14.2})
-    prompt.fill("The dog ran")
-    bar = page.locator(".pg-running")
-    expect(bar).to_contain_text("layer 8 of 32.About 51 s left.", timeout=SOON)
-    expect(bar).to_be_in_viewport()
-    expect(bar.locator("progress")).to_have_js_property("value", 7 / 32)
-    page.evaluate("cutOff()")
-    expect(bar).to_be_hidden(timeout=SOON)
-    expect(chips.last).to_have_text("·ran")
+    # An answer that takes long: how far the prompt is.
+    with slow(server.url, {"done": 7, "total": 32, "seconds": 14.2}) as (address, go_on):
+        page.route("**/playground/view*", lambda route: route.continue_(url=address))
+        prompt.fill("The dog ran")
+        bar = page.locator(".pg-running")
+        expect(bar).to_contain_text("layer 8 of 32.About 51 s left.", timeout=SOON)
+        expect(bar).to_be_in_viewport()
+        expect(bar.locator("progress")).to_have_js_property("value", 7 / 32)
+        go_on.set()
+        expect(bar).to_be_hidden(timeout=SOON)
+        expect(chips.last).to_have_text("·ran")
+        page.unroute("**/playground/view*")
     # Nothing of the page is against its own policy; the browser itself tells of the answers that were none.
     assert [error for error in errors if "429" not in error] == []
 

@@ -1,4 +1,4 @@
-"""What is done with names that Gradio keeps to itself."""
+"""Settings of Gradio that have no public name."""
 
 import gradio as gr
 

@@ -1,4 +1,4 @@
-"""Who reads the answers that programs asked for, and whose they are."""
+"""Listeners: which sessions have a reader, and that one login name cannot read the answers of another."""
 
 import json
 

@@ -1,1 +1,1 @@
-"""What a view declares for programs: endpoints, their arguments, and how their answers are cut and read."""
+"""Endpoints for programs: their declaration, their arguments, and helpers for their answers."""
