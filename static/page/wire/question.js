@@ -8,6 +8,9 @@ export const page = { shown: {}, done: "", model: null };
 const apart = new Set(["wire", "nav", "selection", "chat"]); // parts whose values have a field of their own, or none
 export const leaveOut = (names) => names.forEach((name) => apart.add(name));
 
+// Gradio puts its components onto the page one after the other: whether all that a question names is there.
+export const isWhole = () => promptText() !== undefined && mounted.has("address");
+
 const held = (name) => mounted.get(name)?.props.value;
 export function question() {
   const values = {};

@@ -4,8 +4,9 @@ import { caughtUp, showEarly, showParts } from "../mount.js";
 import { reachable } from "../server/connection.js";
 import { runBar } from "../server/running.js";
 import { post } from "./post.js";
-import { page } from "./question.js";
+import { isWhole, page } from "./question.js";
 
+const LOOK = 20; // milliseconds between two looks whether the page is there
 let number = 0, // of the newest question
   under = null, // its AbortController
   timer = 0,
@@ -25,7 +26,8 @@ function take({ early, running, parts, shown }) {
 }
 
 async function send() {
-  timer = 0;
+  timer = isWhole() ? 0 : setTimeout(send, LOOK);
+  if (timer) return;
   number += 1;
   under?.abort();
   under = new AbortController();

@@ -156,3 +156,15 @@ def test_a_picture_fills_the_screen_and_comes_back(open_page):
     page.wait_for_function("() => document.fullscreenElement?.dataset.part === 'map_plot'", timeout=SOON)
     page.locator("#pg-map_plot .pg-full").click()
     page.wait_for_function("() => !document.fullscreenElement", timeout=SOON)
+
+
+@pytest.mark.parametrize("size", [{"width": 1280, "height": 900}, {"width": 390, "height": 844}], ids=str)
+def test_an_untouched_page_arrives_with_its_prompt_and_no_notice(open_page, app_url, size):
+    page, asked = open_page(viewport=size, url=app_url), []
+    page.on("request", lambda sent: asked.append(sent.post_data_json) if "/playground/view" in sent.url else None)
+    for _ in range(3):
+        open_page.reload(page)
+        page.locator(FIRST).wait_for(timeout=SOON)
+        page.wait_for_load_state("networkidle")
+        expect(page.locator("[data-part=notice]")).to_be_hidden()
+    assert len(asked) >= 3 and all(each["prompt"] and each["selection"] for each in asked)
