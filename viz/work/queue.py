@@ -41,8 +41,11 @@ class Ticket:
     queue: "Queue"
     client: str = ""  # an address or a login name
     kind: str = "job"  # of KINDS
+    name: str = ""  # what it is for: a visit does one thing of a name at a time
     running: bool = False
-    cancelled: bool = False  # it keeps its place until its work has ended, but its visit may begin something else
+    # Set once nobody wants the result: the ticket keeps its place until its work has ended, but no longer counts for
+    # its visit.
+    cancelled: threading.Event = field(default_factory=threading.Event)
     called: Callable[[], object] = lambda: None  # called once, from any thread, when the work may begin
 
     def wait(self, seconds: float) -> int:
@@ -77,15 +80,22 @@ class Queue:
     _served: OrderedDict[tuple[str, ...], int] = field(default_factory=OrderedDict)  # the number of the last turn
     _turns: int = 0
 
-    def join(self, owner: str, kind: str = "job", called: Callable[[], object] = lambda: None) -> Ticket:
+    def join(
+        self, owner: str, kind: str = "job", called: Callable[[], object] = lambda: None, name: str = ""
+    ) -> Ticket:
         """Return a ticket for work of `kind` of a visit; `called` is called when it may begin.
 
-        Raises Full, or PlaygroundError for a visit that has too much under way.
+        A visit's earlier ticket of the same name is cancelled: a page that starts something again has closed the
+        request before, but the server may hear of the two in either order. Raises Full, or PlaygroundError for a visit
+        that has too much under way.
         """
         with self.changed:
             client = self.client_of(owner)
+            for other in (*self.line, *self.working):
+                if name and (other.owner, other.name) == (owner, name):
+                    other.cancelled.set()
             self._check_room(owner, client, kind)
-            ticket = Ticket(owner, self, client, kind, called=called)
+            ticket = Ticket(owner, self, client, kind, name, called=called)
             self.line.append(ticket)
             begun = self._begin()
         _call(begun)
@@ -108,7 +118,7 @@ class Queue:
             if len(of_kind) >= self.bounds.questions or mine >= self.bounds.share:
                 raise Full
             return
-        there = [each for each in (*of_kind, *self.working) if each.kind != "view" and not each.cancelled]
+        there = [each for each in (*of_kind, *self.working) if each.kind != "view" and not each.cancelled.is_set()]
         if sum(each.owner == owner for each in there) >= self.bounds.each:
             raise PlaygroundError(
                 "The server is still busy with what you started before.", "", "Wait until it ends, or cancel it."

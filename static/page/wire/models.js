@@ -3,6 +3,7 @@
 import { go } from "../address/places.js";
 import { mounted, onDrawn } from "../mount.js";
 import { setPrompt } from "../prompt/prompt.js";
+import { reachable } from "../server/connection.js";
 import { post } from "./post.js";
 import { page } from "./question.js";
 import { ask } from "./view.js";
@@ -65,7 +66,12 @@ export async function choose(id) {
       mine.signal,
     );
   } catch (error) {
-    if (!mine.signal.aborted) throw error;
+    if (!mine.signal.aborted) {
+      console.warn(error);
+      await reachable(); // an answer that was cut off is asked for again
+      if (mine === under) under = null;
+      return requested === id && choose(id);
+    }
     say(cancelled ?? {});
   }
   if (mine !== under) return;

@@ -156,6 +156,26 @@ def test_whoever_cancels_may_start_again_before_the_work_has_ended(playground):
     go.set()
 
 
+def test_the_same_job_again_cancels_the_one_before_whose_request_is_still_open(playground):
+    many = 2 * playground.queue.bounds.each
+    playground.queue.bounds = dataclasses.replace(playground.queue.bounds, running=2, waiting=many)
+
+    def work(progress):
+        while True:
+            progress(0, None, "")
+
+    under_way = [perform_in_turn(playground, "a", Job(("k", n), work), "en", "button") for n in range(many)]
+    for steps in under_way:
+        assert told(next(steps))["state"] == "running"
+    *before, last = under_way
+    for steps in before:
+        assert [told(step)["state"] for step in steps][-1] == "idle"
+    other = perform_in_turn(playground, "a", Job(("k",), lambda progress: 42), "en", "other")
+    list(other)
+    assert told(next(last))["state"] == "running"
+    last.close()
+
+
 def test_a_job_that_fails_gives_its_place_back(playground, caplog):
     list(perform_in_turn(playground, "a", Job(("k",), lambda progress: 1 / 0), "en"))
     other = playground.queue.join("b")

@@ -28,7 +28,8 @@ async def job_lines(
     except PlaygroundError as error:
         yield line(bar=failed(error, language))
         return
-    async with aclosing(in_threads(perform_in_turn(playground, question.visitor, job, language), limiter)) as bars:
+    steps = perform_in_turn(playground, question.visitor, job, language, part)
+    async with aclosing(in_threads(steps, limiter)) as bars:
         async for payload, ended in bars:
             yield line(done=ended) if payload is None else line(bar=payload)
 

@@ -77,22 +77,30 @@ def unready(catalogue: Mapping[str, str], name: str, why: str) -> dict:
     return {"state": "unready", "start": name, "text": why, "cancel": catalogue["job.cancel"]}
 
 
-def perform_in_turn(playground: Playground, owner: str, job: Job, language: str) -> Generator[tuple, None, None]:
-    """Do the same once it is this visitor's turn; until then the part says how many are before."""
+def perform_in_turn(
+    playground: Playground, owner: str, job: Job, language: str, name: str = ""
+) -> Generator[tuple, None, None]:
+    """Do a job once it is this visitor's turn; until then the part says how many are before.
+
+    Another one of the same visitor and name cancels it.
+    """
     try:
-        ticket = playground.queue.join(owner)
+        ticket = playground.queue.join(owner, name=name)
     except PlaygroundError as error:
         yield failed(error, language), ""
         return
     begun = False
     try:
         while ahead := ticket.wait(LOOK_EVERY):
+            if ticket.cancelled.is_set():
+                yield stopped(language), ""
+                return
             yield _bar(words(language), (0, None, ""), 0.0) | {"text": waiting(ahead, language)}, ""
         begun = True
         bounded = replace(job, work=within(job.work, playground.options.allowed)) if job.locks else job
-        yield from perform(playground, bounded, language, ended=ticket.leave)
+        yield from perform(playground, bounded, language, ticket.cancelled, ticket.leave)
     finally:
-        ticket.cancelled = True  # or it has ended
+        ticket.cancelled.set()  # or it has ended
         if not begun:
             ticket.leave()
 
