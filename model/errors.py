@@ -7,7 +7,7 @@ LONGEST = 500  # most characters of an offending value to show
 
 
 def plain(text: str) -> str:
-    """A text on one line with only visible characters: invisible and control characters are written as escapes.
+    """Return a text on one line with only visible characters: invisible and control characters are written as escapes.
 
     File names, tokens and values of untrusted files reach the page and the terminal through this.
     """
@@ -30,7 +30,7 @@ class Message(str):
     values: tuple[str, ...]
 
     def __new__(cls, template: str, values: tuple[str, ...] = ()) -> "Message":
-        """The template with its "{}" filled in, in order."""
+        """Return the template with its "{}" filled in, in order."""
         message = super().__new__(cls, template.format(*values))
         message.template, message.values = template, values
         return message
@@ -40,7 +40,7 @@ class Message(str):
 
 
 def say(template: str, *values: object) -> Message:
-    """A sentence for a person, with values in the places of its "{}"."""
+    """Return a sentence for a person, with values in the places of its "{}"."""
     return Message(template, tuple(map(str, values)))
 
 
@@ -64,7 +64,7 @@ class PlaygroundError(Exception):
 
 
 def _the_same(kind: type[PlaygroundError], args: tuple, state: dict) -> PlaygroundError:
-    """An error as it was, in another process."""
+    """Return an error as it was, in another process."""
     error = kind.__new__(kind)
     error.args = args
     error.__dict__.update(state)

@@ -10,7 +10,7 @@ SPARE = 10  # percent of the weights that are left for a trace and what is made 
 
 
 def fits(weights: int) -> bool:
-    """Whether so many bytes of weights, and SPARE percent more, are free without swapping."""
+    """Return whether so many bytes of weights, and SPARE percent more, are free without swapping."""
     return _needed(weights) <= psutil.virtual_memory().available
 
 

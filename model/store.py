@@ -28,7 +28,7 @@ class ByteLRU:
         self._making: dict[Hashable, Future] = {}
 
     def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """The value of the key; an error in `make` is raised to everyone waiting for it and nothing is stored."""
+        """Return the value of the key; an error in `make` is raised to everyone waiting for it and nothing is stored."""
         with self._lock:
             if key in self._values:
                 self._values.move_to_end(key)
@@ -56,14 +56,14 @@ class ByteLRU:
         return value
 
     def peek(self, key: Hashable) -> Any | None:
-        """The value of the key if there is one, else None; nothing is made."""
+        """Return the value of the key if there is one, else None; nothing is made."""
         with self._lock:
             if key in self._values:
                 self._values.move_to_end(key)
             return self._values.get(key)
 
     def newest(self, wanted: Callable[[Hashable], bool], most: int) -> list[Any]:
-        """The values that were used last, of the keys that are wanted; at most so many, none of them made."""
+        """Return the values that were used last, of the keys that are wanted; at most so many, none of them made."""
         with self._lock:
             return [self._values[key] for key in itertools.islice(filter(wanted, reversed(self._values)), most)]
 

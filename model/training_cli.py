@@ -57,7 +57,7 @@ def _shares(text: str) -> dict[str, float]:
 
 
 def _object(text: str) -> dict:
-    """A JSON object."""
+    """Return a JSON object."""
     try:
         values = json.loads(text)
     except ValueError:
@@ -93,7 +93,7 @@ def _recipe(options: argparse.Namespace) -> Recipe:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The commands and their options."""
+    """Return the commands and their options."""
     main_parser = argparse.ArgumentParser(
         prog="python -m model.training", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -210,7 +210,7 @@ def _follow(options: argparse.Namespace) -> None:
 
 
 def _load_or_start(options: argparse.Namespace, recipe: Recipe, begin: Callable[[], Run]) -> Run:
-    """The run in --out with --resume, otherwise a new one; an existing run is never overwritten by accident."""
+    """Return the run in --out with --resume, otherwise a new one; an existing run is never overwritten by accident."""
     if options.resume:
         return loop.load_checkpoint(options.out / CHECKPOINT, recipe)[0]
     _check_new(options)
@@ -305,7 +305,7 @@ def _export(options: argparse.Namespace) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; the exit status is 0 unless the request is invalid."""
+    """Return the command line; the exit status is 0 unless the request is invalid."""
     keep_freed_memory()
     return run_command(parser(), arguments)
 

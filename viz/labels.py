@@ -101,12 +101,12 @@ def shorten(text: str, limit: int = MAX_LABEL) -> str:
 
 
 def quoted(piece: str) -> str:
-    """A token's text as a sentence names it."""
+    """Return a token's text as a sentence names it."""
     return shorten(visible(piece), 40)
 
 
 def run_label(task: str, config: Mapping, steps: int, words: Mapping[str, str]) -> str:
-    """The name of a training run: its task, the choices that distinguish runs, its steps.
+    """Return the name of a training run: its task, the choices that distinguish runs, its steps.
 
     `config`: the sizes and choices of its model. `words`: the whole catalogue.
     """
@@ -123,10 +123,10 @@ def plotly_text(text: str) -> str:
 
 
 def axis_name(position: int, piece: str) -> str:
-    """A unique category name for a token on an axis: position and text, escaped for Plotly."""
+    """Return a unique category name for a token on an axis: position and text, escaped for Plotly."""
     return plotly_text(f"{position} {shorten(visible(piece), 40)}")
 
 
 def tick_text(piece: str) -> str:
-    """The short label of a token on an axis, escaped for Plotly."""
+    """Return the short label of a token on an axis, escaped for Plotly."""
     return plotly_text(shorten(visible(piece)))

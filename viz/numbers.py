@@ -21,7 +21,7 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A number in `digits` significant digits: 0.0123, −4.5, 1,234, 1.80 × 10⁻⁵."""
+    """Return a number in `digits` significant digits: 0.0123, −4.5, 1,234, 1.80 × 10⁻⁵."""
     if not _there(value):
         return NONE
     size = abs(value)
@@ -33,12 +33,12 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def exact(value: float | None, digits: int = 6) -> str:
-    """A number for a hover text: six significant digits."""
+    """Return a number for a hover text: six significant digits."""
     return NONE if not _there(value) else _minus(f"{value:.{digits}g}".replace("e-0", "e-").replace("e+0", "e"))
 
 
 def power(value: float, digits: int = 3) -> str:
-    """A very large or very small number: 5.76 × 10²³."""
+    """Return a very large or very small number: 5.76 × 10²³."""
     if value == 0 or not _there(value):
         return "0" if value == 0 else NONE
     mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
@@ -52,7 +52,7 @@ def tens(exponents: Sequence[int]) -> list[str]:
 
 
 def decimals(value: float | None, places: int = 2) -> str:
-    """A number with a fixed number of decimals; 0.00 has no sign."""
+    """Return a number with a fixed number of decimals; 0.00 has no sign."""
     if not _there(value):
         return NONE
     text = f"{value:,.{places}f}"
@@ -60,30 +60,30 @@ def decimals(value: float | None, places: int = 2) -> str:
 
 
 def logit(value: float | None) -> str:
-    """A logit, or a difference of logits: two decimals."""
+    """Return a logit, or a difference of logits: two decimals."""
     return decimals(value, 2)
 
 
 def nats(value: float | None) -> str:
-    """A divergence or a loss: three decimals, or three digits where it is small."""
+    """Return a divergence or a loss: three decimals, or three digits where it is small."""
     if not _there(value):
         return NONE
     return decimals(value, 3) if value == 0 or abs(value) >= 0.1 else number(value)
 
 
 def bits(value: float | None) -> str:
-    """A surprisal or an entropy in bits, as nats are written; ∞ for what was impossible."""
+    """Return a surprisal or an entropy in bits, as nats are written; ∞ for what was impossible."""
     return "∞" if value == math.inf else nats(value)
 
 
 def signed(value: float | None, digits: int = 3) -> str:
-    """A number with its sign, + or −; zero has none."""
+    """Return a number with its sign, + or −; zero has none."""
     text = number(value, digits)
     return f"+{text}" if _there(value) and value > 0 else text
 
 
 def difference(value: float | None, error: float | None = None, places: int = 3) -> str:
-    """A difference with its sign, and its standard error where it is known: +0.123 ± 0.010."""
+    """Return a difference with its sign, and its standard error where it is known: +0.123 ± 0.010."""
     text = decimals(value, places)
     if _there(value) and value > 0 and float(text.replace(",", "")) > 0:
         text = f"+{text}"
@@ -91,7 +91,7 @@ def difference(value: float | None, error: float | None = None, places: int = 3)
 
 
 def percent(share: float | None) -> str:
-    """A probability or another share: 34.2 %, 1.23 %, 0.012 %; never broken over two lines."""
+    """Return a probability or another share: 34.2 %, 1.23 %, 0.012 %; never broken over two lines."""
     if not _there(share):
         return NONE
     points = 100 * share
@@ -103,13 +103,13 @@ def percent(share: float | None) -> str:
 
 
 def signed_percent(share: float | None) -> str:
-    """A relative difference with its sign: +1.23 %, −12.4 %."""
+    """Return a relative difference with its sign: +1.23 %, −12.4 %."""
     text = percent(share)
     return f"+{text}" if _there(share) and share > 0 else text
 
 
 def count(value: float | None) -> str:
-    """A number of parameters or tokens in three digits: 8.55 M, 67.0 B, 1.43 T."""
+    """Return a number of parameters or tokens in three digits: 8.55 M, 67.0 B, 1.43 T."""
     if not _there(value):
         return NONE
     text, unit = _scaled(value, len(_UNITS))
@@ -117,12 +117,12 @@ def count(value: float | None) -> str:
 
 
 def whole(value: float) -> str:
-    """A whole number with its thousands apart: 1,234,567."""
+    """Return a whole number with its thousands apart: 1,234,567."""
     return _minus(f"{value:,.0f}")
 
 
 def size(nbytes: float | None) -> str:
-    """A number of bytes in three digits, powers of 1000: 17.1 MB."""
+    """Return a number of bytes in three digits, powers of 1000: 17.1 MB."""
     if not _there(nbytes):
         return NONE
     text, unit = _scaled(nbytes, len(_BYTES))
@@ -130,13 +130,13 @@ def size(nbytes: float | None) -> str:
 
 
 def size_unit(nbytes: float) -> tuple[float, str]:
-    """The unit of an axis that reaches `nbytes`: (bytes of the unit, its name)."""
+    """Return the unit of an axis that reaches `nbytes`: (bytes of the unit, its name)."""
     _, unit = _scaled(nbytes, len(_BYTES))
     return 1000.0**unit, _BYTES[unit]
 
 
 def flops(n: float | None) -> str:
-    """A number of operations in three digits: 1.23 GFLOP; beyond the prefixes as a power of ten."""
+    """Return a number of operations in three digits: 1.23 GFLOP; beyond the prefixes as a power of ten."""
     if not _there(n):
         return NONE
     if n >= 1e27:
@@ -146,13 +146,13 @@ def flops(n: float | None) -> str:
 
 
 def flops_unit(n: float) -> tuple[float, str]:
-    """The unit of an axis that reaches `n` operations: (operations of the unit, its name)."""
+    """Return the unit of an axis that reaches `n` operations: (operations of the unit, its name)."""
     _, unit = _scaled(n, len(_FLOPS))
     return 1000.0**unit, _FLOPS[unit]
 
 
 def milliseconds(seconds: float | None) -> str:
-    """A time in milliseconds, three digits, without the unit."""
+    """Return a time in milliseconds, three digits, without the unit."""
     if not _there(seconds):
         return NONE
     ms = 1000 * seconds
@@ -160,7 +160,7 @@ def milliseconds(seconds: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """A time with its unit: 4.1 ms, 3.2 s, 5 min."""
+    """Return a time with its unit: 4.1 ms, 3.2 s, 5 min."""
     if not _there(seconds):
         return NONE
     if seconds < 1:
@@ -169,24 +169,24 @@ def duration(seconds: float | None) -> str:
 
 
 def factor(value: float | None) -> str:
-    """A ratio: 2.4 ×, 136 ×."""
+    """Return a ratio: 2.4 ×, 136 ×."""
     if not _there(value):
         return NONE
     return f"{value:,.0f} ×" if value >= 100 else f"{number(value, 2 if value < 10 else 3)} ×"
 
 
 def money(amount: float, currency: str) -> str:
-    """An amount with its currency: two decimals from 1 on, three digits below: 1,234.50 USD, 0.0123 USD."""
+    """Return an amount with its currency: two decimals from 1 on, three digits below: 1,234.50 USD, 0.0123 USD."""
     return f"{decimals(amount) if amount >= 1 else number(amount)} {currency}"
 
 
 def interval(middle: float, low: float, high: float, places: int = 3) -> str:
-    """An estimate with its interval: 0.076 (0.071–0.081)."""
+    """Return an estimate with its interval: 0.076 (0.071–0.081)."""
     return f"{decimals(middle, places)} ({decimals(low, places)}–{decimals(high, places)})"
 
 
 def typed(value: Fraction | Decimal, digits: int, fraction: bool = False) -> str:
-    """An exact number of a worked example in `digits` significant digits, a whole part in full: 0.5, 22026, −∞.
+    """Return an exact number of a worked example in `digits` significant digits, a whole part in full: 0.5, 22026, −∞.
 
     `fraction`: one that is no short decimal is written as a fraction, where that is short: 1/3.
     """
@@ -210,7 +210,7 @@ def typed(value: Fraction | Decimal, digits: int, fraction: bool = False) -> str
 
 
 def plain(value: float | None, digits: int = 6) -> float | None:
-    """A number for a payload: six significant digits, None where it is not finite, for which JSON has no sign."""
+    """Return a number for a payload: six significant digits, None where it is not finite, for which JSON has no sign."""
     return None if not _there(value) else float(f"{value:.{digits}g}")
 
 
@@ -223,7 +223,7 @@ def _minus(text: str) -> str:
 
 
 def _scaled(value: float, units: int) -> tuple[str, int]:
-    """Three digits of a number in the largest power of 1000 that it reaches once rounded, and that power."""
+    """Return three digits of a number in the largest power of 1000 that it reaches once rounded, and that power."""
     unit, scaled = 0, abs(value)
     while unit < units - 1 and float(f"{scaled:.3g}") >= 1000:
         unit, scaled = unit + 1, scaled / 1000

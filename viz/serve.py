@@ -62,7 +62,7 @@ GRADIO = Path(gr.__file__).parent / "templates" / "frontend" / "assets"
 
 
 def prepare(options: argparse.Namespace, progress: Progress) -> Playground:
-    """The playground with its first model loaded; where that fails, say so and let the page offer to try again.
+    """Return the playground with its first model loaded; where that fails, say so and let the page offer to try again.
 
     On a shared server every model that is offered is loaded now, so that no visitor starts a download.
     """
@@ -97,8 +97,9 @@ def engine_of(arguments: argparse.Namespace, options: Options) -> Engine:
 
 
 def options_of(arguments: argparse.Namespace) -> Options:
-    """The command line as the server keeps it. A folder or file named there is a model by its name, not its path,
-    where strangers come."""
+    """Return the command line as the server keeps it. A folder or file named there is a model by its name, not its
+    path, where strangers come.
+    """
     public, local = arguments.public, None
     if arguments.login:
         login.lines(arguments.login)  # an error in it is reported before anything is loaded
@@ -134,13 +135,13 @@ def options_of(arguments: argparse.Namespace) -> Options:
 
 
 def head(assets: Assets, workshop: str = "") -> str:
-    """The beginning of the page's head, before Gradio's part of it."""
+    """Return the beginning of the page's head, before Gradio's part of it."""
     plotly_js = f'<link rel="preload" as="script" href="playground/plotly/{PLOTLY}">'
     return identity(workshop) + plotly_js + tags(assets)
 
 
 def trained_archive(playground: Playground, adapter: bool = False) -> Callable[[Request], Response]:
-    """The files of a trained model, or of its adapters; only who trained it knows its number."""
+    """Return the files of a trained model, or of its adapters; only who trained it knows its number."""
 
     def answer(request: Request) -> Response:
         run = playground.workshop.finished(request.path_params["number"])
@@ -155,8 +156,9 @@ def trained_archive(playground: Playground, adapter: bool = False) -> Callable[[
 
 
 def identity(workshop: str = "") -> str:
-    """The id of this server, the messages of the page while the server cannot be reached, and whether it only has
-    lessons."""
+    """Return the id of this server, the messages of the page while the server cannot be reached, and whether it only
+    has lessons.
+    """
     told = {
         name: section(Catalogue(file_texts("en", "server") | file_texts(name, "server")), "connection")
         for name in LANGUAGES
@@ -168,7 +170,7 @@ def identity(workshop: str = "") -> str:
 
 
 def alive(request: Request) -> Response:
-    """A sign of life; the header says which server this is."""
+    """Return a sign of life; the header says which server this is."""
     return Response("alive", media_type="text/plain")
 
 
@@ -266,19 +268,19 @@ def start(
 
 @functools.cache
 def scripts(static: Path) -> Assets:
-    """The page's own scripts and styles as they are sent, read once."""
+    """Return the page's own scripts and styles as they are sent, read once."""
     return joined(read(static))
 
 
 @functools.cache
 def bundled() -> Folder:
-    """The files that Plotly comes with."""
+    """Return the files that Plotly comes with."""
     return Folder(Path(plotly.__file__).parent / "package_data")
 
 
 @functools.cache
 def lessons(own: Path | None) -> Library:
-    """The lessons of this server, read once."""
+    """Return the lessons of this server, read once."""
     return library(own)
 
 

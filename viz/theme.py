@@ -23,7 +23,7 @@ def _channels(colour: str) -> tuple[int, int, int]:
 
 
 def ramp_at(stops: tuple[str, ...], share: float) -> str:
-    """The colour at a share of the ramp, linear between stops."""
+    """Return the colour at a share of the ramp, linear between stops."""
     place = min(max(share, 0.0), 1.0) * (len(stops) - 1)
     low = min(int(place), len(stops) - 2)
     mixed = (
@@ -41,18 +41,18 @@ def place(share: np.ndarray | float, curve: str) -> np.ndarray | float:
 
 
 def colorscale(stops: tuple[str, ...], curve: str = "sqrt") -> list[list]:
-    """A Plotly colour scale from 0 to 1 in which a share has the ramp's colour at `place(share, curve)`."""
+    """Return a Plotly colour scale from 0 to 1 in which a share has the ramp's colour at `place(share, curve)`."""
     shares = np.linspace(0, 1, 33) if curve != "log" else np.concatenate([[0], np.geomspace(FLOOR, 1, 32)])
     return [[float(share), ramp_at(stops, float(place(share, curve)))] for share in shares]
 
 
 def written(scale: list[list]) -> str:
-    """A colour scale as one text, "0 rgb(1,2,3);1 rgb(4,5,6)": Plotly copies a figure's lists over and over."""
+    """Return a colour scale as one text, "0 rgb(1,2,3);1 rgb(4,5,6)": Plotly copies a figure's lists over and over."""
     return ";".join(f"{share:.12g} {colour}" for share, colour in scale)
 
 
 def scale_of(text: str) -> list[list]:
-    """The colour scale that was written as this text."""
+    """Return the colour scale that was written as this text."""
     return [[float(share), colour] for share, colour in (stop.split(" ") for stop in text.split(";"))]
 
 
@@ -65,7 +65,8 @@ def scales(kind: str, curve: str) -> dict[str, list[list]]:
 
 
 def frame_layout(meta: dict) -> dict:
-    """The look shared by all figures; colours of text and scales follow the page's theme, static/parts/figure_look.js.
+    """Return the look shared by all figures; colours of text and scales follow the page's theme,
+    static/parts/figure_look.js.
 
     `meta["scales"]`, {"light": colour scale, "dark": colour scale}, is what `layout.coloraxis` takes there.
     """
@@ -85,6 +86,6 @@ def frame_layout(meta: dict) -> dict:
 
 
 def frame(figure: go.Figure, *, meta: dict) -> go.Figure:
-    """A figure with that look."""
+    """Return a figure with that look."""
     figure.layout.template = {}  # an update would keep the one that is there
     return figure.update_layout(frame_layout(meta))

@@ -37,13 +37,13 @@ class Catalogue(Mapping):
         return len(self._texts)
 
     def section(self, name: str) -> dict[str, str]:
-        """All words of a section by their short keys."""
+        """Return all words of a section by their short keys."""
         return dict(self._sections.get(name, {}))
 
 
 @functools.cache
 def words(language: str) -> Catalogue:
-    """The catalogue of a language, in English what it does not say; an unknown language is English."""
+    """Return the catalogue of a language, in English what it does not say; an unknown language is English."""
     spoken = dict.fromkeys(("en", language)) if language in LANGUAGES else ("en",)
     outside = [texts_of(_outside(each)) for each in spoken]
     ours = [own_texts(each) for each in spoken]  # last: nobody rewords the page
@@ -57,12 +57,12 @@ def own_texts(language: str) -> dict[str, str]:
 
 @functools.cache
 def file_texts(language: str, name: str) -> dict[str, str]:
-    """The texts of one file of a language that stands in no folder of a tab, by key: "page", "server"."""
+    """Return the texts of one file of a language that stands in no folder of a tab, by key: "page", "server"."""
     return texts_of([_FOLDER / language / f"{name}.toml"])
 
 
 def texts_of(paths: Iterable[Path]) -> dict[str, str]:
-    """The texts of some files, by key. Raises InputError that names a file that cannot be read."""
+    """Return the texts of some files, by key. Raises InputError that names a file that cannot be read."""
     return {key: text for path in sorted(paths) for key, text in _flat(_table(path), "")}
 
 
@@ -74,7 +74,7 @@ def _table(path: Path) -> Mapping[str, Any]:
 
 
 def _outside(language: str) -> Iterator[Path]:
-    """The words of views from outside the project (viz/views/outside.py)."""
+    """Yield the words of views from outside the project (viz/views/outside.py)."""
     root = os.environ.get("PLAYGROUND_VIEWS", "")
     yield from Path(root).glob(f"*/words/{language}.toml") if root else ()
 
@@ -108,7 +108,7 @@ class Words(Mapping):
         return len(section(self.catalogue, self.place))
 
     def within(self, name: str) -> "Words":
-        """The words of a nested table: `words.within("table")["title"]` is `words["table.title"]`."""
+        """Return the words of a nested table: `words.within("table")["title"]` is `words["table.title"]`."""
         return Words(self.catalogue, f"{self.place}.{name}")
 
     def plain(self) -> dict[str, str]:
@@ -117,7 +117,7 @@ class Words(Mapping):
 
 
 def section(catalogue: Catalogue, name: str) -> dict[str, str]:
-    """All words of a section by their short keys."""
+    """Return all words of a section by their short keys."""
     return catalogue.section(name)
 
 
@@ -130,17 +130,19 @@ def joined(sentences: Iterable[str]) -> str:
 
 
 def plot_words(catalogue: Catalogue) -> dict[str, str]:
-    """The words below every figure."""
+    """Return the words below every figure."""
     return section(catalogue, "plot")
 
 
 def some(catalogue: Mapping[str, str], section: str, *keys: str) -> dict[str, str]:
-    """Some words of a section by their short keys, for a part of the page."""
+    """Return some words of a section by their short keys, for a part of the page."""
     return {key: catalogue[f"{section}.{key}"] for key in keys}
 
 
 def pick_language(requested: str | None, accepted: str | None) -> str:
-    """The language of a reader: `?lang=` where it is one of ours, else the browser's first that is, else English."""
+    """Return the language of a reader: `?lang=` where it is one of ours, else the browser's first that is, else
+    English.
+    """
     for entry in (requested or "", *(accepted or "").split(",")):
         tag = entry.partition(";")[0].strip().lower().replace("_", "-")
         while tag and tag not in LANGUAGES:  # "pt-br" where there is such a folder, else "pt"
@@ -152,13 +154,13 @@ def pick_language(requested: str | None, accepted: str | None) -> str:
 
 @functools.cache
 def _sentences(language: str) -> Mapping[str, str]:
-    """The sentences of the model code, by their English template with "{}" for what is filled in."""
+    """Return the sentences of the model code, by their English template with "{}" for what is filled in."""
     path = _FOLDER / language / "errors" / "errors.toml"
     return _table(path) if path.is_file() else {}
 
 
 def translate(sentence: str, language: str) -> str:
-    """A sentence of the model code in the reader's language; as it is where there is no translation."""
+    """Return a sentence of the model code in the reader's language; as it is where there is no translation."""
     template, values = (sentence.template, sentence.values) if isinstance(sentence, Message) else (sentence, ())
     other = _sentences(language).get(template)
     return sentence if other is None else other.format(*values)

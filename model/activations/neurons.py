@@ -73,7 +73,8 @@ def layer_activations(run: Trace, layer: int) -> Activations:
 
 
 def activation(config: ModelConfig, pre: np.ndarray) -> np.ndarray:
-    """The model's activation function for given pre-activations; for SwiGLU of the gate, before the product with up.
+    """Return the model's activation function for given pre-activations; for SwiGLU of the gate, before the product with
+    up.
 
     float32, the shape of `pre`. Sources: model.gpt.layers.MLPS.
     """
@@ -88,7 +89,7 @@ def write_lengths(model: Transformer, layer: int) -> np.ndarray:
 
 
 def ranked(post: np.ndarray, lengths: np.ndarray, order: str, position: int) -> np.ndarray:
-    """All neurons sorted by one of ORDERS, ties by the smaller number. [T, M], [M] -> [M]
+    """Return all neurons sorted by one of ORDERS, ties by the smaller number. [T, M], [M] -> [M]
 
     "here": |post| at the position. "prompt": largest |post| over the prompt. "writes": |post| ||W_out|| at the
     position, the length of the neuron's output there. Raises InputError for another order or position.
@@ -127,7 +128,7 @@ def token_scores(model: Transformer, layer: int, neurons: Sequence[int]) -> np.n
 def promoted(
     model: Transformer, layer: int, neurons: Sequence[int], most: int = 8, vocab: int | None = None
 ) -> Promoted:
-    """The tokens with the largest and the smallest `token_scores` of each neuron.
+    """Return the tokens with the largest and the smallest `token_scores` of each neuron.
 
     Ids from `vocab` on are excluded. Ties are broken by the smaller id.
     """
@@ -154,7 +155,7 @@ def is_active(post: np.ndarray, kind: str) -> np.ndarray:
 
 
 def survey(run: Trace, progress: Progress = silent) -> Survey:
-    """Statistics of every layer's neurons on this prompt; active as in `is_active`.
+    """Return the statistics of every layer's neurons on this prompt; active as in `is_active`.
 
     `progress(layers done, L, "Reading neurons")` may raise to cancel.
     """

@@ -37,7 +37,7 @@ class NormInput:
 
 
 def _as(kind: str, norm: NormInput) -> Tensor:
-    """The norm of that kind without gain and bias. [B, T, D]"""
+    """Return the norm of that kind without gain and bias. [B, T, D]"""
     numerator, divisor = NORMS[kind](norm.x, norm.eps)
     return numerator / divisor
 
@@ -97,13 +97,13 @@ WHERE = ("all", "norm1", "norm2", "final", "one")
 
 
 def swaps_of(config: ModelConfig) -> tuple[str, ...]:
-    """The keys of SWAPS that have an effect in such a model."""
+    """Return the keys of SWAPS that have an effect in such a model."""
     return tuple(key for key, swap in SWAPS.items() if swap.fits(config))
 
 
 @public(where=unchecked)
 def places_of(config: ModelConfig, where: str) -> tuple[Place, ...]:
-    """The norms selected by "all" or the name of a site; none for a missing final norm.
+    """Return the norms selected by "all" or the name of a site; none for a missing final norm.
 
     Raises InputError for any other name.
     """
@@ -134,7 +134,7 @@ class Swapped:
 
     @torch.inference_mode()
     def logits_at(self, position: int) -> np.ndarray:
-        """Logits that predict the token after `position`, as Trace.logits_at. float32 [V]
+        """Return the logits that predict the token after `position`, as Trace.logits_at. float32 [V]
 
         Raises InputError for a position without any.
         """
@@ -146,10 +146,10 @@ class Swapped:
 @public(swap=unchecked, places=nonempty)
 @torch.inference_mode()
 def swapped(run: Trace, swap: str, places: Sequence[Place], progress: Progress = silent) -> Swapped:
-    """The run with one of SWAPS at the norms of `places`, after its own edits; later layers are recomputed.
+    """Return the run with one of SWAPS at the norms of `places`, after its own edits; later layers are recomputed.
 
-    `progress(steps done, steps in all, "Changing norms")` may raise to cancel. Raises InputError for a change or a
-    norm that does not apply to the model, ValueError for a trace run with a tap of its own.
+    `progress(steps done, steps in all, "Changing norms")` may raise to cancel. Raises InputError for a change or a norm
+    that does not apply to the model, ValueError for a trace run with a tap of its own.
     """
     run.require_key()
     _check(run, swap, places)
@@ -200,7 +200,7 @@ def _check(run: Trace, swap: str, places: Sequence[Place]) -> None:
 
 
 def swap_tap(run: Trace, swap: str, places: Sequence[Place]) -> Tap:
-    """A tap that records the inputs of the norms at `places` and replaces their outputs; make one for each run."""
+    """Return a tap that records the inputs of the norms at `places` and replaces their outputs; make one for each run."""
     chosen, read = frozenset(places), {}
 
     def tap(at: str, layer: int, x: Tensor) -> Tensor:
@@ -223,24 +223,24 @@ def swap_tap(run: Trace, swap: str, places: Sequence[Place]) -> Tap:
 
 @torch.inference_mode()
 def mean_divisor(run: Trace, layer: int, site: str) -> float:
-    """A norm's divisor in this run, sqrt(variance or mean square + eps), averaged over the prompt's tokens."""
+    """Return a norm's divisor in this run, sqrt(variance or mean square + eps), averaged over the prompt's tokens."""
     norm = norm_of(run.model, layer, site)
     return float(NORMS[norm.kind](torch.from_numpy(norm_input(run, layer, site)), norm.eps)[1].double().mean())
 
 
 def _lengths(x: Tensor) -> np.ndarray:
-    """Length of each vector, in float64. [n, D] -> [n]"""
+    """Return the length of each vector, in float64. [n, D] -> [n]"""
     return x.double().norm(dim=-1).numpy()
 
 
 def _finite(x: Tensor) -> Tensor:
-    """The leading rows with only finite numbers. No later token changes them. [n, ...] -> [m, ...]"""
+    """Return the leading rows with only finite numbers. No later token changes them. [n, ...] -> [m, ...]"""
     lost = (~x.isfinite().all(-1)).nonzero()
     return x if len(lost) == 0 else x[: int(lost[0])]
 
 
 def _head_input(run: Trace, x: Tensor, tap: Tap | None) -> Tensor:
-    """Input of the output head for streams that leave the last block. [n, D] -> [n, D]"""
+    """Return the input of the output head for streams that leave the last block. [n, D] -> [n, D]"""
     norm = run.model.final_norm
     if norm is None:
         return x

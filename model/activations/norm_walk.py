@@ -22,13 +22,13 @@ Place = tuple[int, str]  # of a norm: its layer, and "norm1", "norm2" or "final"
 
 
 def norms_of(config: ModelConfig) -> tuple[Place, ...]:
-    """Every norm of the residual stream in the order of the computation, without the q/k norms."""
+    """Return every norm of the residual stream in the order of the computation, without the q/k norms."""
     inside = tuple((layer, site) for layer in range(config.n_layer) for site in ("norm1", "norm2"))
     return (*inside, (config.n_layer, "final")) if config.final_norm else inside
 
 
 def norm_of(model: Transformer, layer: int, site: str) -> Norm:
-    """The norm at a place; raises InputError where there is none."""
+    """Return the norm at a place; raises InputError where there is none."""
     if site not in ("norm1", "norm2", "final"):
         raise InputError("There is no such norm.", shown(site), "Norms are called norm1, norm2 and final.")
     L = model.config.n_layer
@@ -46,10 +46,10 @@ def norm_of(model: Transformer, layer: int, site: str) -> Norm:
 @public(site=unchecked)
 @torch.inference_mode()
 def norm_input(run: Trace, layer: int, site: str) -> np.ndarray:
-    """Input of a norm in this run, the run's edits included. float32 [T, D]
+    """Return the input of a norm in this run, the run's edits included. float32 [T, D]
 
-    Pre-norm: resid_pre, then resid_mid (resid_pre again where the residual is parallel). Post-norm: the stream plus
-    the sublayer's output. final: the output of the last block. Raises InputError for a norm that does not exist.
+    Pre-norm: resid_pre, then resid_mid (resid_pre again where the residual is parallel). Post-norm: the stream plus the
+    sublayer's output. final: the output of the last block. Raises InputError for a norm that does not exist.
     """
     norm_of(run.model, layer, site)
     config = run.config
@@ -69,7 +69,7 @@ def norm_input(run: Trace, layer: int, site: str) -> np.ndarray:
 
 @torch.inference_mode()
 def norm_output(norm: Norm, x: np.ndarray) -> np.ndarray:
-    """Output of a norm for given inputs. float32 [T, D] -> [T, D]"""
+    """Return the output of a norm for given inputs. float32 [T, D] -> [T, D]"""
     return norm(torch.from_numpy(np.ascontiguousarray(x))).numpy()
 
 
@@ -101,7 +101,7 @@ class Walk:
 
 @public(site=unchecked)
 def walk(run: Trace, layer: int, site: str, position: int) -> Walk:
-    """The norm at a place for one token of the prompt, in the run with its edits.
+    """Return the norm at a place for one token of the prompt, in the run with its edits.
 
     Raises InputError for a norm or position that does not exist. Ba et al. 2016, eq. 3 and 4; Zhang & Sennrich 2019,
     eq. 4. The result equals what the run computed, to float32 rounding.
@@ -112,7 +112,7 @@ def walk(run: Trace, layer: int, site: str, position: int) -> Walk:
 
 @torch.inference_mode()
 def walk_vector(norm: Norm, vector: np.ndarray) -> Walk:
-    """A norm on one vector. float32 [D]"""
+    """Return a norm on one vector. float32 [D]"""
     row = torch.from_numpy(np.ascontiguousarray(vector, dtype=np.float32))
     x, gain = row.double().numpy(), norm.weight.detach().double().numpy()
     mean = float(x.mean()) if norm.kind == "layernorm" else None
@@ -134,7 +134,7 @@ def walk_vector(norm: Norm, vector: np.ndarray) -> Walk:
 
 
 def batch_norm(x: Tensor, eps: float) -> Tensor:
-    """Each dimension minus its mean over the tokens, divided by sqrt(its variance over the tokens + eps).
+    """Return each dimension minus its mean over the tokens, divided by sqrt(its variance over the tokens + eps).
 
     [T, D] -> [T, D]. Ioffe & Szegedy 2015, algorithm 1, without gain and bias, the tokens of one prompt as the batch.
     """
@@ -158,7 +158,7 @@ class BatchCompared:
 
 @torch.inference_mode()
 def compare_batch(norm: Norm, x: np.ndarray) -> BatchCompared:
-    """The prompt's vectors under the norm and under BatchNorm. x float32 [T, D]"""
+    """Return the prompt's vectors under the norm and under BatchNorm. x float32 [T, D]"""
     whole = torch.from_numpy(np.ascontiguousarray(x)).double()
 
     def own(part: Tensor) -> Tensor:

@@ -65,13 +65,13 @@ def principal(run: Trace, *, scaled: bool = True, first: bool = True, components
 
 @public(layers=whole(1), T=whole(1), D=whole(1))
 def work(layers: int, T: int, D: int) -> float:
-    """Approximate number of multiplications of `principal`."""
+    """Return approximate number of multiplications of `principal`."""
     small = min(layers * T, D)
     return layers * T * D * small + 8 * small**3
 
 
 def _scaled(states: Tensor, scaled: bool) -> Tensor:
-    """The states of a layer in float64, optionally of length 1. [T, D] -> [T, D]"""
+    """Return the states of a layer in float64, optionally of length 1. [T, D] -> [T, D]"""
     states = states.double()
     if not scaled:
         return states
@@ -91,13 +91,13 @@ def _many_states(states: Tensor, mean: Tensor, scaled: bool) -> tuple[Tensor, Te
 
 
 def _few_states(states: Tensor, mean: Tensor, scaled: bool) -> tuple[Tensor, Tensor]:
-    """The same for fewer states than dimensions, from the states themselves. [n] and [D, n]"""
+    """Return the same for fewer states than dimensions, from the states themselves. [n] and [D, n]"""
     x = torch.cat([_scaled(layer, scaled) - mean for layer in states])  # [n, D]
     _, size, directions = torch.linalg.svd(x, full_matrices=False)  # descending
     return size.square().flip(0), directions.flip(0).T
 
 
 def _signed(directions: Tensor) -> Tensor:
-    """Each direction with the sign that makes its largest entry positive. [n, D] -> [n, D]"""
+    """Return each direction with the sign that makes its largest entry positive. [n, D] -> [n, D]"""
     largest = directions.gather(1, directions.abs().argmax(1, keepdim=True))
     return directions * torch.where(largest < 0, -1.0, 1.0)

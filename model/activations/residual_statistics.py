@@ -74,7 +74,7 @@ class Stream:
         return sum(value.nbytes for value in arrays if isinstance(value, np.ndarray))
 
     def rows(self, sites: Sequence[str]) -> list[int]:
-        """Indices of the norms of some sites, in the order of the computation."""
+        """Return the indices of the norms of some sites, in the order of the computation."""
         return [n for n, (site, _) in enumerate(self.norms) if site in sites]
 
 
@@ -111,7 +111,7 @@ def survey(run: Trace, progress: Progress | None = None) -> Stream:
 
 @torch.inference_mode()
 def _norm_fields(x: Tensor, scale: Tensor) -> dict:
-    """The fields of Stream from one norm's input. x [T, D], scale [T, 1]"""
+    """Return the fields of Stream from one norm's input. x [T, D], scale [T, 1]"""
     mean, variance = moments(x)
     magnitude = x.abs()
     size, token = magnitude.max(0)
@@ -145,18 +145,20 @@ def middle_of(magnitude: np.ndarray) -> float:
 
 
 def _count(magnitude: np.ndarray, size: np.ndarray, reach: float) -> np.ndarray:
-    """Number of dimensions per token that reach a magnitude; `size`: largest of each. [T, D], [D] -> int32 [T]"""
+    """Return the number of dimensions per token that reach a magnitude; `size`: largest of each. [T, D], [D] -> int32
+    [T]
+    """
     some = np.flatnonzero(size >= reach)  # usually few: the others can be skipped
     return np.count_nonzero(magnitude[:, some] >= reach, axis=1).astype(np.int32)
 
 
 def limit(rule: Rule, median: float) -> float:
-    """The smallest outlying magnitude; never 0, which a layer of zeros would reach."""
+    """Return the smallest outlying magnitude; never 0, which a layer of zeros would reach."""
     return max(rule.ratio * median, rule.size, float(np.finfo(np.float32).tiny))
 
 
 def _block_fields(at: dict[str, Tensor], parallel: bool) -> dict[str, np.ndarray]:
-    """The fields of Stream from one block. at: norm_sites.stream_sites"""
+    """Return the fields of Stream from one block. at: norm_sites.stream_sites"""
     names = ("resid_pre", "attn_out", "resid_mid", "mlp_out", "resid_post")
     x = {name: at[name].double().numpy() for name in names}  # [T, D]
 
@@ -179,7 +181,8 @@ def _quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 @public(rule=one_of(RULES), sites=one_of(("norm1", "norm2", "final")))
 def outliers(stream: Stream, rule: str, sites: Sequence[str]) -> pd.DataFrame:
-    """The outlying dimensions before the norms of some sites, the largest ratio first: one row per (norm, dimension).
+    """Return the outlying dimensions before the norms of some sites, the largest ratio first: one row per (norm,
+    dimension).
 
     Columns: site, layer, dimension, token (with the largest |x|), value (signed), ratio to the layer's median |x|.
     `rule` is a key of RULES. Raises KeyError for another one.
@@ -198,7 +201,7 @@ _COLUMNS = ["site", "layer", "dimension", "token", "value", "ratio"]
 
 @public(rule=one_of(RULES), sites=one_of(("norm1", "norm2", "final")))
 def carriers(stream: Stream, rule: str, sites: Sequence[str]) -> pd.DataFrame:
-    """The tokens with outlying dimensions, sorted by their number.
+    """Return the tokens with outlying dimensions, sorted by their number.
 
     Columns: token; entries, the number of outlying numbers over all norms of these sites; norms, the number of norms
     with at least one.
@@ -216,7 +219,8 @@ def ratios(stream: Stream, n: int) -> np.ndarray:
 
 
 def top_dimensions(stream: Stream, sites: Sequence[str], most: int) -> list[int]:
-    """The dimensions with the largest ratio before any norm of these sites, descending, ties by the smaller dimension.
+    """Return the dimensions with the largest ratio before any norm of these sites, descending, ties by the smaller
+    dimension.
 
     For a model without such a norm, the first dimensions.
     """
@@ -241,7 +245,8 @@ _HALVES = {"norm1": 0, "attn": 0, "norm2": 1, "mlp": 1, "final": 1, "block": 1}
 
 @public(name=one_of(STATISTICS))
 def statistic(stream: Stream, name: str) -> tuple[list[tuple[str, int]], np.ndarray]:
-    """A statistic of STATISTICS: its rows as (what, layer) in the order of the computation, and its values. [R, T]
+    """Return a statistic of STATISTICS: its rows as (what, layer) in the order of the computation, and its values. [R,
+    T]
 
     What: "norm1", "norm2" or "final"; "attn" or "mlp"; "block".
     """
@@ -255,7 +260,7 @@ def statistic(stream: Stream, name: str) -> tuple[list[tuple[str, int]], np.ndar
 
 
 def nearest_row(rows: list[tuple[str, int]], what: str, layer: int) -> int:
-    """The row of that name and layer; otherwise the one of the same half of the nearest layer."""
+    """Return the row of that name and layer; otherwise the one of the same half of the nearest layer."""
     if (what, layer) in rows:
         return rows.index((what, layer))
     near = min(abs(other - layer) for _, other in rows)

@@ -30,7 +30,7 @@ class Routed:
 @public(capacity_factor=above(0))
 @torch.inference_mode()
 def routing(trace: Trace, capacity_factor: float | None = None) -> Routed:
-    """The routing of a run, its edits included; by default nothing is dropped.
+    """Return the routing of a run, its edits included; by default nothing is dropped.
 
     Raises InputError for a model without experts, ValueError for a factor that is not positive.
     """

@@ -73,14 +73,14 @@ class Vector:
 
 
 def sizes_of(x: Tensor) -> Sizes:
-    """Statistics of the vectors along the last axis. x [..., n]"""
+    """Return the statistics of the vectors along the last axis. x [..., n]"""
     place = x.abs().argmax(-1, keepdim=True)
     arrays = x.square().mean(-1).sqrt(), x.mean(-1), x.gather(-1, place)[..., 0]
     return Sizes(x.shape[-1], *(each.float().numpy() for each in arrays), place[..., 0].int().numpy())
 
 
 def block_sites(config: ModelConfig) -> list[str]:
-    """The sites of a block with statistics; raises InputError for a model with experts."""
+    """Return the sites of a block with statistics; raises InputError for a model with experts."""
     require_dense(config)
     names = ["resid_pre", "norm1_in", "norm1_out", "q", "k", "v"]
     names += ["q_rot", "k_rot"] if config.positions == "rope" else []
@@ -92,7 +92,7 @@ def block_sites(config: ModelConfig) -> list[str]:
 @public()
 @torch.inference_mode()
 def block_numbers(trace: Trace, layer: int) -> Passed:
-    """Statistics of one block, from one forward of it with the trace's edits.
+    """Return the statistics of one block, from one forward of it with the trace's edits.
 
     Besides the sites of `block_sites` there are "heads" (the concatenated outputs of all heads, the input of o) and,
     where the config norms q and k, "q_raw" and "k_raw" (before that norm). Raises InputError for no such layer.
@@ -125,7 +125,8 @@ def _rows(scores: Tensor, pattern: Tensor) -> Rows:
 
 @torch.inference_mode()
 def outside_numbers(trace: Trace, token: int) -> dict[str, Sizes]:
-    """Statistics before and after the blocks at one token: sites embed, pos_embed, resid_pre, final_in, final_out.
+    """Return the statistics before and after the blocks at one token: sites embed, pos_embed, resid_pre, final_in,
+    final_out.
 
     Of one token, arrays [1]; sites that the model does not have are missing. Raises InputError for no such position.
     """
@@ -141,6 +142,6 @@ def outside_numbers(trace: Trace, token: int) -> dict[str, Sizes]:
 
 
 def vector(sizes: Sizes, token: int, head: int | None = None) -> Vector:
-    """The statistics of one token's vector, of one head where there are heads."""
+    """Return the statistics of one token's vector, of one head where there are heads."""
     at = token if head is None else (head, token)
     return Vector(sizes.n, float(sizes.rms[at]), float(sizes.mean[at]), float(sizes.largest[at]), int(sizes.place[at]))

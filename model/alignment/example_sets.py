@@ -22,7 +22,7 @@ _OPPOSITES = (
 
 
 def questions() -> list[Example]:
-    """A sentence and a question on it: the answer stands in the sentence and has only to be found."""
+    """Return a sentence and a question on it: the answer stands in the sentence and has only to be found."""
     rng = random.Random(1)
     rows = []
     for name, color, thing, place in _some(rng, 240, _NAMES, _COLORS, _THINGS, _PLACES):
@@ -55,7 +55,9 @@ def stories() -> list[Example]:
 
 
 def opposites() -> list[Example]:
-    """The opposite of a word. Little tells the opposite of a held-out word: such a set is mostly learned by heart."""
+    """Return the opposite of a word. Little tells the opposite of a held-out word: such a set is mostly learned by
+    heart.
+    """
     pairs = [pair.split() for pair in _OPPOSITES.split(", ")]
     rows = [Example("Say the opposite.", a, b) for one, other in pairs for a, b in ((one, other), (other, one))]
     random.Random(3).shuffle(rows)

@@ -27,7 +27,7 @@ class Example:
 
 
 def read_examples(path: Path) -> list[Example]:
-    """The examples of a .jsonl file. Raises InputError naming the line that is not one."""
+    """Return the examples of a .jsonl file. Raises InputError naming the line that is not one."""
     try:
         if Path(path).exists() and not Path(path).is_file():  # a device file has no end
             raise OSError("it is not a file")
@@ -39,7 +39,7 @@ def read_examples(path: Path) -> list[Example]:
 
 
 def parse_examples(text: str, name: str = "") -> list[Example]:
-    """The examples of JSON lines. Raises InputError naming the line that is not one, and where there are none."""
+    """Return the examples of JSON lines. Raises InputError naming the line that is not one, and where there are none."""
     lines = text.split("\n")  # not splitlines: JSON strings may hold U+2028
     examples = [_example(line, number) for number, line in enumerate(lines, start=1) if line.strip()]
     if not examples:
@@ -48,7 +48,7 @@ def parse_examples(text: str, name: str = "") -> list[Example]:
 
 
 def to_lines(examples: Sequence[Example]) -> str:
-    """The JSON lines that `parse_examples` reads; an empty input is left out."""
+    """Return the JSON lines that `parse_examples` reads; an empty input is left out."""
     rows = [{key: value for key, value in asdict(each).items() if value} for each in examples]
     return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
 
@@ -102,30 +102,34 @@ def check_template(template: str) -> None:
 
 
 def prompt_text(example: Example, template: str = TEMPLATE) -> str:
-    """The prompt for an example. Places in the example's own text are left as they are."""
+    """Return the prompt for an example. Places in the example's own text are left as they are."""
     values = {"instruction": example.instruction, "input": example.input}
     shown = _OPTIONAL.sub(r"\1" if example.input else "", template)
     return _PLACE.sub(lambda place: values[place[1]], shown)
 
 
 def answer_text(example: Example, template: str = TEMPLATE) -> str:
-    """The answer as it follows the prompt: after a space, unless the template ends with one or with a line break."""
+    """Return the answer as it follows the prompt: after a space, unless the template ends with one or with a line
+    break.
+    """
     return example.output if template[-1:].isspace() else f" {example.output}"
 
 
 def prompt_ids(example: Example, tokenizer: Tokenizer, template: str = TEMPLATE) -> list[int]:
-    """The ids of the prompt, after a beginning-of-text token where the vocabulary asks for one."""
+    """Return the ids of the prompt, after a beginning-of-text token where the vocabulary asks for one."""
     return tokenizer.prompt_ids(prompt_text(example, template))
 
 
 def to_ids(example: Example, tokenizer: Tokenizer, end: int | None, template: str = TEMPLATE) -> tuple[list[int], int]:
-    """The ids of prompt, answer and end of text, and the length of the prompt; without the end where there is none."""
+    """Return the ids of prompt, answer and end of text, and the length of the prompt; without the end where there is
+    none.
+    """
     prompt, ends = prompt_ids(example, tokenizer, template), [] if end is None else [end]
     return [*prompt, *tokenizer.encode_ids(answer_text(example, template)), *ends], len(prompt)
 
 
 def end_of(tokenizer: Tokenizer) -> int:
-    """The token that ends an answer: the vocabulary's own end. Raises InputError for a vocabulary without one."""
+    """Return the token that ends an answer: the vocabulary's own end. Raises InputError for a vocabulary without one."""
     return end_of_text(tokenizer) if tokenizer.end_id is None else tokenizer.end_id
 
 
@@ -138,7 +142,7 @@ def has_end(tokenizer: Tokenizer) -> bool:
 
 
 def to_row(ids: Sequence[int], prompt: int, length: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-    """One row of `length` tokens and its targets, IGNORE on the prompt and on the padding, which is `end`.
+    """Return one row of `length` tokens and its targets, IGNORE on the prompt and on the padding, which is `end`.
 
     The first scored target is the first token of the answer, predicted at the last token of the prompt.
     """
@@ -152,7 +156,7 @@ def to_row(ids: Sequence[int], prompt: int, length: int, end: int) -> tuple[np.n
 def fitting(
     examples: Sequence[Example], tokenizer: Tokenizer, end: int, length: int, template: str = TEMPLATE
 ) -> list[tuple[list[int], int]]:
-    """The examples that fit into a row, as pairs of `to_ids`. Raises InputError where none does."""
+    """Return the examples that fit into a row, as pairs of `to_ids`. Raises InputError where none does."""
     rows = [to_ids(example, tokenizer, end, template) for example in examples]
     fitting_rows = [row for row in rows if len(row[0]) <= length + 1]
     if not fitting_rows:
@@ -173,7 +177,7 @@ def demonstrations(rows: Sequence[tuple[list[int], int]], end: int) -> Source:
 
 
 def every_demonstration(rows: Sequence[tuple[list[int], int]], end: int) -> HeldOut:
-    """All examples once, in their order."""
+    """Return all examples once, in their order."""
 
     def every(count: int, length: int):
         for at in range(0, len(rows), count):

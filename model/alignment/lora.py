@@ -81,7 +81,7 @@ def adapt(model: Transformer, lora: Lora, seed: int = 0) -> int:
 
 
 def adapted_beside(model: Transformer, lora: Lora, seed: int = 0) -> Transformer:
-    """A second model with adapters on the same weights, which are stored once: the first stays as it is.
+    """Return a second model with adapters on the same weights, which are stored once: the first stays as it is.
 
     Of the two, the first is the second with its adapters off. Raises InputError as `adapt` does.
     """
@@ -91,29 +91,29 @@ def adapted_beside(model: Transformer, lora: Lora, seed: int = 0) -> Transformer
 
 
 def learned(model: nn.Module) -> list[nn.Parameter]:
-    """The parameters that are trained."""
+    """Return the parameters that are trained."""
     return [parameter for parameter in model.parameters() if parameter.requires_grad]
 
 
 def count(parameters: Iterable[nn.Parameter]) -> int:
-    """How many numbers these parameters hold."""
+    """Return how many numbers these parameters hold."""
     return sum(parameter.numel() for parameter in parameters)
 
 
 def adapters(model: nn.Module) -> Iterator[tuple[str, Adapted]]:
-    """The adapted layers by name."""
+    """Return the adapted layers by name."""
     return ((name, module) for name, module in model.named_modules() if isinstance(module, Adapted))
 
 
 def adapter_state(model: nn.Module) -> dict[str, Tensor]:
-    """The learned matrices by name: all that has to be stored beside the model."""
+    """Return the learned matrices by name: all that has to be stored beside the model."""
     return {
         f"{name}.{which}": getattr(module, which).detach() for name, module in adapters(model) for which in ("a", "b")
     }
 
 
 def start(model: Transformer, lora: Lora, recipe: Recipe) -> Run:
-    """A run that trains adapters alone: AdamW, with the recipe's weight decay on all of them."""
+    """Return a run that trains adapters alone: AdamW, with the recipe's weight decay on all of them."""
     adapt(model, lora, recipe.seed)
     betas, decay = (recipe.beta1, recipe.beta2), recipe.weight_decay
     return Run(model, torch.optim.AdamW(learned(model), lr=recipe.learning_rate, betas=betas, weight_decay=decay))
@@ -133,7 +133,7 @@ def save_run(path: Path, run: Run, lora: Lora, recipe: Recipe) -> None:
 
 
 def load_run(path: Path, model: Transformer, lora: Lora, recipe: Recipe) -> Run:
-    """The run that `save_run` saved, on the model that it was begun on, in place, under a recipe.
+    """Return the run that `save_run` saved, on the model that it was begun on, in place, under a recipe.
 
     Raises CheckpointError for a file that is no such run, InputError where it has other adapters.
     """
@@ -157,7 +157,7 @@ def _fitting(model: Transformer, found: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def merged(model: Transformer) -> Transformer:
-    """A plain model that computes the same, with the adapters worked into the weights; to rounding."""
+    """Return a plain model that computes the same, with the adapters worked into the weights; to rounding."""
     state = {name: tensor for name, tensor in model.state_dict().items() if not name.endswith((".a", ".b"))}
     state = {name.replace(".base.", "."): tensor for name, tensor in state.items()}
     state |= {f"{name}.weight": module.merged() for name, module in adapters(model)}
@@ -165,5 +165,7 @@ def merged(model: Transformer) -> Transformer:
 
 
 def adapted_parameters(shapes: Sequence[tuple[int, int]], rank: int) -> int:
-    """Parameters of adapters of rank r on matrices [out, in]: r (in + out) each. Hu et al. 2021, section 4.1."""
+    """Return the parameters of adapters of rank r on matrices [out, in]: r (in + out) each. Hu et al. 2021, section
+    4.1.
+    """
     return sum(rank * (d_out + d_in) for d_out, d_in in shapes)

@@ -100,7 +100,7 @@ class Split:
 
 @public()
 def read_pairs(text: str) -> tuple[Pair, ...]:
-    """The pairs of JSON lines: {"prompt", "chosen", "rejected"} and, if known, "by": "person" or "rule".
+    """Return the pairs of JSON lines: {"prompt", "chosen", "rejected"} and, if known, "by": "person" or "rule".
 
     Raises InputError naming the first line that is none, for no pairs, and for more than MOST_PAIRS.
     """
@@ -171,7 +171,7 @@ def pairs_by_rule(
 
 
 def chosen_by(rules: Sequence[Rule], prompt: str, one: str, other: str) -> Pair | None:
-    """The pair as the rules would choose; None where they cannot tell the texts apart."""
+    """Return the pair as the rules would choose; None where they cannot tell the texts apart."""
     first, second = score(rules, (one, other))
     if one == other or first == second:
         return None
@@ -197,7 +197,7 @@ class Agreement:
 
 
 def agreement(pairs: Sequence[Pair], rules: Sequence[Rule]) -> Agreement:
-    """Whether rules choose the same text of each pair."""
+    """Return whether rules choose the same text of each pair."""
     better = score(rules, [pair.chosen for pair in pairs]) - score(rules, [pair.rejected for pair in pairs])
     return Agreement(int((better > 0).sum()), int((better < 0).sum()), int((better == 0).sum()))
 

@@ -53,7 +53,7 @@ def about_reward(path: Path) -> About:
 
 
 def load_reward(path: Path, base: Transformer) -> RewardModel:
-    """The reward model of a folder; a head alone needs the model that it was trained on, with the same weights.
+    """Return the reward model of a folder; a head alone needs the model that it was trained on, with the same weights.
 
     Raises CheckpointError for files that are missing, broken or of another shape, and for another base.
     """

@@ -132,7 +132,7 @@ def portion(tell: Callable[[int], None], start: int, end: int) -> Progress:
 
 
 def texts_told(lm: LanguageModel, apart: Split, reward: RewardModel) -> tuple[np.ndarray, list[Told]]:
-    """The held-out texts with their rewards. [2 n], 2 n of them"""
+    """Return the held-out texts with their rewards. [2 n], 2 n of them"""
     fitting = [pair for pair in apart.held_out if pair_ids(lm, [pair])]
     rewards = reward.score_ids([ids for both in pair_ids(lm, fitting) for ids in both]).numpy()
     texts = [(pair, text) for pair in fitting for text in (pair.chosen, pair.rejected)]

@@ -37,7 +37,7 @@ class RewardModel:
     bias: Tensor  # []
 
     def score_ids(self, texts: Sequence[Sequence[int]]) -> Tensor:
-        """The reward of each text, read to its last token, without gradients. float32 [n]
+        """Return the reward of each text, read to its last token, without gradients. float32 [n]
 
         Raises InputError for an empty text, one beyond the context, and ids outside the vocabulary.
         """
@@ -45,7 +45,7 @@ class RewardModel:
 
     @torch.no_grad()
     def along(self, ids: Sequence[int]) -> Tensor:
-        """The reward if the text ended at each of its tokens. float32 [T]; the last one is `score_ids`."""
+        """Return the reward if the text ended at each of its tokens. float32 [T]; the last one is `score_ids`."""
         _check(self.model, ids)
         return self.model.normed(self.model.trunk(torch.tensor([list(ids)])))[0] @ self.weight + self.bias
 
@@ -107,7 +107,7 @@ class Calibration:
 
 @torch.no_grad()
 def last_states(model: Transformer, texts: Sequence[Sequence[int]], progress: Progress = silent) -> Tensor:
-    """The final norm's output at the last token of each text. float32 [n, D]; `progress` counts texts
+    """Return the final norm's output at the last token of each text. float32 [n, D]; `progress` counts texts
 
     Texts of about the same length are read together, padded at the end: no token sees what comes after it.
     """
@@ -135,7 +135,9 @@ _loss = without_checks(pair_loss)  # of a training, which says itself that its n
 
 @public(margins=array("n", empty=True))
 def accuracy(margins: np.ndarray) -> float:
-    """Share of the pairs with r_chosen - r_rejected above 0; equal rewards count one half. NaN for no pairs. [n]"""
+    """Return the share of the pairs with r_chosen - r_rejected above 0; equal rewards count one half. NaN for no pairs.
+    [n]
+    """
     return float((margins > 0).mean() + 0.5 * (margins == 0).mean()) if len(margins) else float("nan")
 
 
@@ -158,7 +160,7 @@ def calibration(margins: np.ndarray, bins: int = BINS) -> Calibration:
 
 
 def _states(model: Transformer, texts: Sequence[Sequence[int]], train: bool = False) -> Tensor:
-    """The same of one batch, with gradients where they are enabled. [n, D]"""
+    """Return the same of one batch, with gradients where they are enabled. [n, D]"""
     ends = torch.tensor([len(ids) - 1 for ids in texts])
     ids = torch.zeros(len(texts), int(ends.max()) + 1, dtype=torch.long)
     for row, text in zip(ids, texts, strict=True):
@@ -199,7 +201,7 @@ class Trained:
 
 
 def pair_ids(lm: LanguageModel, pairs: Sequence[Pair]) -> list[tuple[list[int], list[int]]]:
-    """The ids of prompt and chosen, and of prompt and rejected text, of the pairs that fit into the context."""
+    """Return the ids of prompt and chosen, and of prompt and rejected text, of the pairs that fit into the context."""
     both = [
         tuple(lm.encode(pair.prompt + text).ids.tolist() for text in (pair.chosen, pair.rejected)) for pair in pairs
     ]
@@ -228,7 +230,7 @@ Rows = Sequence[tuple[list[int], list[int]]]
 
 
 def _fit_head(model: Transformer, rows: Rows, held: Rows, recipe: RewardRecipe, progress: Progress) -> tuple:
-    """The head alone: states are computed once, and every look is at all pairs."""
+    """Return the head alone: states are computed once, and every look is at all pairs."""
     texts = [ids for pair in (*rows, *held) for ids in pair]
 
     def told(done: int, total: int | None, what: str) -> None:
@@ -300,7 +302,7 @@ def _fit_body(model: Transformer, rows: Rows, held: Rows, recipe: RewardRecipe, 
 
 
 def copied(model: Transformer) -> Transformer:
-    """A copy with weights of its own, without products that were joined for speed."""
+    """Return a copy with weights of its own, without products that were joined for speed."""
     state = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
     if model.config.tie_embeddings:
         del state["unembed.weight"]
@@ -313,7 +315,7 @@ def _margins(model: Transformer, weight: Tensor, rows: Rows) -> Tensor:
 
 
 def _drawn(n: int, recipe: RewardRecipe, step: int) -> np.ndarray:
-    """The pairs of a step: every epoch is a new order of all of them, a function of the seed and the step."""
+    """Return the pairs of a step: every epoch is a new order of all of them, a function of the seed and the step."""
     batch = min(recipe.batch, n)
     per_epoch = n // batch
     order = np.random.default_rng([recipe.seed, step // per_epoch]).permutation(n)
@@ -344,7 +346,7 @@ def _check_finite(numbers: Tensor) -> None:
 
 
 def _look(step: int, fit: Tensor, test: Tensor) -> Look:
-    """Loss and accuracy from margins, [n] and [m]."""
+    """Return the loss and accuracy from margins, [n] and [m]."""
     losses = [float(_loss(each, torch.zeros_like(each))) for each in (fit, test)]
     shares = [without_checks(accuracy)(each.numpy()) for each in (fit, test)]
     return Look(step, losses[0], shares[0], losses[1], shares[1])

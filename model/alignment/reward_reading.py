@@ -40,11 +40,11 @@ def change_words(
     progress: Progress = silent,
     most: int = MOST_WORDS,
 ) -> Changed:
-    """The reward of a text without each of its words, and with another word in the place of each.
+    """Return the reward of a text without each of its words, and with another word in the place of each.
 
     Erasing one part at a time, as Li et al. 2016 ("Understanding neural networks through representation erasure"). A
-    text without a word is one that nobody wrote: the reward model may never have seen its like. Only the first
-    `most` words are changed. Raises InputError for a text without words.
+    text without a word is one that nobody wrote: the reward model may never have seen its like. Only the first `most`
+    words are changed. Raises InputError for a text without words.
     """
     found = list(_WORD.finditer(text))[:most]
     if not found:
@@ -65,7 +65,7 @@ def change_words(
 
 
 def _without(text: str, start: int, end: int) -> str:
-    """The text without a word and one of the spaces beside it."""
+    """Return the text without a word and one of the spaces beside it."""
     if text[start - 1 : start] == " ":
         start -= 1
     elif text[end : end + 1] == " ":
@@ -74,7 +74,7 @@ def _without(text: str, start: int, end: int) -> str:
 
 
 def extremes(rewards: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Indices of the highest rewards, best first, and of the lowest, worst first. [n] -> [k], [k]
+    """Return the indices of the highest rewards, best first, and of the lowest, worst first. [n] -> [k], [k]
 
     Raises InputError for a count below 1.
     """

@@ -62,18 +62,20 @@ class Rule:
 
 
 def score(rules: Sequence[Rule], texts: Sequence[str]) -> np.ndarray:
-    """The reward of each text: the sum of weight times the rule's number. float64 [n]"""
+    """Return the reward of each text: the sum of weight times the rule's number. float64 [n]"""
     return parts(rules, texts) @ np.array([rule.weight for rule in rules], np.float64)
 
 
 def parts(rules: Sequence[Rule], texts: Sequence[str]) -> np.ndarray:
-    """The number of each rule for each text, within `low` and `high` of its kind, not weighted. float64 [n, rules]"""
+    """Return the number of each rule for each text, within `low` and `high` of its kind, not weighted. float64 [n,
+    rules]
+    """
     numbers = [[RULES[rule.name].number(text, rule.value) for rule in rules] for text in texts]
     return np.array(numbers, np.float64).reshape(len(texts), len(rules))
 
 
 def span(rules: Sequence[Rule]) -> tuple[float, float]:
-    """The least and the largest reward that these rules can give together, were each free of the others."""
+    """Return the least and the largest reward that these rules can give together, were each free of the others."""
     ends = [sorted(rule.weight * end for end in (RULES[rule.name].low, RULES[rule.name].high)) for rule in rules]
     return sum(low for low, _ in ends), sum(high for _, high in ends)
 
@@ -98,7 +100,7 @@ def parse_rules(value: object) -> tuple[Rule, ...]:
 
 
 def as_text(rules: Sequence[Rule]) -> str:
-    """The text that `parse_rules` reads as these rules."""
+    """Return the text that `parse_rules` reads as these rules."""
     return "; ".join(_line(rule) for rule in rules)
 
 
@@ -108,7 +110,7 @@ def _line(rule: Rule) -> str:
 
 
 def _plain(number: float) -> str:
-    """A number as one would type it; reading it gives the number again."""
+    """Return a number as one would type it; reading it gives the number again."""
     return repr(number).removesuffix(".0")
 
 
@@ -129,7 +131,7 @@ def _rule(value: object) -> Rule:
 
 
 def _number(text: str) -> object:
-    """A number where the text is one, else the text itself, for the error that says so."""
+    """Return a number where the text is one, else the text itself, for the error that says so."""
     try:
         return float(text)
     except ValueError:
@@ -137,7 +139,7 @@ def _number(text: str) -> object:
 
 
 def _checked_value(kind: Kind, value: object) -> str | float:
-    """A rule's value, its default where there is none."""
+    """Return a rule's value, its default where there is none."""
     if value is None or value == "":
         return kind.default
     if kind.value == "none":
@@ -165,26 +167,26 @@ def _words_value(value: object) -> str:
 
 
 def words(text: str) -> list[str]:
-    """The words of a text in small letters: runs of letters and digits, with apostrophes and hyphens inside."""
+    """Return the words of a text in small letters: runs of letters and digits, with apostrophes and hyphens inside."""
     small = unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
     return _WORD.findall(small.replace("’", "'"))
 
 
 def endings(text: str) -> list[str]:
-    """The last word of each line or, where there is one line only, of each sentence."""
+    """Return the last word of each line or, where there is one line only, of each sentence."""
     lines = [line for line in text.splitlines() if words(line)]
     pieces = lines if len(lines) > 1 else [piece for piece in _END.split(text) if words(piece)]
     return [words(piece)[-1] for piece in pieces]
 
 
 def rime(word: str) -> str:
-    """The letters that must agree: from the last vowels on, a silent e not counted as one ("lake": "ake")."""
+    """Return the letters that must agree: from the last vowels on, a silent e not counted as one ("lake": "ake")."""
     found = _RIME.search(word)
     return found[1] if found else ""
 
 
 def rhymes(one: str, other: str) -> bool:
-    """Whether two different words end in the same letters from the last vowels on ("day" and "play")."""
+    """Return whether two different words end in the same letters from the last vowels on ("day" and "play")."""
     return one != other and rime(one) != "" and rime(one) == rime(other)
 
 

@@ -46,7 +46,7 @@ RATE = {False: 5e-4, True: 5e-3}  # learning rates that suit TinyGPT, whole and 
 
 
 def default_recipe(adapted: bool) -> Recipe:
-    """A recipe that visibly changes TinyGPT within minutes; its length is that of the longest example."""
+    """Return a recipe that visibly changes TinyGPT within minutes; its length is that of the longest example."""
     return Recipe(steps=60, batch=16, length=512, learning_rate=RATE[adapted], warmup=5, weight_decay=0.0)
 
 
@@ -109,7 +109,7 @@ def check(job: TuneJob, limits: Limits) -> None:
 
 
 def name_of(job: TuneJob) -> str:
-    """The base, and what it was tuned on."""
+    """Return the base, and what it was tuned on."""
     return f"{job.source.label} + {job.name}" if job.name in SETS else f"{job.source.label} + own examples"
 
 
@@ -173,7 +173,7 @@ def open_job(job: TuneJob, limits: Limits) -> RunningJob:
 
 
 def begin(model: Transformer, tokenizer: Tokenizer, job: TuneJob) -> Tuning:
-    """A new run; adapters are put on the model in place. Raises InputError for examples that cannot be learned."""
+    """Return a new run; adapters are put on the model in place. Raises InputError for examples that cannot be learned."""
     end, longest = instructions.end_of(tokenizer), min(job.recipe.length, model.config.n_ctx)
     parts = instructions.split(job.examples, seed=job.recipe.seed)
     train, held_out = (instructions.fitting(part, tokenizer, end, longest, job.template) for part in parts)
@@ -186,12 +186,12 @@ def begin(model: Transformer, tokenizer: Tokenizer, job: TuneJob) -> Tuning:
 
 
 def story_text() -> str:
-    """The beginning of the bundled book, which no model of this project was trained on."""
+    """Return the beginning of the bundled book, which no model of this project was trained on."""
     return TEXT.read_text(encoding="utf-8")[: 8 * STORY_TOKENS]
 
 
 def _different(examples: Sequence[Example]) -> list[Example]:
-    """The examples with those first whose instruction was not there yet."""
+    """Return the examples with those first whose instruction was not there yet."""
     seen: set[str] = set()
     first = [each for each in examples if not (each.instruction in seen or seen.add(each.instruction))]
     return [*first, *(each for each in examples if each not in first)]
@@ -226,7 +226,7 @@ def messages(tuning: Tuning) -> Iterator[Report | TuneSnapshot | Finished]:
 
 
 def most_loss(vocab_size: int, first: float) -> float:
-    """The loss beyond which a run has run away, of a model whose loss was `first` before any step."""
+    """Return the loss beyond which a run has run away, of a model whose loss was `first` before any step."""
     return WORST * max(math.log(vocab_size), first)
 
 
@@ -249,7 +249,7 @@ def _restore(model: Transformer, good: list[Tensor]) -> None:
 
 
 def snapshot(tuning: Tuning) -> TuneSnapshot:
-    """The model as it is now: losses, what it forgot, and its answers."""
+    """Return the model as it is now: losses, what it forgot, and its answers."""
     model, recipe = tuning.run.model, tuning.recipe
     model.eval()
     found = {
@@ -276,7 +276,7 @@ def snapshot(tuning: Tuning) -> TuneSnapshot:
 
 
 def story_bits(model: Transformer, ids: np.ndarray, sizes: np.ndarray) -> float:
-    """Bits per byte on the bundled story. ids [N], sizes [V]"""
+    """Return the bits per byte on the bundled story. ids [N], sizes [V]"""
     length = min(STORY_LENGTH, model.config.n_ctx)
     return loop.evaluate(model, data.consecutive(ids), sizes, length=length).bits_per_byte
 

@@ -80,7 +80,7 @@ def _norm(config: ModelConfig, name: str, part: str, layer: int | None) -> list[
 
 
 def _mixer(config: ModelConfig, layer: int) -> list[Weight]:
-    """The weights of a layer's mixer: attention, or one without a softmax (model.gpt.mixers)."""
+    """Return the weights of a layer's mixer: attention, or one without a softmax (model.gpt.mixers)."""
     c, at, kind = config, f"blocks.{layer}.attn", config.mixer_of(layer)
     if kind == "mamba":
         return _mamba(c, at, layer)
@@ -135,10 +135,10 @@ def _block(config: ModelConfig, layer: int) -> list[Weight]:
 
 @public()
 def weights(config: ModelConfig) -> list[Weight]:
-    """Every parameter tensor of a model, from its config alone; a tied head is the embedding and counts once.
+    """Return every parameter tensor of a model, from its config alone; a tied head is the embedding and counts once.
 
-    Their sizes add up to `sum(p.numel() for p in Transformer(config).parameters())`, and names and shapes are those
-    of its `named_parameters()`.
+    Their sizes add up to `sum(p.numel() for p in Transformer(config).parameters())`, and names and shapes are those of
+    its `named_parameters()`.
     """
     tensors = [Weight("embed.weight", (config.vocab_size, config.d_model), "embed")]
     if config.positions == "learned":
@@ -153,7 +153,8 @@ def weights(config: ModelConfig) -> list[Weight]:
 
 
 def kinds_of_weights(config: ModelConfig) -> list[tuple[Weight, int]]:
-    """The tensors outside the blocks, and those of one block of every kind, each with how often the model has it.
+    """Return the tensors outside the blocks, and those of one block of every kind, each with how often the model has
+    it.
 
     Blocks with the same mixer are alike, so that depth costs nothing.
     """
@@ -165,7 +166,7 @@ def kinds_of_weights(config: ModelConfig) -> list[tuple[Weight, int]]:
 
 @public()
 def n_params(config: ModelConfig) -> int:
-    """Parameters of a model, a tied head counted once, without building it."""
+    """Return the parameters of a model, a tied head counted once, without building it."""
     return sum(weight.size * n for weight, n in kinds_of_weights(config))
 
 

@@ -58,7 +58,7 @@ class Share:
 
 @public(T=whole(1))
 def blueprint(config: ModelConfig, T: int) -> dict[str, Part]:
-    """Every part of a model for a prompt of T tokens, by key, in the order of the computation.
+    """Return every part of a model for a prompt of T tokens, by key, in the order of the computation.
 
     Keys: tokens, embed, pos_embed, norm1, q, k, v, qk_norm, rope, scores, softmax, mix, o, add1, norm2, gate, up, act,
     down, add2, final_norm, unembed, output; without those that the config does not have. A parallel block has one sum
@@ -78,7 +78,7 @@ def blueprint(config: ModelConfig, T: int) -> dict[str, Part]:
 
 
 def site_axes(config: ModelConfig, T: int) -> dict[str, tuple[tuple[str, int], ...]]:
-    """The axes of every input or output tensor of a part, by its name: letters and lengths, without the batch."""
+    """Return the axes of every input or output tensor of a part, by its name: letters and lengths, without the batch."""
     c, t = config, ("T", T)
     stream, inner = (t, ("D", c.d_model)), (t, ("M", c.d_mlp))
     heads, shared = (("H", c.n_head), t, ("E", c.d_head)), (("G", c.n_kv_head), t, ("E", c.d_head))
@@ -157,7 +157,7 @@ def _attention(config: ModelConfig) -> list[_Row]:
 
 
 def _angle(config: ModelConfig) -> str:
-    """The rotation angle of a pair at position t; mentions Llama 3's scaling of long wavelengths."""
+    """Return the rotation angle of a pair at position t; mentions Llama 3's scaling of long wavelengths."""
     scaling = config.rope_scaling
     stretch = f",  λ ≥ {scaling.original_n_ctx}: ÷ {scaling.factor:g}" if scaling else ""
     return f"θ_i = t · {config.rope_theta:g}^(−2i/{config.d_rotary}){stretch}"
@@ -214,7 +214,7 @@ def _ordered(config: ModelConfig, rows: list[_Row]) -> list[_Row]:
 
 @public()
 def shares(config: ModelConfig) -> dict[str, Share]:
-    """The parameters of every part that has some, by key; a tied head has none of its own.
+    """Return the parameters of every part that has some, by key; a tied head has none of its own.
 
     The `whole` numbers add up to `model.anatomy.anatomy.n_params(config)` and the shares to 1.
     """
@@ -222,7 +222,7 @@ def shares(config: ModelConfig) -> dict[str, Share]:
 
 
 def shares_of(tensors: Iterable[Weight]) -> dict[str, Share]:
-    """The same for a given list of tensors."""
+    """Return the same for a given list of tensors."""
     by_part: dict[str, list[Weight]] = {}
     for weight in tensors:
         by_part.setdefault(weight.part, []).append(weight)
@@ -231,14 +231,14 @@ def shares_of(tensors: Iterable[Weight]) -> dict[str, Share]:
 
 
 def _share(tensors: list[Weight], total: int) -> Share:
-    """The first block that has the part stands for the others."""
+    """Return the first block that has the part stands for the others."""
     shown = tuple(weight for weight in tensors if weight.layer == tensors[0].layer)
     whole = sum(weight.size for weight in tensors)
     return Share(shown, sum(weight.size for weight in shown), whole, whole / total)
 
 
 def by_component(shares_by_part: Mapping[str, Share], parts: Mapping[str, str]) -> dict[str, int]:
-    """Parameters of each component, {component: parameters}; `parts` is `model.anatomy.anatomy.PARTS`."""
+    """Return the parameters of each component, {component: parameters}; `parts` is `model.anatomy.anatomy.PARTS`."""
     sums = dict.fromkeys(parts.values(), 0)
     for part, share in shares_by_part.items():
         sums[parts[part]] += share.whole

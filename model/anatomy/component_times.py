@@ -118,7 +118,7 @@ def _timed_modules(block: nn.Module) -> tuple[tuple[str, nn.Module], ...]:
 
 
 def durations(stamps: Sequence[Stamp], start: float, end: float) -> dict[str, float]:
-    """Seconds of each component and of the rest; together they are end - start."""
+    """Return the seconds of each component and of the rest; together they are end - start."""
     seconds = dict.fromkeys((*COMPONENTS, REST), 0.0)
     last = start
     for name, at in stamps:
@@ -138,19 +138,19 @@ class _Bench:
     reading: Reading
 
     def run(self, attend: Attend = attend_fused) -> Tensor:
-        """The logits of the last positions; the earlier cache entries are those of the prompt's forward."""
+        """Return the logits of the last positions; the earlier cache entries are those of the prompt's forward."""
         self.cache.length = self.reading.S - self.reading.T
         x = self.model.trunk(self.ids, cache=self.cache, attend=attend)
         return self.model.logits(x[:, self.reading.T - self.reading.logits :])
 
     def plain(self) -> float:
-        """Seconds of a forward."""
+        """Return the seconds of a forward."""
         start = time.perf_counter()
         self.run()
         return time.perf_counter() - start
 
     def clocked(self) -> tuple[float, dict[str, float]]:
-        """Seconds of a forward with hooks: in all and by component."""
+        """Return the seconds of a forward with hooks: in all and by component."""
         with clock(self.model) as (stamps, attend):
             start = time.perf_counter()
             self.run(attend)
@@ -163,7 +163,7 @@ class _Bench:
 def measure(
     model: Transformer, ids: Sequence[int], every: bool = True, progress: Progress = silent, budget: float = BUDGET
 ) -> Clocked:
-    """Seconds by component of a prompt, and of one more token with the prompt in the cache.
+    """Return the seconds by component of a prompt, and of one more token with the prompt in the cache.
 
     The prompt is read into an empty cache, with the head for all of its tokens where `every` says so, else for the last
     one. The token is the last one once more, after the others (a prompt of one token: after itself). Every round runs
@@ -182,7 +182,7 @@ def measure(
 
 
 def _rounds(benches: Sequence[_Bench], until: float, progress: Progress) -> Clocked:
-    """The rounds. The prompt goes first: it fills the cache that the token reads."""
+    """Return the rounds. The prompt goes first: it fills the cache that the token reads."""
     rounds: list[list[tuple[float, float, dict[str, float]]]] = [[] for _ in benches]
     began = time.perf_counter()
     for done in range(ROUNDS + 1):  # the first one warms up

@@ -90,18 +90,20 @@ class Operation:
 
 @public(T=whole(1, 1 << 40), logits=whole(0, 1 << 40))
 def prompt(T: int, logits: int | None = None) -> Reading:
-    """A prompt of T tokens, by default with the head for all of them."""
+    """Return a prompt of T tokens, by default with the head for all of them."""
     return Reading(T, T, T if logits is None else logits)
 
 
 @public(cached=whole(0, 1 << 40))
 def next_token(cached: int) -> Reading:
-    """One more token after `cached` tokens whose keys and values are in the cache."""
+    """Return one more token after `cached` tokens whose keys and values are in the cache."""
     return Reading(1, cached + 1)
 
 
 def _norm(config: ModelConfig, width: int, kind: str) -> int:
-    """FLOPs of one vector: mean, difference (LayerNorm), squares, their mean, eps, root, division, gain, bias."""
+    """Return the FLOPs of one vector: mean, difference (LayerNorm), squares, their mean, eps, root, division, gain,
+    bias.
+    """
     if kind == "rmsnorm":
         return 4 * width + 2
     return (7 if config.norm_bias else 6) * width + 2
@@ -109,7 +111,7 @@ def _norm(config: ModelConfig, width: int, kind: str) -> int:
 
 @public()
 def operations(config: ModelConfig, reading: Reading) -> tuple[Operation, ...]:
-    """Every operation in the order of the computation, without those that the config does not have.
+    """Return every operation in the order of the computation, without those that the config does not have.
 
     A similar table for GPT-2's wiring: Kaplan et al. 2020, table 1, whose attention is the useful half. Raises
     InputError for a model with other mixers than full attention.
@@ -165,7 +167,7 @@ def operations(config: ModelConfig, reading: Reading) -> tuple[Operation, ...]:
 
 @public()
 def total(ops: Sequence[Operation], useful: bool = False) -> int:
-    """All matrix products of a forward."""
+    """Return all matrix products of a forward."""
     return sum(each.all_useful if useful else each.all_products for each in ops)
 
 
@@ -177,7 +179,7 @@ def by_group(ops: Sequence[Operation], useful: bool = False) -> dict[str, int]:
 
 @public(against=one_of(AGAINST))
 def crossing(config: ModelConfig, against: str = "projections", useful: bool = False) -> float:
-    """The context, in tokens, at which scores and mix take as many FLOPs as the reference `against`.
+    """Return the context, in tokens, at which scores and mix take as many FLOPs as the reference `against`.
 
     "projections": q, k, v and o; 4 H E T^2 = 4 D E (H + G) T, so T = D (1 + G / H), which is 2 D for MHA. "layer":
     those and the MLP. With `useful` only half of the square counts: T (T + 1) / 2, so it is 2 T - 1. One token with a
@@ -194,13 +196,15 @@ def crossing(config: ModelConfig, against: str = "projections", useful: bool = F
 
 
 def matrix_params(config: ModelConfig) -> int:
-    """Parameters of the blocks' matrices: N of Kaplan et al. 2020, section 2.1. Of experts those that a token uses."""
+    """Return the parameters of the blocks' matrices: N of Kaplan et al. 2020, section 2.1. Of experts those that a
+    token uses.
+    """
     kinds = [(each, n) for each, n in kinds_of_weights(config) if each.layer is not None and len(each.shape) >= 2]
     return sum(_active(config, each) * n for each, n in kinds if not each.name.endswith(".bias"))
 
 
 def _active(config: ModelConfig, weight: Weight, tokens: int = 1) -> int:
-    """Numbers of a weight that so many tokens can use: of N experts, k a token at most."""
+    """Return the numbers of a weight that so many tokens can use: of N experts, k a token at most."""
     if config.n_expert == 1 or weight.part not in ("gate", "up", "down"):
         return weight.size
     return weight.size // config.n_expert * min(config.n_expert, tokens * config.experts_per_token)
@@ -231,7 +235,7 @@ def training(config: ModelConfig, reading: Reading) -> int:
 
 
 def weights_read(config: ModelConfig, reading: Reading) -> int:
-    """Numbers of the weights that a forward reads once: all, but of the tables only the rows of its tokens.
+    """Return the numbers of the weights that a forward reads once: all, but of the tables only the rows of its tokens.
 
     Of experts the most that these tokens can need: k for each token, up to all of them.
 
@@ -246,13 +250,13 @@ def weights_read(config: ModelConfig, reading: Reading) -> int:
 
 
 def cache_moved(config: ModelConfig, reading: Reading) -> int:
-    """Numbers of keys and values written (T tokens) or read from the cache (S - T): 2 L G S E in all."""
+    """Return the numbers of keys and values written (T tokens) or read from the cache (S - T): 2 L G S E in all."""
     need_attention(config)
     return 2 * config.n_layer * config.n_kv_head * config.d_head * reading.S
 
 
 def intensity(config: ModelConfig, reading: Reading, item: float = 4) -> float:
-    """FLOPs (matrix products) per byte of weights and cache moved; `item` bytes per number.
+    """Return the FLOPs (matrix products) per byte of weights and cache moved; `item` bytes per number.
 
     Activations count nothing: they are assumed to stay in the processor's caches. Williams et al. 2009.
     """

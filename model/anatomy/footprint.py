@@ -64,7 +64,9 @@ class Setting:
 
 
 def weight_bytes(weight: Weight, form: str = "float32") -> int:
-    """One tensor in that format; rows of a group format are padded to whole groups. Norms and biases stay floats."""
+    """Return one tensor in that format; rows of a group format are padded to whole groups. Norms and biases stay
+    floats.
+    """
     kind = FORMATS[form]
     if len(weight.shape) == 1 or weight.name.endswith(".bias"):
         return weight.size * kind.rest
@@ -78,13 +80,13 @@ def weight_bytes(weight: Weight, form: str = "float32") -> int:
 
 
 def _summed(config: ModelConfig, of: Callable[[Weight], int]) -> int:
-    """A number of each weight, added up over the model; all blocks are alike, so that depth costs nothing."""
+    """Return a number of each weight, added up over the model; all blocks are alike, so that depth costs nothing."""
     return sum(of(weight) * n for weight, n in kinds_of_weights(config))
 
 
 @public(form=one_of(FORMATS))
 def weights_bytes(config: ModelConfig, form: str = "float32") -> int:
-    """All weights, a tied head counted once. In float32 that is `LanguageModel.nbytes`."""
+    """Return all weights, a tied head counted once. In float32 that is `LanguageModel.nbytes`."""
     return _summed(config, lambda weight: weight_bytes(weight, form))
 
 
@@ -105,7 +107,9 @@ def optimizer_bytes(config: ModelConfig) -> int:
 
 
 def _norm_saved(config: ModelConfig, kind: str, rows: int, width: int) -> int:
-    """Numbers that a norm saves besides its input: mean and 1/divisor; RMSNorm 1/divisor and the normalised vector."""
+    """Return the numbers that a norm saves besides its input: mean and 1/divisor; RMSNorm 1/divisor and the normalised
+    vector.
+    """
     return 2 * rows if kind == "layernorm" else rows + rows * width
 
 
@@ -126,11 +130,11 @@ def _attention_saved(config: ModelConfig, batch: int, T: int, explicit: bool) ->
 
 
 def kept_bytes(config: ModelConfig, batch: int, T: int, explicit: bool = False, item: int = ITEM) -> int:
-    """Bytes that autograd saves between the forward and the backward of a training step, parameters aside.
+    """Return the bytes that autograd saves between the forward and the backward of a training step, parameters aside.
 
     For float32 (`item` 4) it is what `torch.autograd.graph.saved_tensors_hooks` sees of this project's forward with
-    cross-entropy; smaller items are the same count of numbers. Explicit attention saves the B H T T patterns, the
-    fused kernel recomputes them in the backward (Dao et al. 2022). Korthikanti et al. 2022, section 4.1, count alike.
+    cross-entropy; smaller items are the same count of numbers. Explicit attention saves the B H T T patterns, the fused
+    kernel recomputes them in the backward (Dao et al. 2022). Korthikanti et al. 2022, section 4.1, count alike.
     InputError for a model with other mixers than full attention, or with experts, which save what their tokens need.
     """
     require_dense(config)
@@ -173,7 +177,7 @@ def _turning(config: ModelConfig, rows: int, T: int) -> int:
 
 
 def working_bytes(config: ModelConfig, setting: Setting) -> int:
-    """Peak bytes of tensors in a forward without gradients, besides weights and cache.
+    """Return the peak bytes of tensors in a forward without gradients, besides weights and cache.
 
     The stream, and the current sublayer's input, intermediate tensors and output, which are freed after it. All B T
     tokens at once, the head for the last of each text. Counted for this project's forward, as measured by
@@ -199,7 +203,7 @@ def working_bytes(config: ModelConfig, setting: Setting) -> int:
 
 @public()
 def parts(config: ModelConfig, setting: Setting) -> dict[str, int]:
-    """Bytes of weights, gradients, optimizer, cache and activations of a setting; unused parts are 0.
+    """Return the bytes of weights, gradients, optimizer, cache and activations of a setting; unused parts are 0.
 
     "adamw": everything float32. "mixed": 16 bytes per parameter, 2 for the weight, 2 for its gradient, 12 for the
     optimizer with its float32 copy of the weight (Rajbhandari et al. 2020, section 3.1), activations 2 bytes per
@@ -223,12 +227,12 @@ def _moving(config: ModelConfig, setting: Setting) -> tuple[int, int]:
 
 
 def total_bytes(config: ModelConfig, setting: Setting) -> int:
-    """The sum of `parts`."""
+    """Return the sum of `parts`."""
     return sum(parts(config, setting).values())
 
 
 def most(fits: Callable[[int], bool], highest: int = MOST) -> int:
-    """The largest n from 0 to `highest` that fits, by bisection: if n fits, every smaller number does."""
+    """Return the largest n from 0 to `highest` that fits, by bisection: if n fits, every smaller number does."""
     low, high = 0, 1
     while high < highest and fits(high):
         low, high = high, 2 * high
@@ -240,7 +244,7 @@ def most(fits: Callable[[int], bool], highest: int = MOST) -> int:
 
 
 def largest(config: ModelConfig, setting: Setting, budget: int) -> tuple[int, int]:
-    """The longest context at this batch, and the largest batch at this context, within `budget` bytes; 0: none."""
+    """Return the longest context at this batch, and the largest batch at this context, within `budget` bytes; 0: none."""
     fixed = sum(n for name, n in parts(config, setting).items() if name in FIXED)
 
     def fits(one: Setting) -> bool:

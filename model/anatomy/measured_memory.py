@@ -62,19 +62,19 @@ class Live(TorchDispatchMode):
 
 
 def _with_storage(values: object) -> Iterator[Tensor]:
-    """The tensors among values, without weights that were packed for small batches: they have no storage to ask."""
+    """Return the tensors among values, without weights that were packed for small batches: they have no storage to ask."""
     return (each for each in tree_iter(values) if isinstance(each, Tensor) and not each.is_mkldnn)
 
 
 def storage_bytes(model: nn.Module) -> int:
-    """Bytes of the parameters' memory; shared memory counts once."""
+    """Return the bytes of the parameters' memory; shared memory counts once."""
     sizes = {each.untyped_storage().data_ptr(): each.untyped_storage().nbytes() for each in model.parameters()}
     return sum(sizes.values())
 
 
 @torch.inference_mode()
 def peak_bytes(model: Transformer, ids: Tensor, explicit: bool = False) -> tuple[int, int]:
-    """Peak bytes of a prompt's forward into an empty cache, cache aside; and the bytes of the cache.
+    """Return the peak bytes of a prompt's forward into an empty cache, cache aside; and the bytes of the cache.
 
     The head runs for the last token only. Memory that kernels use internally is not seen.
     """
@@ -86,7 +86,7 @@ def peak_bytes(model: Transformer, ids: Tensor, explicit: bool = False) -> tuple
 
 
 def trainable(model: Transformer) -> Transformer:
-    """A twin with the same tensors as trainable parameters; nothing is copied, and the model stays as it is."""
+    """Return a twin with the same tensors as trainable parameters; nothing is copied, and the model stays as it is."""
     with torch.device("meta"):
         twin = Transformer(model.config)
     params = dict(model.named_parameters(remove_duplicate=False))
@@ -97,7 +97,9 @@ def trainable(model: Transformer) -> Transformer:
 
 
 def kept_by_autograd(model: Transformer, ids: Tensor, explicit: bool = False) -> int:
-    """Bytes saved between forward and backward of a training step on ids [B, T], without parameters, nothing twice."""
+    """Return the bytes saved between forward and backward of a training step on ids [B, T], without parameters, nothing
+    twice.
+    """
     own = {each.untyped_storage().data_ptr() for each in model.parameters()}
     saved: dict[int, tuple[int, Tensor]] = {}
 
@@ -116,7 +118,9 @@ def kept_by_autograd(model: Transformer, ids: Tensor, explicit: bool = False) ->
 
 
 def measure(model: Transformer, ids: Sequence[int], progress: Progress = silent) -> MemoryUse:
-    """All measurements of a loaded model, with the first tokens of a text; its tensors are read and never changed."""
+    """Return all measurements of a loaded model, with the first tokens of a text; its tensors are read and never
+    changed.
+    """
     need_attention(model.config)
     text = torch.tensor([list(ids[:MOST_TOKENS])])
     twin, results = trainable(model), []

@@ -77,7 +77,7 @@ def trace_bytes(config: ModelConfig, T: int) -> int:
 
 
 def halved_bytes(config: ModelConfig) -> int:
-    """Weights with matrices of 16 bits; norms, biases and the matrices of experts stay float32."""
+    """Return the weights with matrices of 16 bits; norms, biases and the matrices of experts stay float32."""
     return sum(
         (2 if len(weight.shape) == 2 and not weight.name.endswith(".bias") else 4) * weight.size * n
         for weight, n in kinds_of_weights(config)
@@ -85,7 +85,9 @@ def halved_bytes(config: ModelConfig) -> int:
 
 
 def run_operations(config: ModelConfig, T: int) -> int:
-    """Operations of a run of T tokens, with the logits of the last one; 2 a weight and token where none are counted."""
+    """Return the operations of a run of T tokens, with the logits of the last one; 2 a weight and token where none are
+    counted.
+    """
     try:
         return total(operations(config, prompt(T, 1)))
     except InputError:  # other mixers than full attention
@@ -93,7 +95,7 @@ def run_operations(config: ModelConfig, T: int) -> int:
 
 
 def plan(files: Files, T: int, rates: Rates, free: int) -> pd.DataFrame:
-    """A row for each way to load a model, by its options on the command line.
+    """Return a row for each way to load a model, by its options on the command line.
 
     Columns: "weights" and "prompt", bytes in memory of the weights and of a trace of T tokens; "fits", whether both,
     and a tenth more, are within `free` bytes; "loading" and "run", seconds, NaN where unknown.
@@ -130,7 +132,7 @@ def measured(files: Files, T: int) -> Rates:
 
 
 def _multiplied(d_in: int, d_out: int, rows: int, dtype: torch.dtype) -> float:
-    """Operations a second of a product with weights, its input and result being float32."""
+    """Return the operations a second of a product with weights, its input and result being float32."""
     weight, x = torch.full((d_out, d_in), 0.01).to(dtype), torch.full((rows, d_in), 0.1)
     with torch.inference_mode():
         product = chosen(weight, rows)
@@ -138,7 +140,7 @@ def _multiplied(d_in: int, d_out: int, rows: int, dtype: torch.dtype) -> float:
 
 
 def _read(path: Path) -> bytes:
-    """Some of the middle of a file."""
+    """Return some of the middle of a file."""
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - _LOOK) // 2)
         return file.read(_LOOK)
@@ -157,7 +159,9 @@ def _rate(work: Callable[[], object], amount: float) -> float:
 
 
 def told(resolved: Resolved, tokens: int) -> str:
-    """The plan for a model as lines for a terminal, measured now; a prompt is as long as asked for, or as it may be."""
+    """Return the plan for a model as lines for a terminal, measured now; a prompt is as long as asked for, or as it may
+    be.
+    """
     files = files_of(resolved)
     T, free = min(tokens, files.config.n_ctx), psutil.virtual_memory().available
     table = plan(files, T, measured(files, T), free)

@@ -26,7 +26,7 @@ class Fit:
     n: int
 
     def at(self, x: np.ndarray) -> np.ndarray:
-        """The law at x."""
+        """Return the law at x."""
         return self.floor + self.scale * np.asarray(x, float) ** -self.exponent
 
 
@@ -121,7 +121,7 @@ def _linear(x: np.ndarray, y: np.ndarray, exponents: np.ndarray) -> tuple[np.nda
 
 
 def smoothed(x: np.ndarray, y: np.ndarray, most: int = 24, skip: float = 0.05) -> tuple[np.ndarray, np.ndarray]:
-    """Means of y in at most `most` bins of log x, the first share `skip` of the range left out (warm-up).
+    """Return the means of y in at most `most` bins of log x, the first share `skip` of the range left out (warm-up).
 
     x is positive and increasing; each bin has the geometric mean of its x.
     """

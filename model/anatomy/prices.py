@@ -68,11 +68,10 @@ class Cost:
 
 @public(question=whole(0, MOST_COUNT), answer=whole(0, MOST_COUNT), turns=whole(1, MOST_COUNT))
 def talk(question: int, answer: int, turns: int) -> Talk:
-    """Tokens read and written in `turns` rounds of one question and one answer.
+    """Return the tokens read and written in `turns` rounds of one question and one answer.
 
-    Turn i reads i questions and i - 1 answers, of which one question is new: the tokens read again grow with the
-    square of the turns, turns (turns - 1) / 2 (question + answer). Raises InputError for what is no whole number from 0
-    up.
+    Turn i reads i questions and i - 1 answers, of which one question is new: the tokens read again grow with the square
+    of the turns, turns (turns - 1) / 2 (question + answer). Raises InputError for what is no whole number from 0 up.
     """
     again = turns * (turns - 1) // 2 * (question + answer)
     return Talk(turns * question, again, turns * answer, turns * (question + answer))
@@ -91,13 +90,13 @@ def cost(price: Price, tokens: Talk) -> Cost:
 
 
 def most_turns(price: Price, question: int, answer: int) -> int:
-    """Number of turns that fit into the context."""
+    """Return the number of turns that fit into the context."""
     return price.context // max(1, question + answer)
 
 
 @public()
 def read_prices(text: str) -> tuple[Price, ...]:
-    """The prices of a CSV text with the columns of REQUIRED and, optionally, `cached_input`.
+    """Return the prices of a CSV text with the columns of REQUIRED and, optionally, `cached_input`.
 
     Raises InputError, naming the line and the column, for a missing value or one that is not a number, for more than
     one currency, and for a table that is empty or too long.
@@ -173,5 +172,5 @@ def _price(number: int, names: Sequence[str], row: Sequence[str]) -> Price:
 
 
 def bundled() -> str:
-    """The table bundled with the app, as text."""
+    """Return the table bundled with the app, as text."""
     return FILE.read_text(encoding="utf-8")

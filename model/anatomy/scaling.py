@@ -139,7 +139,7 @@ def loss_of(
 
 @public(law=one_of(LAWS), params=above(0, 1e300), loss=above(0, 1e300))
 def tokens_for(law: str, params: Sequence[float] | np.ndarray | float, loss: float) -> np.ndarray:
-    """The tokens at which N parameters reach a loss: `loss_of` solved for D; inf where no number of tokens does."""
+    """Return the tokens at which N parameters reach a loss: `loss_of` solved for D; inf where no number of tokens does."""
     params = np.asarray(params, float)
     with np.errstate(divide="ignore", invalid="ignore"):
         if law == "kaplan":
@@ -163,18 +163,18 @@ def _parametric(law: str) -> Parametric:
 
 @public(hours=above(0, 1e300), flops_per_second=above(0, 1e300), utilisation=above(0, 1))
 def compute_of(hours: float, flops_per_second: float, utilisation: float) -> float:
-    """FLOPs of accelerator-hours at a peak rate of which a share (0 to 1) is reached."""
+    """Return the FLOPs of accelerator-hours at a peak rate of which a share (0 to 1) is reached."""
     return _within(3600 * hours * flops_per_second * utilisation)
 
 
 @public(law=one_of(LAWS), compute=unchecked)
 def optimum(law: str, compute: float) -> Plan:
-    """The N and D with the least loss among those with 6 N D = compute.
+    """Return the N and D with the least loss among those with 6 N D = compute.
 
     Approach 3: N* = G (C/6)^a with G = (alpha A / (beta B))^(1/(alpha+beta)) (Hoffmann et al. 2022, equation 4).
-    Approaches 1 and 2: between the rows of tables 3 and A3, and beyond them with the exponents of table 2. Kaplan:
-    N* of table 6 at the critical batch size, where C_min = C / 2 (as Hoffmann et al., appendix D.4, read it).
-    Raises InputError for a law that is not of LAWS, or a budget that is no number from 1e3 to 1e40.
+    Approaches 1 and 2: between the rows of tables 3 and A3, and beyond them with the exponents of table 2. Kaplan: N*
+    of table 6 at the critical batch size, where C_min = C / 2 (as Hoffmann et al., appendix D.4, read it). Raises
+    InputError for a law that is not of LAWS, or a budget that is no number from 1e3 to 1e40.
     """
     compute = _within(compute)
     if law in PARAMETRIC:
@@ -197,7 +197,9 @@ def _best_loss(law: str, params: float, tokens: float, compute: float) -> float 
 
 
 def _between(rows: tuple[tuple[float, float], ...], exponent: float, compute: float) -> float:
-    """Parameters at a budget: linear interpolation of the rows on logarithmic axes, and the exponent beyond them."""
+    """Return the parameters at a budget: linear interpolation of the rows on logarithmic axes, and the exponent beyond
+    them.
+    """
     sizes, budgets = np.log(np.array(rows)).T
     at = np.log(compute)
     beyond = at - np.clip(at, budgets[0], budgets[-1])
@@ -206,7 +208,7 @@ def _between(rows: tuple[tuple[float, float], ...], exponent: float, compute: fl
 
 @public(law=one_of(LAWS), quantity=unchecked, value=unchecked)
 def planned(law: str, quantity: Given, value: float) -> Plan:
-    """The optimum with this compute, or with this number of parameters or tokens: both grow with compute.
+    """Return the optimum with this compute, or with this number of parameters or tokens: both grow with compute.
 
     Raises InputError for another quantity, and for a number out of range as `optimum` does.
     """

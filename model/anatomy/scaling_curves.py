@@ -25,14 +25,14 @@ class Curve:
 
 
 def _curve(of: str | float, x: np.ndarray, y: np.ndarray, low: float = 0.0, high: float = np.inf) -> Curve:
-    """The points whose y is finite and between the bounds."""
+    """Return the points whose y is finite and between the bounds."""
     keep = np.isfinite(y) & (y >= low) & (y <= high)
     return Curve(of, x[keep].tolist(), y[keep].tolist())
 
 
 @public(law=one_of((*PARAMETRIC, "kaplan")), compute=between(1e8, 1e36), most=above(0, 1e300))
 def size_curves(law: str, compute: float, most: float) -> list[Curve]:
-    """Loss against compute of models of one size each, around the optimum of a budget; losses up to `most`."""
+    """Return the loss against compute of models of one size each, around the optimum of a budget; losses up to `most`."""
     middle = round(np.log10(optimum(law, compute).params))
     budgets = compute * np.geomspace(1e-4, 1e3, 141)
     sizes = 10.0 ** np.arange(middle - 2, middle + 3)
@@ -41,7 +41,7 @@ def size_curves(law: str, compute: float, most: float) -> list[Curve]:
 
 @public(compute=between(1e8, 1e36))
 def frontiers(compute: float) -> list[Curve]:
-    """The least loss against compute, for every law that predicts a loss."""
+    """Return the least loss against compute, for every law that predicts a loss."""
     budgets = compute * np.geomspace(1e-4, 1e3, 57)
     return [
         Curve(law, budgets.tolist(), [optimum(law, each).loss for each in budgets.tolist()])
@@ -52,7 +52,7 @@ def frontiers(compute: float) -> list[Curve]:
 
 @public(law=one_of(PARAMETRIC))
 def contours(law: str) -> list[Curve]:
-    """Tokens against parameters at the same loss, for a few losses of a parametric law."""
+    """Return the tokens against parameters at the same loss, for a few losses of a parametric law."""
     (few, many), (low, high) = PLANE
     sizes = np.geomspace(few, many, 281)
     losses = [float(round(PARAMETRIC[law].E + gap, 2)) for gap in (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)]
@@ -60,7 +60,7 @@ def contours(law: str) -> list[Curve]:
 
 
 def optimal_lines() -> list[Curve]:
-    """The compute-optimal tokens against the parameters, of every law."""
+    """Return the compute-optimal tokens against the parameters, of every law."""
     (few, many), (low, high) = PLANE
     lines = []
     for law in LAWS:
@@ -94,13 +94,13 @@ class RunCurve:
 
 
 def run_curve(tokens: list[int], losses: list[float]) -> RunCurve:
-    """The curve of a run from its reports: tokens read so far, and the loss of each step in nats per token."""
+    """Return the curve of a run from its reports: tokens read so far, and the loss of each step in nats per token."""
     x, y = smoothed(np.array(tokens, float), np.array(losses, float))
     return RunCurve(x.tolist(), y.tolist(), fitted(x, y, "line"), fitted(x, y, "floor"))
 
 
 def fitted(x: np.ndarray | list[float], y: np.ndarray | list[float], kind: str) -> Fit | None:
-    """The power law through points, "line" or "floor"; None where there are too few points."""
+    """Return the power law through points, "line" or "floor"; None where there are too few points."""
     try:
         return (line_fit if kind == "line" else floor_fit)(np.asarray(x), np.asarray(y))
     except InputError:
@@ -108,5 +108,5 @@ def fitted(x: np.ndarray | list[float], y: np.ndarray | list[float], kind: str) 
 
 
 def lacking(points: int, kind: str = "line") -> int:
-    """The number of further points that a fit needs."""
+    """Return the number of further points that a fit needs."""
     return max(0, LEAST_POINTS[kind] - points)

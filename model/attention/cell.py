@@ -55,13 +55,13 @@ class Explanation:
 @public(query=unchecked, key=unchecked)
 @torch.inference_mode()
 def explain(trace: Trace, layer: int, head: int, query: int, key: int) -> Explanation:
-    """Every step from two projected vectors to the cell's output to the residual stream.
+    """Return every step from two projected vectors to the cell's output to the residual stream.
 
     Identities: the outputs of all keys and heads and the bias of o sum to attn_out at the query. With RoPE, dimensions
-    i and i + r of the products sum to |a| |b| cos(arg a - arg b + angles[i]), where a and b are those two dimensions
-    of q and k before rotation, read as complex numbers: only the distance counts. Su et al. 2021, eq. 16. A bias of o
-    and, in a post-norm model, the norm come after the output. In a run with edits, each vector is the edited one.
-    Raises InputError for a layer, head or position out of range, or a key after the query.
+    i and i + r of the products sum to |a| |b| cos(arg a - arg b + angles[i]), where a and b are those two dimensions of
+    q and k before rotation, read as complex numbers: only the distance counts. Su et al. 2021, eq. 16. A bias of o and,
+    in a post-norm model, the norm come after the output. In a run with edits, each vector is the edited one. Raises
+    InputError for a layer, head or position out of range, or a key after the query.
     """
     qkv = trace.qkv(layer, head)  # checks layer and head
     _check_cell(len(trace.tokens), query, key)

@@ -123,13 +123,13 @@ def _scores(later: _Heads, earlier: _Heads) -> dict[str, Tensor]:
 
 
 def _dot(a: Tensor, b: Tensor) -> Tensor:
-    """Sum of the elementwise products, tr(A^T B). [H, E, E] -> [H]"""
+    """Return the sum of the elementwise products, tr(A^T B). [H, E, E] -> [H]"""
     return (a * b).sum((-1, -2))
 
 
 @functools.lru_cache(maxsize=64)
 def _baseline(d_model: int, d_head: int) -> tuple[float, float]:
-    """Mean and standard deviation of the score for independent Gaussian factors; about 1 / sqrt(d_model)."""
+    """Return the mean and standard deviation of the score for independent Gaussian factors; about 1 / sqrt(d_model)."""
     generator = torch.Generator().manual_seed(0)
     scores = []
     for _ in range(_DRAWS):
@@ -140,7 +140,7 @@ def _baseline(d_model: int, d_head: int) -> tuple[float, float]:
 
 
 def _heads(model: Transformer, layer: int) -> _Heads:
-    """The factors of one layer's heads with the norms folded in."""
+    """Return the factors of one layer's heads with the norms folded in."""
     block, config = model.blocks[layer], model.config
     E, repeats = config.d_head, config.group_size
     attn, norm = block.attn, None if block.post_norm else block.norm1
@@ -155,7 +155,7 @@ def _heads(model: Transformer, layer: int) -> _Heads:
 
 
 def _folded(weight: Tensor, norm: Norm | None) -> Tensor:
-    """A weight with its input norm folded in: times the gain, and for LayerNorm centred. [out, D]"""
+    """Return a weight with its input norm folded in: times the gain, and for LayerNorm centred. [out, D]"""
     if norm is None:
         return weight
     weight = weight * norm.weight

@@ -44,7 +44,7 @@ class Parts:
 
 
 def buckets(T: int, whole: int = WHOLE) -> Buckets:
-    """Distances 0 .. T - 1: single up to `whole` - 1, then in buckets that grow by a quarter of an octave."""
+    """Return the distances 0 .. T - 1: single up to `whole` - 1, then in buckets that grow by a quarter of an octave."""
     ranges = [(d, d) for d in range(min(whole, T))]
     start, end = whole, float(whole)
     while start < T:
@@ -56,14 +56,15 @@ def buckets(T: int, whole: int = WHOLE) -> Buckets:
 
 
 def pooled(matrix: np.ndarray, at: tuple[int, int], first: bool) -> np.ndarray:
-    """The entries of a [T, T] matrix with query minus key in a bucket, without NaN; `first` includes key 0. [n]"""
+    """Return the entries of a [T, T] matrix with query minus key in a bucket, without NaN; `first` includes key 0. [n]"""
     skip = 0 if first else 1  # a diagonal begins with key 0
     values = np.concatenate([np.diagonal(matrix, -d)[skip:] for d in range(at[0], at[1] + 1)])
     return values[~np.isnan(values)]
 
 
 def by_distance(scores: np.ndarray, pattern: np.ndarray, groups: Buckets, *, first: bool = False) -> ByDistance:
-    """Scores and weights of one head [T, T], pooled by distance; key 0, the sink of many heads, only with `first`.
+    """Return the scores and weights of one head [T, T], pooled by distance; key 0, the sink of many heads, only with
+    `first`.
 
     Raises ValueError for matrices of different shapes.
     """
@@ -83,13 +84,15 @@ def by_distance(scores: np.ndarray, pattern: np.ndarray, groups: Buckets, *, fir
 
 
 def over_buckets(values: np.ndarray, groups: Buckets) -> np.ndarray:
-    """Mean over each bucket of one number per distance, NaN ignored; NaN for a bucket of only NaN. [T] -> [K]"""
+    """Return the mean over each bucket of one number per distance, NaN ignored; NaN for a bucket of only NaN. [T] ->
+    [K]
+    """
     defined = [part[~np.isnan(part)] for part in (values[a : b + 1] for a, b in groups)]
     return np.array([part.mean() if len(part) else np.nan for part in defined])
 
 
 def uniform_weight(T: int, groups: Buckets, *, first: bool = False) -> np.ndarray:
-    """Mean weight at each bucket if every token spread its weight evenly: the mean of 1 / (i + 1). [K]"""
+    """Return the mean weight at each bucket if every token spread its weight evenly: the mean of 1 / (i + 1). [K]"""
     below = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, T + 1))])  # sums of 1 / (i + 1) over the first i
     skip = 0 if first else 1
     starts = np.minimum(np.arange(T) + skip, T)  # queries start at the distance, or one after it
@@ -99,12 +102,14 @@ def uniform_weight(T: int, groups: Buckets, *, first: bool = False) -> np.ndarra
 
 
 def sink_scores(scores: np.ndarray) -> np.ndarray:
-    """The score of key 0 at each distance: one pair each. [T, T] -> [T]"""
+    """Return the score of key 0 at each distance: one pair each. [T, T] -> [T]"""
     return scores[:, 0].copy()
 
 
 def near(pattern: np.ndarray, most: int = 4) -> float:
-    """Mean over the queries of the weight on keys at most `most` tokens back, itself included. [T, T] -> 0 to 1"""
+    """Return the mean over the queries of the weight on keys at most `most` tokens back, itself included. [T, T] -> 0
+    to 1
+    """
     return float(sum(np.diagonal(pattern, -d).sum(dtype=np.float64) for d in range(most + 1)) / len(pattern))
 
 
@@ -131,7 +136,7 @@ def share_of_distance(scores: np.ndarray, *, first: bool = False) -> float:
 
 @torch.inference_mode()
 def layer_weights(trace: Trace, layer: int, groups: Buckets, *, first: bool = False) -> np.ndarray:
-    """Mean attention weight of every head of a layer at each bucket of distances, NaN without a pair. [H, K]"""
+    """Return the mean attention weight of every head of a layer at each bucket of distances, NaN without a pair. [H, K]"""
     check_layer(layer, trace.config.n_layer)
     T, skip = len(trace.tokens), 0 if first else 1
     total = torch.zeros(trace.config.n_head, T)  # [H, distances]
@@ -153,7 +158,7 @@ def layer_weights(trace: Trace, layer: int, groups: Buckets, *, first: bool = Fa
 
 @torch.inference_mode()
 def position_score(trace: Trace, layer: int, head: int, *, first: bool = False) -> np.ndarray | None:
-    """The score at each distance with the content averaged out, for positions that act in attention only. [T]
+    """Return the score at each distance with the content averaged out, for positions that act in attention only. [T]
 
     The mean of q_i . R(d) k_j over all pairs of the prompt's queries and keys before rotation, each pair rotated as if
     at distance d. A score is linear in q and in k, so that mean is the score of the mean query and the mean key. RoPE
@@ -179,7 +184,7 @@ def position_score(trace: Trace, layer: int, head: int, *, first: bool = False) 
 
 @torch.inference_mode()
 def first_layer_parts(trace: Trace, head: int) -> Parts | None:
-    """The scores of a head of layer 0 split by the summands of its input: token embedding and position vector.
+    """Return the scores of a head of layer 0 split by the summands of its input: token embedding and position vector.
 
     Exact for positions that are added to the embedding, in a run without edits: the norm's divisor is the model's own
     number for each token, everything else up to q and k is linear, and the three parts add up to the scores. As in
@@ -212,7 +217,7 @@ def first_layer_parts(trace: Trace, head: int) -> Parts | None:
 
 
 def _linear_parts(norm: Norm | None, parts: tuple[Tensor, Tensor], whole: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """A norm applied to each of two summands of its input, with the divisor of the whole, and its bias. [T, D]"""
+    """Return a norm applied to each of two summands of its input, with the divisor of the whole, and its bias. [T, D]"""
     if norm is None:
         return *parts, torch.zeros(whole.shape[-1])
     scale = NORMS[norm.kind](whole, norm.eps)[1]

@@ -67,7 +67,7 @@ class TargetKind:
 
 
 def _at(x: Tensor, aim: _Aim) -> Tensor:
-    """Logits at the position. [B, reach, D] -> [B, V] float64"""
+    """Return the logits at the position. [B, reach, D] -> [B, V] float64"""
     return aim.trace.model.logits(x[:, aim.position, None])[:, 0].double()
 
 
@@ -122,7 +122,7 @@ TARGETS: dict[str, TargetKind] = {
 @public()
 @torch.inference_mode()
 def metric(trace: Trace, target: Target, reference: Trace | None = None) -> float:
-    """The target's number in this run. `reference` is the run that "kl" compares with, by default this one.
+    """Return the target's number in this run. `reference` is the run that "kl" compares with, by default this one.
 
     Raises InputError for a target that does not fit the trace.
     """
@@ -130,12 +130,12 @@ def metric(trace: Trace, target: Target, reference: Trace | None = None) -> floa
 
 
 def _measure(x: Tensor, aim: _Aim) -> Tensor:
-    """The target's number for each stream that leaves the last block. [B, reach, D] -> [B] float64"""
+    """Return the target's number for each stream that leaves the last block. [B, reach, D] -> [B] float64"""
     return TARGETS[aim.target.kind].function(x, aim)
 
 
 def _original(aim: _Aim) -> Tensor:
-    """The target's number for the trace itself. [] float64"""
+    """Return the target's number for the trace itself. [] float64"""
     return _measure(aim.trace.residuals[-1][None, : aim.reach], aim)[0]
 
 
@@ -145,14 +145,14 @@ def _original(aim: _Aim) -> Tensor:
 @public(how=unchecked)
 @torch.inference_mode()
 def sweep(trace: Trace, how: Literal["zero", "mean"], target: Target, progress: Progress = silent) -> np.ndarray:
-    """Each head ablated alone: the change of the target's number. float32 [L, H]
+    """Return each head ablated alone: the change of the target's number. float32 [L, H]
 
     How: one of ABLATIONS; means are those of the unedited run. For "kl" the value is KL(p of `trace` || p ablated), at
     least 0, in nats. Edits of `trace` stay in force, the ablation comes after them: the value is
     metric(trace.edit(Edit(how, l, h)), target, trace) - metric(trace, target, trace).
 
-    `progress(heads done, L H, "Sweeping heads")` may raise to cancel. Raises InputError for a target that does not
-    fit. Source: Michel et al. 2019, section 3, for zero; the mean is taken over this prompt, not over a data set.
+    `progress(heads done, L H, "Sweeping heads")` may raise to cancel. Raises InputError for a target that does not fit.
+    Source: Michel et al. 2019, section 3, for zero; the mean is taken over this prompt, not over a data set.
     """
     if how not in ABLATIONS:
         raise InputError("There is no such kind of edit.", shown(how), say("Choose one of: {}.", ", ".join(ABLATIONS)))
@@ -176,12 +176,12 @@ def patch(
     site: Literal["resid_pre", "attn_out", "mlp_out"],
     progress: Progress = silent,
 ) -> np.ndarray:
-    """The corrupted run with one vector of the clean run: the change of the target's number. float32 [L, T]
+    """Return the corrupted run with one vector of the clean run: the change of the target's number. float32 [L, T]
 
     Row l, column t is for the site's vector at layer l, token t. Where both runs have the same vector, and after the
     target's position, it is exactly 0; only the other places are run. Both runs keep their own edits. `progress(places
-    done, places in all, "Patching")` may raise to cancel. Raises InputError for runs of different models or lengths
-    and for "kl" and "loss". Source: Meng et al. 2022, section 2; Heimersheim & Nanda 2024.
+    done, places in all, "Patching")` may raise to cancel. Raises InputError for runs of different models or lengths and
+    for "kl" and "loss". Source: Meng et al. 2022, section 2; Heimersheim & Nanda 2024.
     """
     _check_site(site)
     _check_pair(clean, corrupted, target)
@@ -196,13 +196,14 @@ def patch(
 def patch_heads(
     clean: Trace, corrupted: Trace, target: Target, position: int | None = None, progress: Progress = silent
 ) -> np.ndarray:
-    """The corrupted run with what one head writes in the clean run: the change of the target's number. float32 [L, H]
+    """Return the corrupted run with what one head writes in the clean run: the change of the target's number. float32
+    [L, H]
 
     Replaced is the head's z, and with it what the head adds to the residual stream, z times its rows of the output
     projection: at every position, or at one, which counts from the end where it is negative. Heads that write the same
-    there in both runs have exactly 0 and are not run, nor is any where the position comes after the target's. Both
-    runs keep their own edits. `progress(heads done, heads in all, "Patching")` may raise to cancel. Raises InputError
-    as `patch` does, and for a position that does not exist. Source: Wang et al. 2022; Heimersheim & Nanda 2024.
+    there in both runs have exactly 0 and are not run, nor is any where the position comes after the target's. Both runs
+    keep their own edits. `progress(heads done, heads in all, "Patching")` may raise to cancel. Raises InputError as
+    `patch` does, and for a position that does not exist. Source: Wang et al. 2022; Heimersheim & Nanda 2024.
     """
     _check_pair(clean, corrupted, target)
     aim, config = _aim(corrupted, target, corrupted), clean.config
@@ -261,7 +262,7 @@ def _replaced_alone(
 
 
 def _replace(site: str, rows: Tensor, index: Tensor, values: Tensor, at: int | slice) -> Tap:
-    """A tap that writes values[b] to x[rows[b], index[b], at] of one site. rows and index [b], values [b, ...]"""
+    """Return a tap that writes values[b] to x[rows[b], index[b], at] of one site. rows and index [b], values [b, ...]"""
 
     def tap(name: str, layer: int, x: Tensor) -> Tensor:
         if name != site:
@@ -287,7 +288,8 @@ def recovered(effects: np.ndarray, clean_metric: float, corrupted_metric: float)
 def next_tokens(
     before: Predicting, after: Predicting, position: int, most: int = 10, vocab: int | None = None
 ) -> pd.DataFrame:
-    """The likeliest next tokens of two runs, sorted by the larger of their probabilities; InputError for no position.
+    """Return the likeliest next tokens of two runs, sorted by the larger of their probabilities; InputError for no
+    position.
 
     Columns id, p_before, p_after, logit_before, logit_after; up to 2 `most` rows, the union of both tops. Ids from
     `vocab` on have no token and are excluded; the probabilities of the others then sum to 1.
@@ -310,7 +312,7 @@ def next_rows(before: np.ndarray, after: np.ndarray, most: int = 10) -> pd.DataF
 
 
 def _aim(trace: Trace, target: Target, reference: Trace) -> _Aim:
-    """The target on this trace; raises InputError where it does not fit."""
+    """Return the target on this trace; raises InputError where it does not fit."""
     T = len(trace.tokens)
     _check_target(target, trace.config, T)
     position = target.position % T

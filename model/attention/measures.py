@@ -64,14 +64,14 @@ def attend_rows(trace: Trace, layer: int, queries: Sequence[int]) -> Tensor:
 
 
 def query_chunks(trace: Trace, queries: Sequence[int]) -> list[Sequence[int]]:
-    """Queries in chunks for `attend_rows`, so that few rows are in memory; a single chunk for an edited run."""
+    """Return the queries in chunks for `attend_rows`, so that few rows are in memory; a single chunk for an edited run."""
     step = _CHUNK if trace.tap is None else len(queries)  # an edit is applied to a whole layer at every call
     return [queries[start : start + step] for start in range(0, len(queries), step)]
 
 
 @torch.inference_mode()
 def value_rows(trace: Trace, layer: int, keys: Sequence[int]) -> Tensor:
-    """Values of some tokens for every KV head. float32 [G, n, E]; InputError for a position out of range.
+    """Return the values of some tokens for every KV head. float32 [G, n, E]; InputError for a position out of range.
 
     In a layer of Mamba its channels, a head each, [H, n, E'].
     """
@@ -91,7 +91,7 @@ def output_weights(trace: Trace, layer: int) -> Tensor:
 
 
 def _attention_input(trace: Trace, layer: int, rows: Tensor | slice) -> Tensor:
-    """Input of q, k and v of a layer, for some tokens of a run without edits. [n, D]"""
+    """Return the input of q, k and v of a layer, for some tokens of a run without edits. [n, D]"""
     block, x = trace.model.blocks[layer], trace.residuals[layer][rows]
     return x if block.post_norm else block.norm1(x)
 
@@ -100,7 +100,7 @@ def _attention_input(trace: Trace, layer: int, rows: Tensor | slice) -> Tensor:
 
 
 def _past_only(matrix: np.ndarray) -> np.ndarray:
-    """A copy with NaN above the diagonal. [T, T] -> float32 [T, T]"""
+    """Return a copy with NaN above the diagonal. [T, T] -> float32 [T, T]"""
     return np.where(np.tri(len(matrix), dtype=bool), matrix, np.float32(np.nan))
 
 
@@ -113,7 +113,7 @@ def _scores(trace: Trace, layer: int, head: int) -> np.ndarray:
 
 
 def _rest(pattern: np.ndarray) -> np.ndarray:
-    """Each row's weight on the tokens after the first: 1 - A[i, 0] where rows sum to 1. float64 [T]
+    """Return each row's weight on the tokens after the first: 1 - A[i, 0] where rows sum to 1. float64 [T]
 
     Summed rather than subtracted, which would lose digits near 1. Cells above the diagonal are ignored.
     """
@@ -130,7 +130,8 @@ def _without_first(trace: Trace, layer: int, head: int) -> np.ndarray:
 
 
 def rows_undefined(pattern: np.ndarray) -> int:
-    """Number of rows from 1 on in which without_first is undefined: all but REST_FLOOR of the weight is on token 0.
+    """Return the number of rows from 1 on in which without_first is undefined: all but REST_FLOOR of the weight is on
+    token 0.
 
     `pattern` is [T, T], 0 or NaN above the diagonal. Row 0, which reads only itself, is not counted.
     """
@@ -288,7 +289,7 @@ MEASURES: dict[str, Measure] = {
 
 @public(name=unchecked)
 def measure(trace: Trace, name: str, layer: int, head: int) -> np.ndarray:
-    """One of MEASURES: float32 [T, T], rows are queries, NaN above the diagonal and where undefined.
+    """Return one of MEASURES: float32 [T, T], rows are queries, NaN above the diagonal and where undefined.
 
     Raises InputError for an unknown name, a layer or head out of range, and a prompt that is too long for flow.
     """

@@ -13,7 +13,7 @@ SHORTEST = 8  # tokens of a sequence: on shorter ones heads can hardly be told a
 
 
 def repeated_ids(pool: int, length: int, sequences: int, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Random ids below `pool` written twice, and the same with the second half shuffled. [N, T] each, T even.
+    """Return random ids below `pool` written twice, and the same with the second half shuffled. [N, T] each, T even.
 
     Within a half of at most `pool` tokens all ids differ, so that each has one earlier copy.
     """
@@ -26,10 +26,10 @@ def repeated_ids(pool: int, length: int, sequences: int, seed: int = 0) -> tuple
 
 @torch.inference_mode()
 def probe_heads(model: Transformer, *, pool: int, length: int, sequences: int = 16, seed: int = 0) -> pd.DataFrame:
-    """Mean over the sequences of every head metric, indexed (layer, head), and `induction_baseline`.
+    """Return the mean over the sequences of every head metric, indexed (layer, head), and `induction_baseline`.
 
-    The baseline scores the same positions with the second half shuffled: there a head that matches content scores
-    about 0, one with a fixed offset does not. Every metric is NaN below SHORTEST tokens.
+    The baseline scores the same positions with the second half shuffled: there a head that matches content scores about
+    0, one with a fixed offset does not. Every metric is NaN below SHORTEST tokens.
     """
     c = model.config
     index = pd.MultiIndex.from_product([range(c.n_layer), range(c.n_head)], names=["layer", "head"])
@@ -45,7 +45,7 @@ def probe_heads(model: Transformer, *, pool: int, length: int, sequences: int = 
 
 
 def _metrics(model: Transformer, ran: Tensor, scored: Tensor) -> Tensor:
-    """The metrics of a run on `ran`, evaluated for the tokens `scored`. [T] each -> [L, H, metrics]"""
+    """Return the metrics of a run on `ran`, evaluated for the tokens `scored`. [T] each -> [L, H, metrics]"""
     reducer = HeadReducer(scored, model.config.n_layer, model.config.n_head)
     model.trunk(ran[None], attend=reducer, see=reducer.see)
     reducer.finish()

@@ -77,7 +77,8 @@ def state_space(trace: Trace, layer: int, source: int = 0) -> StateSpace:
 
 @public()
 def decay_tokens(found: StateSpace) -> np.ndarray:
-    """Tokens after which a number of the state is down to 1/e = 37 %, where every step is as long as the mean one.
+    """Return the tokens after which a number of the state is down to 1/e = 37 %, where every step is as long as the
+    mean one.
 
     1 / (-A d), d the channel's mean step size along the prompt. float32 [I, N]
     """

@@ -58,7 +58,8 @@ class Survey:
 def survey(
     model: Transformer, sequences: Sequence[Tensor], progress: Progress = silent
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Mean and standard deviation (divisor n - 1) of every head metric over sequences of ids, [T] int64 each.
+    """Return the mean and standard deviation (divisor n - 1) of every head metric over sequences of ids, [T] int64
+    each.
 
     A sequence without repeated tokens does not count for the metrics of repeats. Raises ValueError without any
     sequence; `progress` gets the number of finished sequences after each batch, and may raise to cancel.
@@ -76,11 +77,11 @@ def random_survey(
     seed: int = 0,
     progress: Progress = silent,
 ) -> Survey:
-    """The survey of random ids below `pool` written twice, as long as the context allows. Olsson et al. 2022.
+    """Return the survey of random ids below `pool` written twice, as long as the context allows. Olsson et al. 2022.
 
     Baseline of duplicate_token and induction: the mean score of the same positions with the second half shuffled.
-    Baseline of previous_token, self and first_token: the score of evenly spread rows, the mean of 1 / (i + 1) over
-    rows 1 .. T - 1. Raises InputError for a context below SHORTEST tokens.
+    Baseline of previous_token, self and first_token: the score of evenly spread rows, the mean of 1 / (i + 1) over rows
+    1 .. T - 1. Raises InputError for a context below SHORTEST tokens.
     """
     n_ctx = model.config.n_ctx
     if min(n_ctx, length) < SHORTEST:
@@ -98,19 +99,18 @@ def random_survey(
 
 @public()
 def sentence_survey(model: Transformer, encode: Callable[[str], Tokens], progress: Progress = silent) -> Survey:
-    """The survey of SENTENCES, each truncated to the context. Raises the errors of `encode`."""
+    """Return the survey of SENTENCES, each truncated to the context. Raises the errors of `encode`."""
     ids = [torch.from_numpy(np.asarray(encode(text).ids[: model.config.n_ctx], np.int64)) for text in SENTENCES]
     return Survey("sentences", len(ids), *survey(model, ids, progress), None)
 
 
 @public(least=between(0, 1))
 def labels(random: Survey, least: float = 0.25) -> pd.DataFrame:
-    """The heads with a label of LABELS, one row per head and label, in order.
+    """Return the heads with a label of LABELS, one row per head and label, in order.
 
     Columns label, score and baseline, indexed (layer, head). The rule: mean >= least, and mean - 2 spread /
-    sqrt(sequences) > baseline + MARGIN. So a label requires a relevant share of the weight, not explained by the
-    random choice of sequences. A head may have several labels, or none. Raises ValueError for a survey without a
-    baseline.
+    sqrt(sequences) > baseline + MARGIN. So a label requires a relevant share of the weight, not explained by the random
+    choice of sequences. A head may have several labels, or none. Raises ValueError for a survey without a baseline.
     """
     if random.baseline is None:
         raise ValueError(f"labels need a survey with a baseline, got the survey of {random.probe!r}")
@@ -129,7 +129,9 @@ def labels(random: Survey, least: float = 0.25) -> pd.DataFrame:
 
 
 def even_share(T: int) -> float:
-    """Mean weight on one key over rows 1 .. T - 1 of a head that spreads each row evenly over the visible keys."""
+    """Return the mean weight on one key over rows 1 .. T - 1 of a head that spreads each row evenly over the visible
+    keys.
+    """
     return float((1 / np.arange(2, T + 1)).mean())
 
 
@@ -147,7 +149,7 @@ def _mean_and_spread(model: Transformer, metrics: Tensor) -> tuple[pd.DataFrame,
 
 @torch.inference_mode()
 def _run_all(model: Transformer, ran: Sequence[Tensor], scored: Sequence[Tensor], progress: Progress) -> Tensor:
-    """The metrics of runs on `ran`, evaluated for the tokens `scored`. [T] each -> [N, L, H, metrics]"""
+    """Return the metrics of runs on `ran`, evaluated for the tokens `scored`. [T] each -> [N, L, H, metrics]"""
     if len(ran) == 0:
         raise ValueError("a survey needs at least one sequence")
     metrics: list[Tensor] = []
@@ -175,7 +177,7 @@ def _batches(lengths: list[int]) -> Iterator[slice]:
 
 
 def _each(reducers: list[HeadReducer]) -> Callable[[int, Tensor, Tensor, Tensor], Tensor]:
-    """An attention kernel that gives sequence b of a padded batch to reducer b; padding gets zeros."""
+    """Return an attention kernel that gives sequence b of a padded batch to reducer b; padding gets zeros."""
 
     def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         z = torch.zeros_like(q)
@@ -188,7 +190,7 @@ def _each(reducers: list[HeadReducer]) -> Callable[[int, Tensor, Tensor, Tensor]
 
 
 def _see_each(reducers: list[HeadReducer]) -> See:
-    """The same for layers that call no kernel: their weights, sequence b's to reducer b."""
+    """Return the same for layers that call no kernel: their weights, sequence b's to reducer b."""
 
     def see(layer: int, weights: Tensor) -> None:
         for b, reducer in enumerate(reducers):

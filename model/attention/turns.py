@@ -8,7 +8,7 @@ from model.text.chat_places import TEMPLATE
 
 @public(values=array(), turns=array("T"), count=whole(0))
 def by_turn(values: np.ndarray, turns: np.ndarray, count: int) -> np.ndarray:
-    """The sum of `values` [..., S] over the tokens of each turn, the template's last. [..., count + 1]
+    """Return the sum of `values` [..., S] over the tokens of each turn, the template's last. [..., count + 1]
 
     `turns` [S] is 0 to count - 1, or -1 for the template. Each row adds up to what it did before, so that a row of
     attention still sums to 1. Raises ValueError where the lengths differ or a turn is out of range.

@@ -111,7 +111,7 @@ class Answer:
 
 
 def exercise(name: str) -> Exercise:
-    """The rows with the mistake in them, and the right steps. Raises InputError for an unknown name."""
+    """Return the rows with the mistake in them, and the right steps. Raises InputError for an unknown name."""
     if name not in MISTAKES:
         raise InputError("There is no such exercise.", name, say("Choose one of: {}.", ", ".join(MISTAKES)))
     mistake = MISTAKES[name]
@@ -132,7 +132,7 @@ def exercise(name: str) -> Exercise:
 
 
 def answer(of: Exercise, line: int, column: int) -> Answer:
-    """Whether the number in that line and column is wrong: further from the right one than rounding explains.
+    """Return whether the number in that line and column is wrong: further from the right one than rounding explains.
 
     Raises InputError where there is no such cell.
     """
@@ -147,7 +147,7 @@ def answer(of: Exercise, line: int, column: int) -> Answer:
 
 
 def typed_text(value: Value) -> str:
-    """A given number as somebody types it: 98.5."""
+    """Return a given number as somebody types it: 98.5."""
     return f"{decimal_of(value).normalize():f}"
 
 

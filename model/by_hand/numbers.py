@@ -83,7 +83,7 @@ class Number:
 
 
 def number(value: "Number | int | Value") -> Number:
-    """A whole number as a formula writes it, or any value as a literal; a Number is itself."""
+    """Return a whole number as a formula writes it, or any value as a literal; a Number is itself."""
     if isinstance(value, Number):
         return value
     exact = value if isinstance(value, Decimal) else Fraction(value)
@@ -91,17 +91,17 @@ def number(value: "Number | int | Value") -> Number:
 
 
 def constant(symbol: str, value: Number) -> Number:
-    """A number that formulas name by a sign."""
+    """Return a number that formulas name by a sign."""
     return Number(value.value, (Constant(symbol, value.value),))
 
 
 def at(ref: Ref, value: Value) -> Number:
-    """The number in a cell."""
+    """Return the number in a cell."""
     return Number(value, (ref,))
 
 
 def decimal_of(value: Value) -> Decimal:
-    """The value with 50 digits."""
+    """Return the value with 50 digits."""
     return value if isinstance(value, Decimal) else _CONTEXT.divide(Decimal(value.numerator), value.denominator)
 
 
@@ -124,14 +124,14 @@ _FRACTIONS = {
 
 
 def _rational(a: Number, b: Number, operation: str) -> Value:
-    """One of the four operations: exact for fractions."""
+    """Return one of the four operations: exact for fractions."""
     if isinstance(a.value, Fraction) and isinstance(b.value, Fraction) and (operation != "divide" or b.value):
         return _FRACTIONS[operation](a.value, b.value)
     return getattr(_CONTEXT, operation)(decimal_of(a.value), decimal_of(b.value))
 
 
 def _inside(each: Number, binds: int) -> tuple[Piece, ...]:
-    """The formula as a part of another one, in brackets where it would fall apart."""
+    """Return the formula as a part of another one, in brackets where it would fall apart."""
     negative = (
         len(each.made) == 1 and isinstance(each.made[0], Constant) and each.made[0].symbol == "" and each.value < 0
     )
@@ -139,7 +139,7 @@ def _inside(each: Number, binds: int) -> tuple[Piece, ...]:
 
 
 def _call(name: str, value: Value, *arguments: Number) -> Number:
-    """The value of a function: name(a, b)."""
+    """Return the value of a function: name(a, b)."""
     made: list[Piece] = [f"{name}("]
     for n, each in enumerate(arguments):
         made += [", ", *each.made] if n else each.made
@@ -150,13 +150,13 @@ def _call(name: str, value: Value, *arguments: Number) -> Number:
 
 
 def total(numbers: Iterable[Number]) -> Number:
-    """The sum; 0 of none."""
+    """Return the sum; 0 of none."""
     listed = list(numbers)
     return functools.reduce(lambda a, b: a + b, listed) if listed else number(0)
 
 
 def product(numbers: Iterable[Number]) -> Number:
-    """The product; 1 of none."""
+    """Return the product; 1 of none."""
     listed = list(numbers)
     return functools.reduce(lambda a, b: a * b, listed) if listed else number(1)
 
@@ -191,7 +191,7 @@ def size(x: Number) -> Number:
 
 
 def whole(x: Number) -> Number:
-    """The nearest whole number, of two equally near ones the even one, as NumPy and PyTorch round (IEEE 754)."""
+    """Return the nearest whole number, of two equally near ones the even one, as NumPy and PyTorch round (IEEE 754)."""
     near: Value = Fraction(round(x.value)) if decimal_of(x.value).is_finite() else x.value
     return _call("round", near, x)
 
@@ -232,7 +232,7 @@ def _exp(x: Decimal) -> Decimal:
 
 
 def ln(x: Number) -> Number:
-    """The natural logarithm; exactly 0 for 1."""
+    """Return the natural logarithm; exactly 0 for 1."""
     return _call("ln", Fraction(0) if x.value == 1 else _CONTEXT.ln(decimal_of(x.value)), x)
 
 

@@ -19,7 +19,7 @@ def matmul(left: Step, right: Step, name: str, symbol: str, about: str, formula:
 
 
 def latex(symbol: str) -> str:
-    """A symbol as LaTeX writes it: W_Q, Q^1, x̂."""
+    """Return a symbol as LaTeX writes it: W_Q, Q^1, x̂."""
     base, _, up = symbol.partition("^")
     base, _, down = base.partition("_")
     signs = {

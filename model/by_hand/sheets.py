@@ -244,7 +244,7 @@ SHEETS: dict[str, Sheet] = {
 
 @public(name=unchecked)
 def example(sheet: Sheet, name: str) -> Typed:
-    """An example as if somebody had typed it."""
+    """Return an example as if somebody had typed it."""
     if not isinstance(name, str) or name not in sheet.examples:
         hint = say("Choose one of: {}.", ", ".join(sheet.examples))
         raise InputError("There is no such example.", shown(name), hint)
@@ -254,7 +254,7 @@ def example(sheet: Sheet, name: str) -> Typed:
 
 
 def rows_of(text: str) -> tuple[tuple[str, ...], ...]:
-    """The cells of a table that is written in a line."""
+    """Return the cells of a table that is written in a line."""
     return tuple(tuple(row.split()) for row in text.split(";"))
 
 

@@ -39,19 +39,19 @@ class Step:
         return len(self.cells), len(self.cells[0])
 
     def at(self, row: int, column: int) -> Number:
-        """The number in a cell, as later formulas name it."""
+        """Return the number in a cell, as later formulas name it."""
         return at(Ref(self.name, row, column), self.cells[row][column].value)
 
     def row(self, row: int) -> list[Number]:
-        """The numbers of a row."""
+        """Return the numbers of a row."""
         return [self.at(row, column) for column in range(self.shape[1])]
 
     def column(self, column: int) -> list[Number]:
-        """The numbers of a column."""
+        """Return the numbers of a column."""
         return [self.at(row, column) for row in range(self.shape[0])]
 
     def all_rows(self) -> list[list[Number]]:
-        """All numbers."""
+        """Return all numbers."""
         return [self.row(row) for row in range(self.shape[0])]
 
 
@@ -74,16 +74,16 @@ def step(
     columns: tuple[str, ...] = (),
     fresh: tuple[int, ...] = (),
 ) -> Step:
-    """The step with these numbers in its cells."""
+    """Return the step with these numbers in its cells."""
     cells = tuple(tuple(Cell(each.value, each.made) for each in row) for row in numbers)
     return Step(said.name, said.symbol, cells, said.about, said.formula, said.latex, said.numpy, rows, columns, fresh)
 
 
 def given(name: str, symbol: str, values: Sequence[Sequence[Value]], rows=(), columns=()) -> Step:
-    """A matrix that somebody typed."""
+    """Return a matrix that somebody typed."""
     return Step(name, symbol, tuple(tuple(map(Cell, row)) for row in values), rows=rows, columns=columns)
 
 
 def each(function: Callable[[Number], Number], of: Step) -> list[list[Number]]:
-    """The function of every cell."""
+    """Return the function of every cell."""
     return [[function(x) for x in row] for row in of.all_rows()]

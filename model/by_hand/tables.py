@@ -53,7 +53,7 @@ class Problem:
 
 
 def read_number(text: str) -> Fraction:
-    """The number of a cell: 2, −0.5, 1e-3, 1/3. Raises InputError for anything else, and beyond 10^12 by size."""
+    """Return the number of a cell: 2, −0.5, 1e-3, 1/3. Raises InputError for anything else, and beyond 10^12 by size."""
     plain = text.translate(_SIGNS).replace(" ", "")
     if not plain:
         raise InputError("A cell is empty.", "", "Type a number, 0 where there is none.")
@@ -75,7 +75,7 @@ def read_number(text: str) -> Fraction:
 
 
 def checked(text: str, table: Table) -> Fraction:
-    """The number of a cell of that table; raises InputError where it is none, or out of the table's bounds."""
+    """Return the number of a cell of that table; raises InputError where it is none, or out of the table's bounds."""
     value = read_number(text)
     below = table.low is not None and (value < table.low or (table.above and value == table.low))
     if not below and value <= table.high and (not table.whole or value.denominator == 1):
@@ -93,7 +93,7 @@ def checked(text: str, table: Table) -> Fraction:
 
 
 def problems(typed: Typed, tables: Mapping[str, Table]) -> list[Problem]:
-    """Every cell that cannot be computed with, and every table of a wrong shape as its first cell."""
+    """Return every cell that cannot be computed with, and every table of a wrong shape as its first cell."""
     found = []
     sizes: dict[str, int] = {}
     for name, rows in typed.tables:
@@ -125,7 +125,7 @@ def _check_shape(rows: tuple[tuple[str, ...], ...], table: Table, sizes: dict[st
 
 
 def steps_of(typed: Typed, tables: Mapping[str, Table], named: str = "") -> dict[str, Step]:
-    """The typed tables as the first steps of a calculation; raises InputError for the first cell that is wrong.
+    """Return the typed tables as the first steps of a calculation; raises InputError for the first cell that is wrong.
 
     `named`: the dimension whose rows and columns have names.
     """
@@ -145,5 +145,5 @@ def steps_of(typed: Typed, tables: Mapping[str, Table], named: str = "") -> dict
 
 
 def _names(typed: Typed, n: int, named: bool) -> tuple[str, ...]:
-    """The tokens' names, numbers where there are too few."""
+    """Return the tokens' names, numbers where there are too few."""
     return tuple((typed.names[i : i + 1] or (str(i + 1),))[0] for i in range(n)) if named else ()

@@ -10,7 +10,7 @@ from model.by_hand.steps import Step
 
 
 def as_numpy(given: Mapping[str, Step], steps: Sequence[Step]) -> str:
-    """Lines of Python that make an array of every step's name, of its shape."""
+    """Return the lines of Python that make an array of every step's name, of its shape."""
     body = [step.numpy for step in steps]
     imports = [*(["import math", ""] if any("math." in line for line in body) else []), "import numpy as np", ""]
     tables = [f"{each.name} = np.array({_rows(each)}, dtype=float)" for each in given.values()]
@@ -23,14 +23,14 @@ def _rows(of: Step) -> str:
 
 
 def _plain(value: Value) -> str:
-    """A number as Python reads it: 2, 0.5, 1 / 3."""
+    """Return a number as Python reads it: 2, 0.5, 1 / 3."""
     if isinstance(value, Decimal) or value.denominator == 1:
         return str(value)
     return repr(float(value)) if Fraction(repr(float(value))) == value else f"{value.numerator} / {value.denominator}"
 
 
 def as_latex(given: Mapping[str, Step], steps: Sequence[Step], texts: Mapping[str, Sequence[Sequence[str]]]) -> str:
-    r"""Every matrix with its formula as an aligned block of amsmath. `texts`: by step, its numbers as shown."""
+    r"""Return every matrix with its formula as an aligned block of amsmath. `texts`: by step, its numbers as shown."""
     lines = [f"{latex(each.symbol)} &= {_matrix(texts[each.name])}" for each in given.values()]
     for each in steps:
         left, _, right = each.latex.partition(" = ")
@@ -47,7 +47,7 @@ _RAISED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 
 
 def _latex_number(text: str) -> str:
-    """A shown number: −0.5, 1/3, 1.2 × 10⁻⁵, −∞."""
+    """Return a shown number: −0.5, 1/3, 1.2 × 10⁻⁵, −∞."""
     plain = text.replace("−", "-").replace("∞", r"\infty")
     if " × 10" in plain:
         mantissa, power = plain.split(" × 10")

@@ -18,7 +18,7 @@ from model.gpt.norm import Norm
 
 
 def _shared(x: Tensor, subject: Subject) -> Tensor:
-    """A copy of its group's KV tensor for every query head. [G, S, E] -> [H, S, E]"""
+    """Return a copy of its group's KV tensor for every query head. [G, S, E] -> [H, S, E]"""
     return x.repeat_interleave(subject.run.config.group_size, 0)
 
 
@@ -158,7 +158,7 @@ def norm_formula(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
 
 
 def _norms(subject: Subject, layer: int) -> list[tuple[Norm, str]]:
-    """The norms of a block, or, after the last one, the final norm."""
+    """Return the norms of a block, or, after the last one, the final norm."""
     model = subject.run.model
     if layer < len(model.blocks):
         return [(model.blocks[layer].norm1, "norm1"), (model.blocks[layer].norm2, "norm2")]

@@ -73,7 +73,7 @@ def family_of(config: ModelConfig) -> tuple[str, str]:
 
 
 def hf_config(config: ModelConfig, kind: str) -> dict:
-    """The values of transformers' config of that kind. `to_config` is its inverse."""
+    """Return the values of transformers' config of that kind. `to_config` is its inverse."""
     c, module = config, {"gpt2": gpt2, "gpt_neox": gpt_neox}.get(kind)
     common = {
         "vocab_size": c.vocab_size,
@@ -142,7 +142,7 @@ BACK: dict[Callable, Callable[[list[Tensor], ModelConfig], Tensor]] = {
 
 
 def hf_state(state: Mapping[str, Tensor], config: ModelConfig, kind: str) -> dict[str, Tensor]:
-    """The weights under transformers' names and in its layout; unconverted ones share their memory."""
+    """Return the weights under transformers' names and in its layout; unconverted ones share their memory."""
     layout, tensors = FAMILIES[kind].layout, {}
     for theirs, rule in layout.names.items():
         if rule is None:
@@ -213,7 +213,7 @@ def compare(subject: Subject, progress: Progress) -> Compared | Finding:
 
 
 def _built(model: torch.nn.Module, kind: str) -> torch.nn.Module:
-    """The model of transformers with these weights, its attention computed step by step. Raises ImportError."""
+    """Return the model of transformers with these weights, its attention computed step by step. Raises ImportError."""
     import transformers
 
     classes = {
@@ -255,7 +255,7 @@ def _quiet() -> Iterator[None]:
 
 
 def part(name: str) -> Callable[[Subject, Progress], Finding]:
-    """One of the comparisons, all computed at the first use."""
+    """Return one of the comparisons, all computed at the first use."""
 
     def look(subject: Subject, progress: Progress) -> Finding:
         result = subject.once("parity", lambda: compare(subject, progress))
@@ -268,7 +268,9 @@ def part(name: str) -> Callable[[Subject, Progress], Finding]:
 
 
 def tokenizer(subject: Subject, progress: Progress) -> Finding:
-    """The prompt's ids against those of transformers' own tokenizer with the same vocabulary, pattern and merges."""
+    """Return the prompt's ids against those of transformers' own tokenizer with the same vocabulary, pattern and
+    merges.
+    """
     if subject.prompt is None:
         return unable("no_prompt")
     vocabulary = subject.lm.tokenizer.vocabulary
@@ -284,7 +286,7 @@ def tokenizer(subject: Subject, progress: Progress) -> Finding:
 
 
 def _encoder(vocabulary: Vocabulary):
-    """A tokenizer of transformers. Raises ImportError."""
+    """Return a tokenizer of transformers. Raises ImportError."""
     import transformers
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
@@ -310,7 +312,9 @@ def _encoder(vocabulary: Vocabulary):
 
 
 def _halves(token: str, rank: int, names: Mapping[int, str], vocabulary: Vocabulary) -> tuple[str, str] | None:
-    """The two tokens joined by the merge of this rank: the last two parts after merging its bytes by lower ranks."""
+    """Return the two tokens joined by the merge of this rank: the last two parts after merging its bytes by lower
+    ranks.
+    """
     if len(token) < 2:
         return None
     ranks = vocabulary.ranks

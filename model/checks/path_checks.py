@@ -23,14 +23,14 @@ MOST_BYTES = 2 << 30  # of a second copy of the weights
 
 @torch.inference_mode()
 def fused(subject: Subject, progress: Progress) -> Finding:
-    """The fused forward, which computes no pattern, gives the traced run's logits. Edits of the run are applied."""
+    """Return the fused forward, which computes no pattern, gives the traced run's logits. Edits of the run are applied."""
     logits = subject.run.model(subject.ids, tap=subject.run.tap)[0]
     return _logits(subject, logits)
 
 
 @torch.inference_mode()
 def stepwise(subject: Subject, progress: Progress) -> Finding:
-    """An explicit forward gives patterns like those recomputed from the stored streams."""
+    """Return an explicit forward gives patterns like those recomputed from the stored streams."""
     run, worst = subject.run, Worst("weight", "moved")
 
     def look(site: str, layer: int, tensor: Tensor) -> Tensor:
@@ -45,20 +45,20 @@ def stepwise(subject: Subject, progress: Progress) -> Finding:
 
 @torch.inference_mode()
 def explicit(subject: Subject, progress: Progress) -> Finding:
-    """An explicit forward, with scores and patterns, gives the run's logits."""
+    """Return an explicit forward, with scores and patterns, gives the run's logits."""
     tap = identity if subject.run.tap is None else subject.run.tap
     return _logits(subject, subject.run.model(subject.ids, tap=tap)[0])
 
 
 @torch.inference_mode()
 def cached(subject: Subject, progress: Progress) -> Finding:
-    """The last tokens, fed one at a time into a KV cache, give the logits of the whole prompt at once."""
+    """Return the last tokens, fed one at a time into a KV cache, give the logits of the whole prompt at once."""
     return _in_every_way(subject, [1] * min(MOST_STEPS, subject.ids.shape[1] - 1), progress)
 
 
 @torch.inference_mode()
 def chunked(subject: Subject, progress: Progress) -> Finding:
-    """The prompt, fed in three uneven chunks, gives the logits of the whole prompt at once."""
+    """Return the prompt, fed in three uneven chunks, gives the logits of the whole prompt at once."""
     T = subject.ids.shape[1]
     return _in_every_way(subject, [T // 3, T // 4] if T > 3 else [1] * (T - 1), progress)
 
@@ -77,7 +77,7 @@ def _in_every_way(subject: Subject, last: Sequence[int], progress: Progress) -> 
 
 
 def _in_chunks(subject: Subject, last: Sequence[int], progress: Progress, how: str) -> Finding:
-    """The same in one of those ways, the first chunk by torch."""
+    """Return the same in one of those ways, the first chunk by torch."""
     run, ids, T, parts = subject.run, subject.ids, subject.ids.shape[1], []
     if T < 2:
         return unable("one_token")
@@ -95,7 +95,7 @@ def _in_chunks(subject: Subject, last: Sequence[int], progress: Progress, how: s
 
 @torch.inference_mode()
 def batched(subject: Subject, progress: Progress) -> Finding:
-    """The prompt as one row of three gives the same logits as alone; the other rows are random tokens."""
+    """Return the prompt as one row of three gives the same logits as alone; the other rows are random tokens."""
     others = _random_ids(subject, 2, subject.ids.shape[1])
     logits = subject.run.model(torch.cat((others[:1], subject.ids, others[1:])), tap=subject.run.tap)[1]
     return _logits(subject, logits)
@@ -114,7 +114,7 @@ def later_tokens(subject: Subject, progress: Progress) -> Finding:
 
 @torch.inference_mode()
 def no_edit(subject: Subject, progress: Progress) -> Finding:
-    """A run with edits that change nothing (a head of every layer times 1) is the plain run."""
+    """Return a run with edits that change nothing (a head of every layer times 1) is the plain run."""
     plain = subject.unedited
     edits = [Edit("scale", layer, layer % plain.config.n_head, factor=1.0) for layer in range(plain.config.n_layer)]
     other = run_model(plain.model, plain.tokens, edits=edits, unedited=plain)
@@ -126,7 +126,7 @@ def no_edit(subject: Subject, progress: Progress) -> Finding:
 
 @torch.inference_mode()
 def float64(subject: Subject, progress: Progress) -> Finding:
-    """The same model in float64: the size of the float32 rounding."""
+    """Return the same model in float64: the size of the float32 rounding."""
     twin = twin_of(subject)
     if isinstance(twin, Finding):
         return twin
@@ -135,7 +135,7 @@ def float64(subject: Subject, progress: Progress) -> Finding:
 
 
 def twin_of(subject: Subject) -> Transformer | Finding:
-    """The model in float64, or a Finding where it is too large."""
+    """Return the model in float64, or a Finding where it is too large."""
     size = sum(parameter.numel() * 8 for parameter in subject.run.model.parameters())
     if size > MOST_BYTES:
         return unable("too_large", f"{size / 2**30:.1f} GiB")
@@ -143,7 +143,7 @@ def twin_of(subject: Subject) -> Transformer | Finding:
 
 
 def doubled(model: Transformer) -> Transformer:
-    """A copy of a model in float64."""
+    """Return a copy of a model in float64."""
     with torch.device("meta"):
         twin = Transformer(model.config)
     twin.load_state_dict({name: tensor.double() for name, tensor in model.state_dict().items()}, assign=True)
@@ -152,13 +152,13 @@ def doubled(model: Transformer) -> Transformer:
 
 
 def _logits(subject: Subject, logits: Tensor, upto: int | None = None) -> Finding:
-    """Logits [T, V] against those of the run."""
+    """Return the logits [T, V] against those of the run."""
     worst = Worst("logit", "moved")
     worst.rows(subject.logits[:upto], logits, allowed=subject.bound("logits")[:upto])
     return worst.finding()
 
 
 def _random_ids(subject: Subject, batch: int, length: int) -> Tensor:
-    """Random token ids from the subject's seed. [B, T]"""
+    """Return random token ids from the subject's seed. [B, T]"""
     generator = torch.Generator().manual_seed(subject.seed)
     return torch.randint(0, subject.run.config.vocab_size, (batch, length), generator=generator)

@@ -126,14 +126,14 @@ WAITS = 3.0  # passes beyond which a check always waits
 
 
 def pass_seconds(subject: Subject, most: int | None = None) -> float:
-    """Approximate seconds of a forward of the prompt, or of `most` of its tokens, from the sizes alone."""
+    """Return approximate seconds of a forward of the prompt, or of `most` of its tokens, from the sizes alone."""
     n = sum(parameter.numel() for parameter in subject.run.model.parameters())
     T = min(len(subject.run.tokens), most or len(subject.run.tokens))
     return 0.004 + 4 * n / _BYTES_A_SECOND + 2 * n * T / _PRODUCTS_A_SECOND
 
 
 def quick(subject: Subject) -> tuple[str, ...]:
-    """The checks that a page can run at once, each within about QUICK and all within QUICK_TOGETHER seconds."""
+    """Return the checks that a page can run at once, each within about QUICK and all within QUICK_TOGETHER seconds."""
     budget, shared, keys = QUICK_TOGETHER, set(), []
     whole, few = pass_seconds(subject), pass_seconds(subject, _FEW)
     for key, check in CHECKS.items():
@@ -147,7 +147,7 @@ def quick(subject: Subject) -> tuple[str, ...]:
 
 
 def seconds_of(subject: Subject) -> float:
-    """Approximate seconds of all checks."""
+    """Return approximate seconds of all checks."""
     whole, few = pass_seconds(subject), pass_seconds(subject, _FEW)
     each = sum(check.passes * (few if check.short else whole) for check in CHECKS.values())
     return sum(SHARED.values()) * whole + each + _LIBRARY
@@ -203,7 +203,7 @@ class _Progress:
 
 
 def _guarded(key: str, work, report: _Progress) -> Finding:
-    """The result of a check, or "broken" with the exception."""
+    """Return the result of a check, or "broken" with the exception."""
     try:
         return work()
     except Exception as error:
@@ -214,7 +214,7 @@ def _guarded(key: str, work, report: _Progress) -> Finding:
 
 
 def _run_block_checks(subject: Subject, keys: Sequence[str], report: _Progress) -> dict[str, Finding]:
-    """All block checks in one walk: each block is recomputed once for all of them, and its time is shared."""
+    """Return all block checks in one walk: each block is recomputed once for all of them, and its time is shared."""
     asked = {key: CHECKS[key] for key in keys}
     worst = {key: subject.worst(each.unit, each.rule, _terms(subject, each.terms)) for key, each in asked.items()}
     seconds, broken = dict.fromkeys(keys, 0.0), {}
@@ -252,14 +252,14 @@ def _check_block(key: str, subject: Subject, layer: int, at: dict, worst: Worst)
 
 
 def _terms(subject: Subject, name: str) -> int:
-    """The number of terms in a check's bound."""
+    """Return the number of terms in a check's bound."""
     if name == "tokens":
         return len(subject.run.tokens)
     return int(name) if name.isdigit() else getattr(subject.run.config, name) if name else 0
 
 
 def summary(findings: dict[str, Finding]) -> dict[str, int]:
-    """Number of findings by state."""
+    """Return the number of findings by state."""
     return {
         state: sum(each.state == state for each in findings.values())
         for state in ("agrees", "differs", "unable", "broken")

@@ -49,7 +49,7 @@ class Finding:
     seconds: float = field(default=0.0, compare=False)
 
     def placed(self, position: int) -> "Finding":
-        """The same at a position."""
+        """Return the same at a position."""
         return replace(self, position=position)
 
 
@@ -67,7 +67,7 @@ REASONS = (
 
 
 def unable(reason: str, got: str = "") -> Finding:
-    """A check that cannot be made here, with the reason."""
+    """Return a check that cannot be made here, with the reason."""
     return Finding("unable", reason=reason, got=got)
 
 
@@ -83,7 +83,7 @@ class Subject:
     memo: dict[str, object] = field(default_factory=dict)  # values shared by several checks
 
     def once(self, name: str, make: Callable[[], object]) -> object:
-        """A shared value, computed at its first use."""
+        """Return a shared value, computed at its first use."""
         if name not in self.memo:
             self.memo[name] = make()
         return self.memo[name]
@@ -99,14 +99,16 @@ class Subject:
         return torch.from_numpy(self.run.logits)
 
     def logits_at(self, at: Sequence[int]) -> Tensor:
-        """The logits at some positions, without computing all. [n, V]"""
+        """Return the logits at some positions, without computing all. [n, V]"""
         if "logits" in vars(self.run):
             return self.logits[list(at)]
         with torch.inference_mode():
             return self.run.model.logits(self.run.residuals[-1][None, list(at)], tap=self.run.tap)[0]
 
     def edited(self, site: str) -> frozenset[tuple[int, int]]:
-        """Pairs (layer, head) with scores, pattern or z changed by an edit; a head or layer of None means all."""
+        """Return the pairs (layer, head) with scores, pattern or z changed by an edit; a head or layer of None means
+        all.
+        """
         config, pairs = self.run.config, set()
         for edit in self.run.key.edits:
             if EDITS[edit.kind].site == site:
@@ -121,12 +123,12 @@ class Subject:
         return bounds_by_site[site, self.run.config.n_layer if layer is None else layer][0]
 
     def plain(self) -> "Subject":
-        """The run without edits as a subject of its own; this one where there are no edits."""
+        """Return the run without edits as a subject of its own; this one where there are no edits."""
         run = self.unedited
         return self if self.run.tap is None else self.once("plain", lambda: Subject(self.lm, run, run))
 
     def worst(self, unit: str, rule: str, n: int) -> "Worst":
-        """A Worst for this model, for which a product with weights may be of float32 numbers: then it is a sum."""
+        """Return a Worst for this model, for which a product with weights may be of float32 numbers: then it is a sum."""
         plain = rule == "product" and self.product_unit == UNIT
         return Worst(unit, "sum" if plain else rule, n, self.product_unit)
 
@@ -141,7 +143,7 @@ class Subject:
         return unit(self.run.model)
 
     def block_bound(self, site: str, layer: int) -> Tensor:
-        """The bound for one block, computed twice from the same stream. [T] or [H, T]"""
+        """Return the bound for one block, computed twice from the same stream. [T] or [H, T]"""
         run, T = self.run, len(self.run.tokens)
 
         def forward(n: int, tap: Tap) -> Tensor:
@@ -155,7 +157,7 @@ class Subject:
         return self.once(f"moved {layer}", measure)[site, layer][0]
 
     def untouched(self, site: str, layer: int) -> Tensor:
-        """The heads of a layer with an unedited `site`. [n]"""
+        """Return the heads of a layer with an unedited `site`. [n]"""
         out = self.edited(site)
         return torch.tensor([head for head in range(self.run.config.n_head) if (layer, head) not in out]).long()
 
@@ -165,14 +167,14 @@ Sites = dict[str, Tensor]  # without the batch axis
 
 @public()
 def subject_of(lm: LanguageModel, run: Trace, prompt: str | None = None) -> Subject:
-    """The subject for a run; raises ValueError for one with a tap that is not made of edits."""
+    """Return the subject for a run; raises ValueError for one with a tap that is not made of edits."""
     run.require_key()
     return Subject(lm, run, run.unedited(), prompt)
 
 
 @torch.inference_mode()
 def walk(subject: Subject) -> Iterator[tuple[int, Sites]]:
-    """Every block's sites, recomputed from the run's streams; at the end those of the final norm.
+    """Yield every block's sites, recomputed from the run's streams; at the end those of the final norm.
 
     One block is in memory at a time.
     """
@@ -264,7 +266,7 @@ class Worst:
         self.rows(actual[..., None], expected[..., None], scale, layer, heads, allowed)
 
     def finding(self, nothing: str = "all_edited") -> Finding:
-        """The result; a check that compared nothing does not agree, for the reason `nothing`."""
+        """Return the result; a check that compared nothing does not agree, for the reason `nothing`."""
         return self.largest if self.largest.compared else unable(nothing)
 
 

@@ -65,14 +65,14 @@ _GIVEN = ("q", "k", "v", "attn_out", "router", "mlp_pre", "mlp_up", "mlp_out", "
 
 
 def terms(site: str, x: Tensor, config: ModelConfig) -> int:
-    """Number of roundings behind one number of a site with this tensor."""
+    """Return the number of roundings behind one number of a site with this tensor."""
     read_by_o = max(config.n_head * config.z_width(layer) for layer in range(config.n_layer))
     sizes = {"D": config.d_model, "E": config.d_head, "HE": read_by_o, "M": config.d_mlp}
     return (sizes | {"S": x.shape[-1], "T": x.shape[-2]}).get(_TERMS[site], _TERMS[site])
 
 
 def moved(site: str, x: Tensor, config: ModelConfig, generator: torch.Generator, product_unit: float = UNIT) -> Tensor:
-    """Every number perturbed by +-STEP sqrt(terms) of its own size and its row's together. [B, ...] -> [B, ...]
+    """Return every number perturbed by +-STEP sqrt(terms) of its own size and its row's together. [B, ...] -> [B, ...]
 
     With a `product_unit` coarser than float32's, STEP stands for a rounding to that type instead: what products read
     and give is perturbed, once, and nothing else.
@@ -95,7 +95,7 @@ def moved(site: str, x: Tensor, config: ModelConfig, generator: torch.Generator,
 
 
 def _rounded(config: ModelConfig) -> tuple[str, ...]:
-    """The sites that are rounded to the type of products; post-norm blocks multiply the stream itself."""
+    """Return the sites that are rounded to the type of products; post-norm blocks multiply the stream itself."""
     return (*_READ, *_GIVEN, *(("resid_pre", "resid_mid") if config.norm_placement == "post" else ()))
 
 

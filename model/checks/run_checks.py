@@ -71,7 +71,9 @@ def embedding(subject: Subject, progress: Progress) -> Finding:
 
 
 def lens(subject: Subject, progress: Progress) -> Finding:
-    """The lens on the last stream gives the run's own prediction, at up to 4 positions and their likeliest tokens."""
+    """Return the lens on the last stream gives the run's own prediction, at up to 4 positions and their likeliest
+    tokens.
+    """
     at = _places(subject, FEW)
     reading, logits = read_layers(subject.run, at, top=8), subject.logits_at(at)
     worst, model = Worst("probability", "moved"), subject.run.model
@@ -105,7 +107,7 @@ def unembedding(subject: Subject, progress: Progress) -> Finding:
 
 
 def probabilities(subject: Subject, progress: Progress) -> Finding:
-    """The probabilities of the next token sum to 1 at up to 16 positions."""
+    """Return the probabilities of the next token sum to 1 at up to 16 positions."""
     at = _places(subject)
     total = subject.logits_at(at).softmax(-1).double().sum(-1)
     worst = Worst("probability", "sum", subject.run.config.vocab_size)
@@ -124,7 +126,7 @@ def weights(subject: Subject, progress: Progress) -> Finding:
 
 
 def _finite(tensors: Sequence[Tensor]) -> Finding:
-    """The number of non-finite values; they are counted only in tensors with a non-finite sum."""
+    """Return the number of non-finite values; they are counted only in tensors with a non-finite sum."""
     suspect = [tensor for tensor in tensors if not tensor.sum().isfinite()]
     wrong = sum(int((~tensor.isfinite()).sum()) for tensor in suspect)
     return counted(wrong, sum(tensor.numel() for tensor in tensors), "numbers")
@@ -137,7 +139,7 @@ def _places(subject: Subject, most: int = MOST_PLACES) -> list[int]:
 
 
 def _at_position(finding: Finding, at: Sequence[int]) -> Finding:
-    """The finding with its row number replaced by the position."""
+    """Return the finding with its row number replaced by the position."""
     return finding if finding.position is None else finding.placed(at[finding.position])
 
 
@@ -145,7 +147,7 @@ def _at_position(finding: Finding, at: Sequence[int]) -> Finding:
 
 
 def parts(subject: Subject, progress: Progress) -> Finding:
-    """The parts of a logit add up to the logit, for the five likeliest tokens after the prompt."""
+    """Return the parts of a logit add up to the logit, for the five likeliest tokens after the prompt."""
     outputs, worst = _part_outputs(subject), Worst("logit", "moved")
     allowed = subject.bound("logits")[outputs.position]
     for token in top_ids(outputs.logits, 5).tolist():
@@ -158,7 +160,9 @@ def parts(subject: Subject, progress: Progress) -> Finding:
 
 
 def sources(subject: Subject, progress: Progress) -> Finding:
-    """A head's share of a logit, token by token, adds up to the head's share: of each layer's largest unedited head."""
+    """Return a head's share of a logit, token by token, adds up to the head's share: of each layer's largest unedited
+    head.
+    """
     outputs, run = _part_outputs(subject), subject.run
     attribution = attribute(outputs, run.model, int(top_ids(outputs.logits, 1)[0]))
     worst = Worst("logit", "moved")
@@ -179,7 +183,7 @@ def sources(subject: Subject, progress: Progress) -> Finding:
 
 
 def _part_outputs(subject: Subject):
-    """The output of every part after the prompt."""
+    """Return the output of every part after the prompt."""
     return subject.once("components", lambda: components(subject.run))
 
 
@@ -212,7 +216,7 @@ def draws(subject: Subject, progress: Progress) -> Finding:
 
 
 def _draw(subject: Subject, logits: Tensor, seed: int):
-    """The token that the sampler draws with a seed."""
+    """Return the token that the sampler draws with a seed."""
     rows = subject.once("rows", lambda: rows_of(logits[None]))
     ids = tuple(subject.run.tokens.ids.tolist())
     setup = Setup(ids, Plan(1, seed), len(logits), None, 1)
@@ -240,7 +244,7 @@ def gradient(subject: Subject, progress: Progress) -> Finding:
         return x * sizes if site == "embed" else x
 
     def shaken(site: str, layer: int, x: Tensor) -> Tensor:
-        """The last MOVED pairs with perturbations, both rows of a pair alike."""
+        """Return the last MOVED pairs with perturbations, both rows of a pair alike."""
         if site == "pos_embed":
             return x
         pairs = x[2 * t :].split(2)

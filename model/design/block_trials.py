@@ -84,7 +84,7 @@ class TrialData:
     log_share: np.ndarray  # [V] log of each token's share of the training text, add-one smoothed
 
     def guessed(self, batch: Batch) -> float:
-        """Loss on a batch when only the token frequencies are known, nats per scored token."""
+        """Return the loss on a batch when only the token frequencies are known, nats per scored token."""
         return float(-self.log_share[batch.targets[batch.targets != IGNORE]].mean())
 
 
@@ -155,7 +155,7 @@ class Unadded(Block):
         return run.at("resid_post", layer, out)
 
     def middle(self, x: Tensor, layer: int, run: Pass) -> Tensor:
-        """The stream between the sublayers. [B, T, D] -> [B, T, D]"""
+        """Return the stream between the sublayers. [B, T, D] -> [B, T, D]"""
         if self.post_norm:
             mid = self.norm1.tapped(self.attn(x, layer, run), "norm1", layer, run)
         else:
@@ -164,7 +164,7 @@ class Unadded(Block):
 
 
 def config_of(depth: int, placement: str, vocab_size: int = BYTES) -> ModelConfig:
-    """The tiny model: LayerNorm, learned positions, GELU, tied output, 64 wide."""
+    """Return the tiny model: LayerNorm, learned positions, GELU, tied output, 64 wide."""
     return ModelConfig(
         vocab_size=vocab_size,
         n_ctx=LENGTH,
@@ -177,7 +177,7 @@ def config_of(depth: int, placement: str, vocab_size: int = BYTES) -> ModelConfi
 
 
 def initialised(config: ModelConfig, seed: int, start: str = "gpt2") -> Transformer:
-    """A new trainable model. The same seed gives the same weights, whatever the norms' placement.
+    """Return a new trainable model. The same seed gives the same weights, whatever the norms' placement.
 
     `gpt2`: normal(0, 0.02), the projections that write to the stream smaller by 1/sqrt(2 L) (Radford et al. 2019).
     `glorot`: matrices of the blocks normal with variance 2 / (inputs + outputs) (Glorot & Bengio 2010), as in the
@@ -196,14 +196,14 @@ def initialised(config: ModelConfig, seed: int, start: str = "gpt2") -> Transfor
 
 
 def without_additions(model: Transformer) -> Transformer:
-    """The model itself, each block replaced by its Unadded: the same weights, no residual connections."""
+    """Return the model itself, each block replaced by its Unadded: the same weights, no residual connections."""
     for layer, block in enumerate(model.blocks):
         model.blocks[layer] = Unadded(block)
     return model
 
 
 def wired(wiring: Wiring, depth: int, vocab_size: int, seed: int, start: str) -> Transformer:
-    """A new tiny model of a wiring."""
+    """Return a new tiny model of a wiring."""
     model = initialised(config_of(depth, wiring.placement, vocab_size), seed, start)
     return model if wiring.residuals else without_additions(model)
 
@@ -227,13 +227,13 @@ def one_thread() -> Iterator[None]:
 
 
 def chapter() -> str:
-    """The chapter bundled with the app (model/texts_data), each paragraph a document of its own."""
+    """Return the chapter bundled with the app (model/texts_data), each paragraph a document of its own."""
     return "\n<|endoftext|>\n".join(part.strip() for part in bundled_text().split("\n\n") if part.strip())
 
 
 @public()
 def data_of(text: str) -> TrialData:
-    """A text as bytes, one document in ten held out. Raises InputError for a text that is too short."""
+    """Return a text as bytes, one document in ten held out. Raises InputError for a text that is too short."""
     dataset = text_dataset(text, BYTES)
     (held_out,) = dataset.held_out.values()
     ids = dataset.train(np.random.default_rng(0), _DRAWN, LENGTH, 0.0).targets
@@ -246,7 +246,8 @@ def data_of(text: str) -> TrialData:
 
 
 def gradient_norms(model: Transformer, batch: Batch) -> Norms:
-    """Norms of the gradients of the batch's mean loss, block by block. They are not accumulated into `.grad`.
+    """Return the norms of the gradients of the batch's mean loss, block by block. They are not accumulated into
+    `.grad`.
 
     weights[l]^2 = sum over the parameters p of block l of ||dLoss/dp||^2; stream[l] = ||dLoss/dx|| of x [B, T, D], the
     stream that enters block l.
@@ -271,7 +272,7 @@ def _length(gradients: list[Tensor]) -> float:
 
 
 def fixed_batch(data: TrialData) -> Batch:
-    """The batch on which the gradients at initialization are measured."""
+    """Return the batch on which the gradients at initialization are measured."""
     return data.train(np.random.default_rng(0), ROWS, LENGTH, 0.0)
 
 
@@ -279,7 +280,7 @@ def fixed_batch(data: TrialData) -> Batch:
 def starts(
     data: TrialData, depth: int, start: str = "gpt2", *, seeds: int = SEEDS, progress: Progress = silent
 ) -> Starts:
-    """Gradients of every wiring before the first step, on one batch, for several seeds of the weights."""
+    """Return the gradients of every wiring before the first step, on one batch, for several seeds of the weights."""
     batch, norms = fixed_batch(data), []
     total = len(WIRINGS) * seeds
     with one_thread():
@@ -310,7 +311,7 @@ def starts_by_depth(data: TrialData, start: str = "gpt2", progress: Progress = s
 
 
 def exponent(depths: tuple[int, ...], values: np.ndarray) -> float:
-    """The power a of depth that fits best, value ~ depth^a: the slope of log value over log depth. values [N]"""
+    """Return the power a of depth that fits best, value ~ depth^a: the slope of log value over log depth. values [N]"""
     return float(np.polyfit(np.log(depths), np.log(values), 1)[0])
 
 
@@ -329,7 +330,7 @@ class _Runner:
 
 
 def train_wirings(data: TrialData, trial: Trial, progress: Progress = silent) -> Trained:
-    """The first steps of every variant, in turns, on the same batches and from the same weights.
+    """Return the first steps of every variant, in turns, on the same batches and from the same weights.
 
     AdamW, clipping at 1 and the rate by the project's training code; after the warm-up the rate stays as it is.
     """
@@ -348,7 +349,7 @@ def train_wirings(data: TrialData, trial: Trial, progress: Progress = silent) ->
 
 
 def step_batch(data: TrialData, trial: Trial, step: int) -> Batch:
-    """The batch that every variant reads at a step, drawn as in the training code."""
+    """Return the batch that every variant reads at a step, drawn as in the training code."""
     return data.train(np.random.default_rng([trial.seed, step]), ROWS, LENGTH, step / trial.steps)
 
 
@@ -384,7 +385,7 @@ def _runner(data: TrialData, trial: Trial, variant: Variant) -> _Runner:
 
 
 def _one_step(runner: _Runner) -> tuple[float, np.ndarray]:
-    """Loss of the step's batch, and the gradient norms of the blocks [L]; NaN where the loss was not finite."""
+    """Return the loss of the step's batch, and the gradient norms of the blocks [L]; NaN where the loss was not finite."""
     runner.squares[:] = 0.0
     with torch.enable_grad():
         report = next(runner.reports)

@@ -55,7 +55,7 @@ def normed(x: Tensor) -> Tensor:
 
 
 def layer(stack: Stack, weight: Tensor, x: Tensor) -> Tensor:
-    """One layer. weight [D, D], x [N, D] -> [N, D]"""
+    """Return one layer. weight [D, D], x [N, D] -> [N, D]"""
     read = normed(x) if stack.norm == "pre" else x
     made = ACTIVATIONS[stack.activation](stack.gain * read @ weight.T)
     out = x + made if stack.residual else made
@@ -63,13 +63,14 @@ def layer(stack: Stack, weight: Tensor, x: Tensor) -> Tensor:
 
 
 def orthogonal(draws: np.random.Generator, width: int = WIDTH) -> Tensor:
-    """A random orthogonal matrix, each as likely. [D, D]. Mezzadri 2007: QR with the signs of the diagonal of R."""
+    """Return a random orthogonal matrix, each as likely. [D, D]. Mezzadri 2007: QR with the signs of the diagonal of R."""
     q, r = np.linalg.qr(draws.normal(size=(width, width)))
     return torch.from_numpy(q * np.sign(np.diag(r)))
 
 
 def gradients(stack: Stack, weights: list[Tensor], x: Tensor, end: Tensor) -> np.ndarray:
-    """Length of the gradient of `end` . x_L before each layer and at the end, root mean square over the rows. [L + 1]
+    """Return the length of the gradient of `end` . x_L before each layer and at the end, root mean square over the
+    rows. [L + 1]
 
     weights [D, D] each, x and end [N, D]; end is the gradient that arrives at the top, and its rows have length 1.
     """
@@ -82,7 +83,7 @@ def gradients(stack: Stack, weights: list[Tensor], x: Tensor, end: Tensor) -> np
 
 
 def drawn(depth: int, seed: int) -> tuple[list[Tensor], Tensor, Tensor]:
-    """The matrices of a stack, the vectors that enter it, and the gradients that arrive at its top, of length 1."""
+    """Return the matrices of a stack, the vectors that enter it, and the gradients that arrive at its top, of length 1."""
     draws = np.random.default_rng(seed)
     weights = [orthogonal(draws) for _ in range(depth)]
     x, end = (torch.from_numpy(draws.normal(size=(ROWS, WIDTH))) for _ in range(2))
@@ -91,7 +92,7 @@ def drawn(depth: int, seed: int) -> tuple[list[Tensor], Tensor, Tensor]:
 
 @public(seeds=whole(1, 1024))
 def by_layer(stack: Stack, seeds: int = SEEDS) -> np.ndarray:
-    """The lengths for several draws of the weights. [seeds, L + 1]"""
+    """Return the lengths for several draws of the weights. [seeds, L + 1]"""
 
     with one_thread():
         return np.stack([gradients(stack, *drawn(stack.depth, seed)) for seed in range(seeds)])

@@ -78,7 +78,7 @@ class Mixtures:
 
 
 def config_of(trial: ExpertTrial, vocab_size: int) -> ModelConfig:
-    """The tiny model: pre-norm, learned positions, GELU, tied output."""
+    """Return the tiny model: pre-norm, learned positions, GELU, tied output."""
     return ModelConfig(
         vocab_size=vocab_size,
         n_ctx=LENGTH,
@@ -93,12 +93,14 @@ def config_of(trial: ExpertTrial, vocab_size: int) -> ModelConfig:
 
 @functools.cache
 def text() -> Dataset:
-    """The bundled chapter with a vocabulary of its own."""
+    """Return the bundled chapter with a vocabulary of its own."""
     return text_dataset(chapter(), VOCABULARY)
 
 
 def train_one(trial: ExpertTrial, balance: float, tell: Callable[[int], None] = lambda done: None) -> Mixture:
-    """One training with that coefficient; `tell` hears of every step. The same seed gives the same first weights."""
+    """Return one training with that coefficient; `tell` hears of every step. The same seed gives the same first
+    weights.
+    """
     recipe = Recipe(
         steps=trial.steps,
         batch=ROWS,
@@ -127,7 +129,7 @@ def train_one(trial: ExpertTrial, balance: float, tell: Callable[[int], None] = 
 
 @public()
 def train_mixtures(trial: ExpertTrial, progress: Progress = silent) -> Mixtures:
-    """All trainings one after the other, in this process and on one thread."""
+    """Return all trainings one after the other, in this process and on one thread."""
     runs = []
     with one_thread():
         for number, balance in enumerate(trial.balances):
@@ -140,7 +142,7 @@ def train_mixtures(trial: ExpertTrial, progress: Progress = silent) -> Mixtures:
 
 
 def together(trial: ExpertTrial, runs: Sequence[Mixture]) -> Mixtures:
-    """The trainings with what they have in common."""
+    """Return the trainings with what they have in common."""
     dataset = text()
     config = config_of(trial, dataset.tokenizer.vocab_size)
     ids = _rows(dataset)[0][-1, :SAMPLE]
@@ -160,7 +162,7 @@ class _Look:
 
 
 def _rows(dataset: Dataset) -> tuple[torch.Tensor, torch.Tensor]:
-    """The held-out rows that are looked at, and their targets. [B, T] each"""
+    """Return the held-out rows that are looked at, and their targets. [B, T] each"""
     (held_out,) = dataset.held_out.values()
     batch = next(held_out(BATCH, LENGTH))
     return torch.from_numpy(batch.ids), torch.from_numpy(batch.targets)
@@ -168,7 +170,7 @@ def _rows(dataset: Dataset) -> tuple[torch.Tensor, torch.Tensor]:
 
 @torch.no_grad()
 def _look(model: Transformer, trial: ExpertTrial) -> _Look:
-    """The routers on the held-out rows, with nothing dropped."""
+    """Return the routers on the held-out rows, with nothing dropped."""
     ids, targets = _rows(text())
     routers: dict[tuple[str, int], torch.Tensor] = {}
     model.eval()

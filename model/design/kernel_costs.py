@@ -55,7 +55,7 @@ class Costs:
 
 
 def matrix_bytes(way: str, heads: int, length: int, d_head: int) -> int:
-    """Bytes of float32 scores in memory at once: 4 H T S naively, 4 H 128 S by rows, 4 H 128 128 in blocks.
+    """Return the bytes of float32 scores in memory at once: 4 H T S naively, 4 H 128 S by rows, 4 H 128 128 in blocks.
 
     0 for the fused kernel, which keeps its blocks in the processor's caches. Dao et al. 2022, section 2.2 and theorem
     1.
@@ -72,7 +72,8 @@ def random_qkv(heads: int, kv_heads: int, length: int, d_head: int, seed: int = 
 
 
 def peak_bytes(way: Way, q: Tensor, k: Tensor, v: Tensor) -> int | None:
-    """Peak bytes allocated at once while attention ran, its output included; None if torch does not report them.
+    """Return the peak bytes allocated at once while attention ran, its output included; None if torch does not report
+    them.
 
     torch's profiler reports every allocation and every release of its CPU allocator, temporary ones inside a kernel as
     well; this is the largest running sum. It counts tensors, not pages: registers of a matrix product, and memory that
@@ -93,12 +94,12 @@ def peak_bytes(way: Way, q: Tensor, k: Tensor, v: Tensor) -> int | None:
 
 
 def lengths_of(limit: int) -> tuple[int, ...]:
-    """Contexts to measure, none longer than the limit."""
+    """Return the contexts to measure, none longer than the limit."""
     return tuple(length for length in LENGTHS if length <= limit) or (limit,)
 
 
 def ways_at(heads: int, length: int, d_head: int) -> tuple[str, ...]:
-    """The ways to run at a context: the naive one only while its score matrix is not too large."""
+    """Return the ways to run at a context: the naive one only while its score matrix is not too large."""
     return tuple(way for way in WAYS if matrix_bytes(way, heads, length, d_head) <= MOST_MATRIX)
 
 
@@ -137,7 +138,9 @@ def measure(shape: tuple[int, int, int], limit: int, progress: Progress = silent
 
 
 def _turns(ways: Sequence[str], qkv: tuple[Tensor, Tensor, Tensor], until: float, report) -> dict[str, list[float]]:
-    """Seconds of each way, in turns, until the time is up; at least FEWEST rounds. `peak_bytes` has warmed them up."""
+    """Return the seconds of each way, in turns, until the time is up; at least FEWEST rounds. `peak_bytes` has warmed
+    them up.
+    """
     seconds: dict[str, list[float]] = {way: [] for way in ways}
     for done in range(1, ROUNDS + 1):
         for way in ways:
@@ -151,7 +154,7 @@ def _turns(ways: Sequence[str], qkv: tuple[Tensor, Tensor, Tensor], until: float
 
 
 def growth(costs: Sequence[Cost], way: str) -> float | None:
-    """The power of T with which the time grew over the last three contexts: the slope of ln time on ln T.
+    """Return the power of T with which the time grew over the last three contexts: the slope of ln time on ln T.
 
     By least squares; None for a single context.
     """

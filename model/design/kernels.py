@@ -25,7 +25,7 @@ Way = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def naive(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tensor:
-    """All [T, S] scores of every head at once, then their softmax, then the sum. Vaswani et al. 2017, eq. 1."""
+    """Return all [T, S] scores of every head at once, then their softmax, then the sum. Vaswani et al. 2017, eq. 1."""
     if bias is None:
         return mix(attention_pattern(attention_scores(q, k)), v)
     scores = _grouped(q, k) @ k[:, :, None].mT / math.sqrt(q.shape[-1]) + bias
@@ -80,7 +80,7 @@ def chunked(
 
 
 def _step(m: Tensor, l: Tensor, o: Tensor, scores: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The running maximum, sum and output after one more block of scores [..., t, s] and values [..., s, E]."""
+    """Return the running maximum, sum and output after one more block of scores [..., t, s] and values [..., s, E]."""
     higher = torch.maximum(m, scores.amax(-1, keepdim=True))
     base = higher.masked_fill(higher == -math.inf, 0.0)  # nothing was seen yet: -inf - -inf is no number
     weights, scale = (scores - base).exp(), (m - base).exp()
@@ -88,7 +88,7 @@ def _step(m: Tensor, l: Tensor, o: Tensor, scores: Tensor, v: Tensor) -> tuple[T
 
 
 def _grouped(q: Tensor, k: Tensor) -> Tensor:
-    """Queries grouped by the KV head that they share. [B, H, T, E] -> [B, G, H / G, T, E]"""
+    """Return the queries grouped by the KV head that they share. [B, H, T, E] -> [B, G, H / G, T, E]"""
     return q.unflatten(1, (k.shape[1], -1))
 
 
@@ -100,7 +100,7 @@ WAYS: dict[str, Way] = {"naive": naive, "rows": by_rows, "chunked": chunked, "fu
 
 
 def rows_of(T: int, most: int = 256) -> Tensor:
-    """Positions to compare at: all, or `most` evenly spaced ones including the first and the last. int64 [n]"""
+    """Return the positions to compare at: all, or `most` evenly spaced ones including the first and the last. int64 [n]"""
     return torch.arange(T) if most >= T else torch.linspace(0, T - 1, most).round().long()
 
 
@@ -136,7 +136,7 @@ class Exact:
 @public(q=array("B H T E"), k=array("B G S E"), v=array("B G S E"), ways=one_of(WAYS))
 @torch.inference_mode()
 def exactness(q: Tensor, k: Tensor, v: Tensor, ways: tuple[str, ...] = tuple(WAYS)) -> tuple[Exact, ...]:
-    """Every way against float64, at all positions or 256 of them; T = S."""
+    """Return every way against float64, at all positions or 256 of them; T = S."""
     rows = rows_of(q.shape[2])
     exact, bound = reference(q, k, v, rows)
     results = []
@@ -165,11 +165,11 @@ class Step:
 
 @public(scores=array("S", finite=False), values=array("S E"), block=whole(1))
 def online_steps(scores: np.ndarray, values: np.ndarray, block: int) -> list[Step]:
-    """One row of attention by blocks of keys, float64. scores [S], -inf or NaN where not seen; values [S, E].
+    """Return one row of attention by blocks of keys, float64. scores [S], -inf or NaN where not seen; values [S, E].
 
     The last step's weights are the softmax of the row, and its output their sum of the values, to float64 rounding.
-    Milakov & Gimelshein 2018, algorithm 3; Dao et al. 2022, algorithm 1. ValueError for a block below 1, or shapes
-    that do not fit.
+    Milakov & Gimelshein 2018, algorithm 3; Dao et al. 2022, algorithm 1. ValueError for a block below 1, or shapes that
+    do not fit.
     """
     if values.shape[:1] != scores.shape:
         raise ValueError(f"values must have a row for each of the scores, got {scores.shape}, {values.shape}")
@@ -190,14 +190,14 @@ def online_steps(scores: np.ndarray, values: np.ndarray, block: int) -> list[Ste
 
 
 def blocks_for(n: int, block: int, most: int = 16) -> int:
-    """The block size that needs at most `most` steps over n keys: `block`, or larger where necessary."""
+    """Return the block size that needs at most `most` steps over n keys: `block`, or larger where necessary."""
     return max(block, -(-n // most))
 
 
 @public()
 @torch.inference_mode()
 def layer_qkv(trace: Trace, layer: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Inputs of a layer's attention, positions applied, edits included. q [1, H, T, E], k and v [1, G, T, E]
+    """Return the inputs of a layer's attention, positions applied, edits included. q [1, H, T, E], k and v [1, G, T, E]
 
     Raises InputError for a layer out of range, or without queries and keys.
     """

@@ -96,7 +96,7 @@ class Stops:
 
 
 def group_counts(config: ModelConfig) -> tuple[int, ...]:
-    """Numbers of KV heads to which the model's own G can be merged: its divisors, G itself first."""
+    """Return the numbers of KV heads to which the model's own G can be merged: its divisors, G itself first."""
     G = config.n_kv_head
     return tuple(n for n in range(G, 0, -1) if G % n == 0)
 
@@ -112,7 +112,8 @@ def readers(config: ModelConfig, groups: int) -> tuple[tuple[int, int], ...]:
 @public(groups=whole(1), merge=one_of(MERGES), seed=whole(0, MOST_SEED))
 @torch.inference_mode()
 def pooled(model: Transformer, groups: int, merge: str = "mean", seed: int = 0) -> Transformer:
-    """The model with the keys and values of neighbouring heads merged into `groups` KV heads; nothing is retrained.
+    """Return the model with the keys and values of neighbouring heads merged into `groups` KV heads; nothing is
+    retrained.
 
     The rows of W_K, W_V and their biases that belong to the heads of a group become one head's rows, by MERGES; every
     other parameter is the model's own tensor. Ainslie et al. 2023, section 2.1. Merging to the model's own number by
@@ -139,7 +140,7 @@ def pooled(model: Transformer, groups: int, merge: str = "mean", seed: int = 0) 
 def _merge_projection(
     layer: nn.Module, config: ModelConfig, groups: int, merge: str, generator: torch.Generator
 ) -> Linear:
-    """A projection to `groups` heads, merged from a projection to G heads. Rows [G * E, D] -> [g * E, D]"""
+    """Return a projection to `groups` heads, merged from a projection to G heads. Rows [G * E, D] -> [g * E, D]"""
 
     def rows(part: Tensor) -> nn.Parameter:
         heads = part.detach().float().view(groups, config.n_kv_head // groups, config.d_head, -1)
@@ -159,7 +160,7 @@ def _merge_projection(
 @public(ids=nonempty, seed=whole(0, MOST_SEED))
 @torch.inference_mode()
 def survey(model: Transformer, ids: Sequence[int], progress: Progress = silent, seed: int = 0) -> Survey:
-    """Every number of KV heads and every way to merge, on a prompt: ids [T] -> one Variant each.
+    """Return every number of KV heads and every way to merge, on a prompt: ids [T] -> one Variant each.
 
     The original is one of them, as its own number merged by "mean": its divergence is 0 to float32 rounding.
     """
@@ -196,13 +197,13 @@ def survey(model: Transformer, ids: Sequence[int], progress: Progress = silent, 
 
 
 def _run(model: Transformer, tokens: Tensor, tick: Callable[[int], None]) -> Tensor:
-    """Output stream of the last block, [T, D]; reports progress every few layers."""
+    """Return the output stream of the last block, [T, D]; reports progress every few layers."""
     *_, (_, last) = _layers(model, tokens, tick)
     return last[0]
 
 
 def _layers(model: Transformer, tokens: Tensor, tick: Callable[[int], None]):
-    """Pairs (layer, its input [1, T, D]) from the first layer on; n_layer comes last."""
+    """Yield the pairs (layer, its input [1, T, D]) from the first layer on; n_layer comes last."""
     run = model.prepare(0, tokens.shape[1])
     x = model.embed_tokens(tokens, 0, run)
     for layer, block in enumerate(model.blocks):
@@ -241,7 +242,9 @@ def _compare(
 def stops(
     model: Transformer, ids: Sequence[int], groups: int, merge: str, progress: Progress = silent, seed: int = 0
 ) -> Stops:
-    """A run of the merged model, its stream stored at as many evenly spaced layers as fit into STOPS_BYTES. ids [T]"""
+    """Return a run of the merged model, its stream stored at as many evenly spaced layers as fit into STOPS_BYTES. ids
+    [T]
+    """
     need_attention(model.config)
     merged, T = pooled(model, groups, merge, seed), len(ids)
     L = model.config.n_layer
@@ -257,7 +260,7 @@ def stops(
 @public(seed=whole(0, MOST_SEED))
 @torch.inference_mode()
 def pattern_at(model: Transformer, stored: Stops, layer: int, head: int, seed: int = 0) -> np.ndarray:
-    """The pattern of one head of the merged model, NaN above the diagonal. float32 [T, T]
+    """Return the pattern of one head of the merged model, NaN above the diagonal. float32 [T, T]
 
     Only the layers after the last stored one are run. Equals `run(pooled(...)).pattern(layer, head)`.
     """

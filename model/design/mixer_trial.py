@@ -114,7 +114,7 @@ class Verdict:
 
 @public()
 def verdict(found: Comparison) -> Verdict:
-    """The two best mixers by their mean over all sizes and seeds."""
+    """Return the two best mixers by their mean over all sizes and seeds."""
     by_seed = found.scores.mean(-1)  # [M, R]
     means, ranges = by_seed.mean(-1), np.ptp(by_seed, axis=-1)
     order = np.argsort(means if found.is_error else -means, kind="stable")
@@ -129,7 +129,7 @@ def verdict(found: Comparison) -> Verdict:
 
 
 def config_of(mixer: str, task_name: str) -> ModelConfig:
-    """The model of a mixer: RMSNorm, SwiGLU, no biases, and learned positions.
+    """Return the model of a mixer: RMSNorm, SwiGLU, no biases, and learned positions.
 
     The MLP is as wide as makes the number of parameters come closest to that of softmax attention.
     """
@@ -169,7 +169,7 @@ def _count(config: ModelConfig) -> int:
 
 
 def sizes_of(trial: MixerTrial) -> tuple[int, ...]:
-    """The sizes that a model is judged at: evenly spread, the largest that a row holds at the end."""
+    """Return the sizes that a model is judged at: evenly spread, the largest that a row holds at the end."""
     if trial.task == "regression":  # a row has one size, and each of its points is judged
         return tuple(range(recall_tasks.most_points(trial.length)))
     sizes = _sizes(trial)
@@ -206,7 +206,7 @@ def learn(trial: MixerTrial, mixer: str, seed: int, tell: Callable[[int], None] 
 
 @torch.no_grad()
 def scores(model: Transformer, trial: MixerTrial) -> np.ndarray:
-    """Share of scored tokens that are the likeliest, at each size; of regression the mean squared error. [S]"""
+    """Return the share of scored tokens that are the likeliest, at each size; of regression the mean squared error. [S]"""
     model.eval()
     if trial.task == "regression":
         return _regression_errors(model, judged_rows(trial))
@@ -219,12 +219,12 @@ def scores(model: Transformer, trial: MixerTrial) -> np.ndarray:
 
 
 def judged_rows(trial: MixerTrial) -> np.ndarray:
-    """The rows of regression that every model is judged on. [4 JUDGED, T + 1]"""
+    """Return the rows of regression that every model is judged on. [4 JUDGED, T + 1]"""
     return task(trial.task).make(np.random.default_rng(1), 4 * JUDGED, trial.length, True)[0]
 
 
 def _regression_errors(model: Transformer, ids: np.ndarray) -> np.ndarray:
-    """Mean squared error of the mean of the predicted distribution, by the points before. [S]"""
+    """Return the mean squared error of the mean of the predicted distribution, by the points before. [S]"""
     numbers = len(recall_tasks.NUMBERS)
     width = recall_tasks.DIMENSIONS + 1
     places = np.arange(recall_tasks.DIMENSIONS - 1, ids.shape[1] - 1, width)  # the last input of each point
@@ -238,7 +238,9 @@ def _regression_errors(model: Transformer, ids: np.ndarray) -> np.ndarray:
 
 @torch.inference_mode()
 def cost(mixer: str, task_name: str, tell: Callable[[int], None] = lambda done: None) -> Cost:
-    """Bytes held after DECODED tokens, and the median time of a token there: one text, one thread, fresh weights."""
+    """Return the bytes held after DECODED tokens, and the median time of a token there: one text, one thread, fresh
+    weights.
+    """
     config = dataclasses.replace(config_of(mixer, task_name), n_ctx=max(DECODED) + TIMED)  # with more positions
     model, nbytes, seconds = Transformer(config).eval(), [], []
     for tokens in DECODED:
@@ -260,13 +262,13 @@ def cost(mixer: str, task_name: str, tell: Callable[[int], None] = lambda done: 
 
 
 def parts_of(trial: MixerTrial) -> list[tuple[Callable[..., Learned | Cost], tuple]]:
-    """The work of a comparison, one call each, in the order that `together` wants their values."""
+    """Return the work of a comparison, one call each, in the order that `together` wants their values."""
     learned = [(learn, (trial, mixer, seed)) for mixer in trial.mixers for seed in range(trial.seeds)]
     return [*learned, *((cost, (mixer, trial.task)) for mixer in trial.mixers)]
 
 
 def together(trial: MixerTrial, values: Sequence[Learned | Cost]) -> Comparison:
-    """The comparison from the values of its parts."""
+    """Return the comparison from the values of its parts."""
     M, R = len(trial.mixers), trial.seeds
     learned, costs = values[: M * R], values[M * R :]
     first = task(trial.task)
@@ -294,7 +296,7 @@ def answers(task_name: str, n_symbols: int) -> int:
 
 @public()
 def compare(trial: MixerTrial, progress: Progress = silent) -> Comparison:
-    """All parts one after the other, in this process and on one thread. The page spreads them over processes."""
+    """Return all parts one after the other, in this process and on one thread. The page spreads them over processes."""
     values, parts = [], parts_of(trial)
     with one_thread():
         for number, (function, arguments) in enumerate(parts):

@@ -98,7 +98,7 @@ def curves(low: float = -4.0, high: float = 4.0, points: int = 161) -> tuple[np.
 
 @public(low=between(-1e6, 1e6), high=between(-1e6, 1e6), points=whole(2, 4096))
 def gated(low: float = -4.0, high: float = 4.0, points: int = 81) -> tuple[np.ndarray, np.ndarray]:
-    """Output of a neuron of SwiGLU, silu(gate) * up. -> x [P] of both branches, values [up, gate]"""
+    """Return the output of a neuron of SwiGLU, silu(gate) * up. -> x [P] of both branches, values [up, gate]"""
     _check_interval(low, high)
     x = low + (high - low) * torch.arange(points, dtype=torch.float64) / (points - 1)
     return x.numpy(), (MLPS["swiglu"](x)[None, :] * x[:, None]).numpy()
@@ -108,7 +108,8 @@ def gated(low: float = -4.0, high: float = 4.0, points: int = 81) -> tuple[np.nd
 
 
 def equal_width(d_mlp: int) -> int:
-    """Width at which the three matrices of SwiGLU have as many weights as two of width d_mlp: 2/3 of it, rounded.
+    """Return the width at which the three matrices of SwiGLU have as many weights as two of width d_mlp: 2/3 of it,
+    rounded.
 
     Shazeer 2020, section 3. Equal to the last weight where 3 divides d_mlp and there are no biases.
     """
@@ -116,7 +117,7 @@ def equal_width(d_mlp: int) -> int:
 
 
 def config_of(kind: str, vocab_size: int) -> ModelConfig:
-    """The tiny model with that MLP: pre-norm, learned positions, no biases in the MLP."""
+    """Return the tiny model with that MLP: pre-norm, learned positions, no biases in the MLP."""
     wide = 4 * WIDTH
     return ModelConfig(
         vocab_size=vocab_size,
@@ -131,7 +132,7 @@ def config_of(kind: str, vocab_size: int) -> ModelConfig:
 
 
 def cost(config: ModelConfig, length: int = LENGTH) -> Cost:
-    """Weights and operations of a model on rows of `length` tokens.
+    """Return the weights and operations of a model on rows of `length` tokens.
 
     A matrix product takes 2 operations per weight and token; scores and mixing 2 (T + 1) H E per layer and token,
     averaged over the visible tokens; the backward pass twice the forward (Kaplan et al. 2020, section 2.1). Norms,
@@ -162,7 +163,7 @@ def recipe_of(trial: MlpTrial, seed: int) -> Recipe:
 
 @public()
 def train_mlps(data: TrialData, trial: MlpTrial, progress: Progress = silent) -> Compared:
-    """Every kind with every seed, step by step in turns, so that a slow moment of the machine affects all alike."""
+    """Return every kind with every seed, step by step in turns, so that a slow moment of the machine affects all alike."""
     shape = (len(KINDS), SEEDS)
     runs = {(kind, seed): _run(data, trial, KINDS[kind], seed) for kind in range(shape[0]) for seed in range(SEEDS)}
     moments = tuple(sorted({max(1, round(trial.steps * n / MOMENTS)) for n in range(1, MOMENTS + 1)}))
@@ -183,7 +184,7 @@ def train_mlps(data: TrialData, trial: MlpTrial, progress: Progress = silent) ->
 
 
 def guessed(data: TrialData) -> float:
-    """Loss on held-out text when only the token frequencies are known."""
+    """Return the loss on held-out text when only the token frequencies are known."""
     batches = list(itertools.islice(data.held_out(_HELD_ROWS, LENGTH), _HELD_OUT))
     targets = np.concatenate([batch.targets for batch in batches])
     return data.guessed(Batch(np.concatenate([batch.ids for batch in batches]), targets))
@@ -196,14 +197,14 @@ def _run(data: TrialData, trial: MlpTrial, kind: str, seed: int) -> tuple[Run, I
 
 
 def _look(run: Run, data: TrialData) -> tuple[float, int]:
-    """Loss on held-out text, nats per token, and the number of scored tokens."""
+    """Return the loss on held-out text, nats per token, and the number of scored tokens."""
     no_lengths = np.zeros(data.vocab_size, dtype=np.int64)  # bytes per token, not needed here
     evaluation = evaluate(run.model, data.held_out, no_lengths, length=LENGTH, rows=_HELD_ROWS, limit=_HELD_OUT)
     return evaluation.loss, evaluation.tokens
 
 
 def verdict(first: np.ndarray, second: np.ndarray) -> Verdict:
-    """Whether two kinds differ by more than their seeds do. Final losses, [S] each."""
+    """Return whether two kinds differ by more than their seeds do. Final losses, [S] each."""
     ranges = [float(losses.max() - losses.min()) for losses in (first, second)]
     apart = bool(first.max() < second.min() or second.max() < first.min())
     return Verdict(float(first.mean() - second.mean()), max(ranges), apart)

@@ -94,10 +94,10 @@ def schemes_of(config: ModelConfig, length: int, factor: float, family: str = "s
 
 
 def placed(model: Transformer, scheme: Scheme, T: int) -> Placed:
-    """Positions 0 .. T - 1 under a scheme; the model's tensors stay as they are.
+    """Return the positions 0 .. T - 1 under a scheme; the model's tensors stay as they are.
 
-    "as_is" gives what the model's own forward uses, and so does a factor of 1. Raises ValueError for a scheme that
-    does not apply to the model's kind of positions: "pieces" is a way of reading, and learned positions end at n_ctx.
+    "as_is" gives what the model's own forward uses, and so does a factor of 1. Raises ValueError for a scheme that does
+    not apply to the model's kind of positions: "pieces" is a way of reading, and learned positions end at n_ctx.
     """
     config = model.config
     if scheme.key == "pieces" or scheme.key not in SCHEMES:
@@ -112,7 +112,7 @@ def placed(model: Transformer, scheme: Scheme, T: int) -> Placed:
 
 
 def _read_at(config: ModelConfig, scheme: Scheme, T: int) -> Tensor:
-    """The row of the position table that each token reads; fractions lie between two rows. float32 [T]"""
+    """Return the row of the position table that each token reads; fractions lie between two rows. float32 [T]"""
     t = torch.arange(T, dtype=torch.float32)
     last = config.n_ctx - 1
     if scheme.key == "as_is":
@@ -129,7 +129,7 @@ def _read_at(config: ModelConfig, scheme: Scheme, T: int) -> Tensor:
 
 
 def table_at(model: Transformer, at: Tensor) -> Tensor:
-    """Position vectors at places that may lie between two rows: at [T] -> [T, D].
+    """Return the position vectors at places that may lie between two rows: at [T] -> [T, D].
 
     A learned table is interpolated linearly between neighbouring rows (as Dosovitskiy et al. 2021, section 3.2, do in
     two dimensions); places past its last row read the last row. Sines are evaluated at the place itself.
@@ -154,14 +154,14 @@ def _sines(at: Tensor, width: int) -> Tensor:
 
 
 def rope_of(config: ModelConfig, scheme: Scheme, T: int) -> tuple[Tensor, Tensor]:
-    """Cosines and sines of positions 0 .. T - 1. Each [T, d_rotary / 2]."""
+    """Return the cosines and sines of positions 0 .. T - 1. Each [T, d_rotary / 2]."""
     frequency, size = frequencies(config, scheme)
     angle = torch.arange(T, dtype=torch.float32)[:, None] * frequency
     return angle.cos() * size, angle.sin() * size
 
 
 def frequencies(config: ModelConfig, scheme: Scheme) -> tuple[Tensor, float]:
-    """Radians per step of each rotated pair [d_rotary / 2], and the factor on cosines and sines.
+    """Return the radians per step of each rotated pair [d_rotary / 2], and the factor on cosines and sines.
 
     interpolate: f / s (Chen et al. 2023, eq. 4). ntk: theta s^(d / (d - 2)), which leaves the fastest pair and slows
     the slowest one by s (bloc97 2023). llama3: short wavelengths stay, long ones turn s times slower (Llama 3.1, 2024).
@@ -230,14 +230,14 @@ def windows_of(ids: Sequence[int], length: int, most: int, first: int | None = N
 
 
 def cost(model: Transformer, T: int) -> float:
-    """Approximate floating-point operations of one window of T tokens: 2 per weight and token, and attention."""
+    """Return approximate floating-point operations of one window of T tokens: 2 per weight and token, and attention."""
     config = model.config
     weights = sum(parameter.numel() for parameter in model.blocks.parameters()) + config.vocab_size * config.d_model
     return 2.0 * weights * T + 2.0 * config.n_layer * config.n_head * config.d_head * T * T
 
 
 def windows_within(model: Transformer, T: int, schemes: int, operations: float) -> int:
-    """Number of windows that fit into a budget of operations, between LEAST_WINDOWS and MOST_WINDOWS."""
+    """Return the number of windows that fit into a budget of operations, between LEAST_WINDOWS and MOST_WINDOWS."""
     return int(min(max(operations / (schemes * cost(model, T)), LEAST_WINDOWS), MOST_WINDOWS))
 
 
@@ -252,7 +252,7 @@ def past_trained(
     first: int | None = None,
     progress: Progress = silent,
 ) -> Past:
-    """The loss of every token of the windows [W, T + 1] under each scheme; the model is not changed.
+    """Return the loss of every token of the windows [W, T + 1] under each scheme; the model is not changed.
 
     "pieces" reads the model's own positions within the trained length: pieces of n_ctx tokens, each beginning half a
     piece after the one before, so that a token after the first piece has at least n_ctx / 2 tokens before it; `first`
@@ -288,7 +288,7 @@ def past_trained(
 
 
 def _in_pieces(model: Transformer, windows: Tensor, first: int | None, tick: Callable[[float], None]) -> Tensor:
-    """Losses with at most n_ctx tokens of context. [B, T + 1] -> [B, T]"""
+    """Return the losses with at most n_ctx tokens of context. [B, T + 1] -> [B, T]"""
     n, T = model.config.n_ctx, windows.shape[1] - 1
     parts, end, start = [], 0, 0
     while end < T:
@@ -338,7 +338,7 @@ def edges(length: int, trained: int, most: int = BUCKETS) -> list[int]:
 
 
 def by_position(past: Past, ends: Sequence[int], *, difference: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """Mean loss of each bucket of positions and its standard error over windows. float64 [schemes, K]
+    """Return the mean loss of each bucket of positions and its standard error over windows. float64 [schemes, K]
 
     The error is NaN for a single window. With `difference` both are of the loss minus the reference's loss on the same
     tokens.
@@ -359,7 +359,7 @@ class Part:
 
 
 def parts_of(past: Past, index: int) -> tuple[Part, Part | None]:
-    """One scheme within the trained length, and beyond it where the windows reach that far."""
+    """Return one scheme within the trained length, and beyond it where the windows reach that far."""
     return _part(past, index, slice(0, past.trained)), (
         _part(past, index, slice(past.trained, None)) if past.length > past.trained else None
     )
@@ -372,6 +372,6 @@ def _part(past: Past, index: int, at: slice) -> Part:
 
 
 def _mean_and_error(values: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
-    """Mean along the windows, and its standard error."""
+    """Return the mean along the windows, and its standard error."""
     n, mean = values.shape[axis], values.mean(axis)
     return mean, values.std(axis, ddof=1) / math.sqrt(n) if n > 1 else np.full_like(mean, np.nan)

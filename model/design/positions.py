@@ -33,7 +33,8 @@ UNIT = {"float32": 2.0**-24, "float64": 2.0**-53}  # half the distance from 1 to
 
 @public()
 def as_rope(config: ModelConfig) -> ModelConfig:
-    """The config itself where it has RoPE, else a config with RoPE: theta 10,000, every pair rotated, no scaling.
+    """Return the config itself where it has RoPE, else a config with RoPE: theta 10,000, every pair rotated, no
+    scaling.
 
     Raises InputError for heads of a single dimension, which have no pair.
     """
@@ -49,12 +50,14 @@ def as_rope(config: ModelConfig) -> ModelConfig:
 
 
 def sinusoidal_frequencies(d_model: int) -> np.ndarray:
-    """Radians per position of each pair of dimensions, 10,000^(-2i / D). float64 [ceil(D / 2)]. Vaswani 2017, 3.5."""
+    """Return the radians per position of each pair of dimensions, 10,000^(-2i / D). float64 [ceil(D / 2)]. Vaswani
+    2017, 3.5.
+    """
     return 10_000.0 ** (-np.arange(0, d_model, 2) / d_model)
 
 
 def frequencies(config: ModelConfig, scheme: str) -> np.ndarray:
-    """Radians per position of each pair: of RoPE as in the model, or of the sines. float64 [n].
+    """Return the radians per position of each pair: of RoPE as in the model, or of the sines. float64 [n].
 
     Raises ValueError for a scheme without rotation.
     """
@@ -66,7 +69,7 @@ def frequencies(config: ModelConfig, scheme: str) -> np.ndarray:
 
 
 def wavelengths(frequency: np.ndarray) -> np.ndarray:
-    """Positions per full turn of each pair: 2 pi / frequency. [n]"""
+    """Return the positions per full turn of each pair: 2 pi / frequency. [n]"""
     return 2 * np.pi / frequency
 
 
@@ -74,11 +77,11 @@ def wavelengths(frequency: np.ndarray) -> np.ndarray:
 
 
 def vectors(model: Transformer, scheme: str, positions: Sequence[int]) -> np.ndarray:
-    """Position vectors of a scheme at these positions. float32 [P, D]
+    """Return the position vectors of a scheme at these positions. float32 [P, D]
 
-    Learned: rows of the model's own table. Sinusoidal: sines on even, cosines on odd dimensions, D = d_model. RoPE:
-    the cosines of all pairs and then the sines, D = d_rotary. None: zeros. Raises InputError where the model has no
-    table, or none for a position.
+    Learned: rows of the model's own table. Sinusoidal: sines on even, cosines on odd dimensions, D = d_model. RoPE: the
+    cosines of all pairs and then the sines, D = d_rotary. None: zeros. Raises InputError where the model has no table,
+    or none for a position.
     """
     at, config = np.asarray(positions, dtype=np.int64), model.config
     if scheme == "none":
@@ -104,7 +107,7 @@ def _learned(model: Transformer, at: np.ndarray) -> np.ndarray:
 
 
 def cosines(table: np.ndarray) -> np.ndarray:
-    """Cosine of every two rows; NaN for a row of zeros. float32 [P, D] -> [P, P]"""
+    """Return the cosine of every two rows; NaN for a row of zeros. float32 [P, D] -> [P, P]"""
     length = np.linalg.norm(table, axis=1, keepdims=True)
     unit = np.divide(table, length, out=np.full_like(table, np.nan), where=length > 0)
     return unit @ unit.T
@@ -121,7 +124,7 @@ class Similarity:
 
 
 def similarity(table: np.ndarray) -> Similarity:
-    """Cosine by distance for the rows of a table, position 0 first. [P, D] -> N = P distances.
+    """Return the cosine by distance for the rows of a table, position 0 first. [P, D] -> N = P distances.
 
     Where only the distance counts, as for sines and RoPE, the band has no width and the mean is `kernel`.
     """
@@ -132,7 +135,7 @@ def similarity(table: np.ndarray) -> Similarity:
 
 
 def kernel(frequency: np.ndarray, distances: np.ndarray) -> np.ndarray:
-    """The mean cosine sum_i cos(d theta_i) / n: the cosine of the vectors of two positions d apart. [N]
+    """Return the mean cosine sum_i cos(d theta_i) / n: the cosine of the vectors of two positions d apart. [N]
 
     For RoPE it is the score, relative to distance 0, of a query and a key that are equal in all pairs.
     """
@@ -159,7 +162,7 @@ class Spectrum:
 
 
 def spectrum(table: np.ndarray) -> Spectrum:
-    """The discrete Fourier transform of each dimension along the positions, its mean removed. [P, D], P > 1.
+    """Return the discrete Fourier transform of each dimension along the positions, its mean removed. [P, D], P > 1.
 
     By Parseval the power of all waves is the variance (Oppenheim & Schafer 2010, section 8.6.7).
     """
@@ -234,7 +237,7 @@ def head_qk(trace: Trace, layer: int, head: int) -> HeadQK:
 
 @public(query=unchecked, key=unchecked)
 def pair_of(config: ModelConfig, head: HeadQK, query: int, key: int) -> QKPair:
-    """The query and the key at two positions of a prompt."""
+    """Return the query and the key at two positions of a prompt."""
     check_positions([query, key], len(head.q_used))
     score = float(head.q_used[query] @ head.k_used[key]) / math.sqrt(config.d_head)
     rope, own = as_rope(config), config.positions == "rope"
@@ -242,7 +245,9 @@ def pair_of(config: ModelConfig, head: HeadQK, query: int, key: int) -> QKPair:
 
 
 def polar(x: np.ndarray, pairs: int) -> tuple[np.ndarray, np.ndarray]:
-    """Length and angle of each pair (i, i + pairs) of a vector. [E] -> float64 [pairs] each, angles in radians."""
+    """Return the length and angle of each pair (i, i + pairs) of a vector. [E] -> float64 [pairs] each, angles in
+    radians.
+    """
     x = x.astype(np.float64)
     first, second = x[:pairs], x[pairs : 2 * pairs]
     return np.hypot(first, second), np.arctan2(second, first)
@@ -250,7 +255,7 @@ def polar(x: np.ndarray, pairs: int) -> tuple[np.ndarray, np.ndarray]:
 
 @public(distances=nonempty)
 def contributions(pair: QKPair, distances: Sequence[int]) -> np.ndarray:
-    """Each pair's share of a score, |q_i| |k_i| cos(angle_q - angle_k + d theta_i) / sqrt(d_head). [N, n + 1]
+    """Return each pair's share of a score, |q_i| |k_i| cos(angle_q - angle_k + d theta_i) / sqrt(d_head). [N, n + 1]
 
     The last column is of the dimensions that are not rotated. A row adds up to the score at that distance.
     """
@@ -266,7 +271,7 @@ def contributions(pair: QKPair, distances: Sequence[int]) -> np.ndarray:
 
 
 def angles(config: ModelConfig, positions: Tensor, precision: str) -> tuple[Tensor, Tensor]:
-    """Cosines and sines at any positions, from the model's frequencies. Each [N, n].
+    """Return the cosines and sines at any positions, from the model's frequencies. Each [N, n].
 
     `precision` is a key of PRECISIONS; in float32 these are the numbers of `model.gpt.layers.rope_table`.
     """
@@ -276,7 +281,7 @@ def angles(config: ModelConfig, positions: Tensor, precision: str) -> tuple[Tens
 
 
 def scores_at(pair: QKPair, queries: Tensor, keys: Tensor, precision: str) -> np.ndarray:
-    """The score at each pair of positions, computed entirely in one precision. [N] and [N] -> [N]"""
+    """Return the score at each pair of positions, computed entirely in one precision. [N] and [N] -> [N]"""
     q, k = (torch.from_numpy(x).to(PRECISIONS[precision]).expand(len(queries), -1) for x in (pair.q, pair.k))
     q, k = rotate(q, *angles(pair.config, queries, precision)), rotate(k, *angles(pair.config, keys, precision))
     return ((q * k).sum(-1) / math.sqrt(q.shape[-1])).numpy()

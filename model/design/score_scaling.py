@@ -69,7 +69,7 @@ class Lookup:
 
 @public(scores=array("S", finite=False), values=array("S E"), temperatures=above(0))
 def lookup(scores: np.ndarray, values: np.ndarray, temperatures: np.ndarray = TEMPERATURES) -> Lookup:
-    """A row's scores [S], NaN where a key is not seen, and values [S, E], at every temperature."""
+    """Return a row's scores [S], NaN where a key is not seen, and values [S, E], at every temperature."""
     if len(scores) != len(values):
         raise ValueError(f"values must have a row for each of the scores, got {scores.shape}, {values.shape}")
     weights = softmax(scores.astype(np.float64)[None] / temperatures[:, None])
@@ -91,7 +91,9 @@ def scaled(dots: np.ndarray, d_head: int, power: float) -> np.ndarray:
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
-    """Weights of each row; a NaN score gets weight 0, and a row of only NaN becomes NaN. [T, S] -> float64 [T, S]"""
+    """Return the weights of each row; a NaN score gets weight 0, and a row of only NaN becomes NaN. [T, S] -> float64
+    [T, S]
+    """
     seen = np.where(np.isnan(scores), -np.inf, scores)
     top = seen.max(-1, keepdims=True)
     weights = np.exp(seen - np.where(np.isfinite(top), top, 0.0))
@@ -117,7 +119,7 @@ def rows_of(scores: np.ndarray) -> Rows:
 
 
 def summary(dots: np.ndarray, d_head: int, power: float) -> Summary | None:
-    """The rows of a head under q.k / d^power; None where no row sees two keys. dots [T, S]"""
+    """Return the rows of a head under q.k / d^power; None where no row sees two keys. dots [T, S]"""
     scores = scaled(dots, d_head, power)
     rows = rows_of(scores)
     valid = rows.keys > 1
@@ -136,10 +138,10 @@ def summary(dots: np.ndarray, d_head: int, power: float) -> Summary | None:
 
 @public(sizes=whole(1, 1 << 14), keys=whole(2, 1 << 14), seed=whole(0, MOST_SEED))
 def drawn(sizes: Sequence[int] = SIZES, keys: int = KEYS, seed: int = 0) -> tuple[Drawn, ...]:
-    """Random q and k, their entries independent with mean 0 and variance 1, so that q.k has variance d.
+    """Return random q and k, their entries independent with mean 0 and variance 1, so that q.k has variance d.
 
-    Vaswani et al. 2017, section 3.2.1, footnote 4. Without scaling the softmax's rows go to a single key as d grows
-    and its Jacobian to 0; with it neither depends on d.
+    Vaswani et al. 2017, section 3.2.1, footnote 4. Without scaling the softmax's rows go to a single key as d grows and
+    its Jacobian to 0; with it neither depends on d.
     """
     generator, results = torch.Generator().manual_seed(seed), []
     for d in sizes:

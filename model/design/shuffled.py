@@ -47,13 +47,13 @@ class Shuffled:
 
 
 def ways_of(config: ModelConfig) -> tuple[str, ...]:
-    """Those of WAYS that differ: a model without positions has none to switch off."""
+    """Return those of WAYS that differ: a model without positions has none to switch off."""
     return tuple(way for way in WAYS if way != "no_positions" or config.positions != "none")
 
 
 @public(T=whole(0), seed=whole(0, MOST_SEED), first=whole(0))
 def new_order(T: int, seed: int, first: int = 0) -> np.ndarray:
-    """The token that stands at each place: the last one and the `first` ones stay where they are. int64 [T]
+    """Return the token that stands at each place: the last one and the `first` ones stay where they are. int64 [T]
 
     Never the order as it was: a draw that changes nothing is turned by one place. Raises InputError for fewer tokens
     than it takes.
@@ -70,7 +70,9 @@ def new_order(T: int, seed: int, first: int = 0) -> np.ndarray:
 @public(ids=nonempty, order=array("T"), way=one_of(WAYS))
 @torch.inference_mode()
 def shuffled(model: Transformer, ids: Sequence[int], order: np.ndarray, way: str) -> Shuffled:
-    """Both orders through the model, its weights as they are; raises InputError unless all layers have attention."""
+    """Return both orders through the model, its weights as they are; raises InputError unless all layers have
+    attention.
+    """
     need_attention(model.config)
     if sorted(order.tolist()) != list(range(len(ids))):
         raise ValueError(f"order must name each of the {len(ids)} ids once")
@@ -98,7 +100,7 @@ def shuffled(model: Transformer, ids: Sequence[int], order: np.ndarray, way: str
 
 
 def _place(at: Placed):
-    """A tap that puts these position vectors in place of the model's."""
+    """Return a tap that puts these position vectors in place of the model's."""
     return lambda site, layer, tensor: at.table if site == "pos_embed" else tensor
 
 

@@ -90,13 +90,13 @@ class BoundedMemory:
 
 
 def _weights(q: Tensor, k: Tensor, start: int) -> Tensor:
-    """Weights of the queries from `start` on over all keys. -> [B, G, R, Q, S]"""
+    """Return the weights of the queries from `start` on over all keys. -> [B, G, R, Q, S]"""
     (B, H, Q, _), (G, S) = q.shape, k.shape[1:3]
     return _causal(q, k, start).softmax(-1).view(B, G, H // G, Q, S)
 
 
 def _causal(q: Tensor, k: Tensor, start: int) -> Tensor:
-    """Scores of some rows of the triangle."""
+    """Return the scores of some rows of the triangle."""
     Q, S = q.shape[2], k.shape[2]
     seen = attention_scores(q, k[:, :, : start + Q])  # as if the last of them ended the text
     scores = seen.new_full((*seen.shape[:3], S), -math.inf)

@@ -23,7 +23,7 @@ class Cost:
 
 @public(T=whole(0, 1 << 24))
 def seen_by(policy: Policy | None, T: int) -> np.ndarray:
-    """How many keys each query sees; None is full attention. The row sums of the mask. int64 [T]"""
+    """Return how many keys each query sees; None is full attention. The row sums of the mask. int64 [T]"""
     t = np.arange(T, dtype=np.int64)
     if policy is None:
         return t + 1
@@ -44,7 +44,7 @@ def seen_by(policy: Policy | None, T: int) -> np.ndarray:
 
 
 def _with_global(policy: Policy, t: np.ndarray) -> np.ndarray:
-    """The same for a window with global tokens, and for BigBird with random ones beside."""
+    """Return the same for a window with global tokens, and for BigBird with random ones beside."""
     T, n = len(t), policy.budget
     most = n // 2 if policy.kind == "longformer" else n // 4
     chosen = np.array(globals_of(policy, T, most), dtype=np.int64)
@@ -112,5 +112,5 @@ def _cached_with_global(policy: Policy, T: int) -> int:
 
 @public(n_weights=whole(0, 1 << 50), T=whole(0, 1 << 50))
 def other_operations(n_weights: int, T: int) -> float:
-    """Operations of the blocks' matrices, 2 a weight and token: what seeing less does not save."""
+    """Return the operations of the blocks' matrices, 2 a weight and token: what seeing less does not save."""
     return 2.0 * n_weights * T

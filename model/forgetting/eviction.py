@@ -30,7 +30,7 @@ def visible(gone: Tensor, T: int) -> Tensor:
 
 @public(scores=array("B G R T S", finite=False))
 def read_through(policy: Policy, scores: Tensor) -> tuple[Tensor, Tensor]:
-    """The attention of a layer under a policy: weights [B, G, R, T, T], and which keys each query saw, bool.
+    """Return the attention of a layer under a policy: weights [B, G, R, T, T], and which keys each query saw, bool.
 
     `scores` [B, G, R, T, T] are q.k / sqrt(d_head), -inf in the future; R query heads share a key. What they saw has
     the shape [T, T] where it is the same for all, else [B, G, 1, T, T].
@@ -93,12 +93,12 @@ def _snapkv(policy: Policy, scores: Tensor) -> Tensor:
 
 
 def prompt_end(policy: Policy, T: int) -> int:
-    """The number of tokens that count as the prompt of a text of T tokens."""
+    """Return the number of tokens that count as the prompt of a text of T tokens."""
     return min(max(1, round(policy.read * T)), T)
 
 
 def snap_keep(policy: Policy, weights: Tensor) -> Tensor:
-    """The keys that SnapKV keeps at the end of a prompt of P tokens. [B, G, R, Q, P] -> bool [B, G, P]
+    """Return the keys that SnapKV keeps at the end of a prompt of P tokens. [B, G, R, Q, P] -> bool [B, G, P]
 
     Q are the last queries of the prompt, at least those that vote. `budget` keys stay, among them those of the voters.
     """

@@ -65,18 +65,18 @@ class Kind:
 
 
 def _near(T: int, width: int) -> Tensor:
-    """Each query and the width - 1 tokens before it. [T, S] bool"""
+    """Return each query and the width - 1 tokens before it. [T, S] bool"""
     behind = torch.arange(T)[:, None] - torch.arange(T)[None, :]
     return (behind >= 0) & (behind < width)
 
 
 def _window(policy: Policy, T: int) -> Tensor:
-    """The last `budget` tokens. Beltagy et al. 2020, section 3.1."""
+    """Return the last `budget` tokens. Beltagy et al. 2020, section 3.1."""
     return _near(T, policy.budget)
 
 
 def _first(policy: Policy, T: int) -> Tensor:
-    """The first tokens, and as many of the last ones as the budget leaves. Xiao et al. 2023, section 3.2."""
+    """Return the first tokens, and as many of the last ones as the budget leaves. Xiao et al. 2023, section 3.2."""
     kept = min(policy.first, policy.budget - 1)
     seen = _near(T, policy.budget - kept)
     seen[:, :kept] = True
@@ -84,45 +84,45 @@ def _first(policy: Policy, T: int) -> Tensor:
 
 
 def _dilated(policy: Policy, T: int) -> Tensor:
-    """Every `dilation`-th token before the query, `budget` of them. Beltagy et al. 2020, section 3.1."""
+    """Return every `dilation`-th token before the query, `budget` of them. Beltagy et al. 2020, section 3.1."""
     behind = torch.arange(T)[:, None] - torch.arange(T)[None, :]
     return (behind >= 0) & (behind < policy.budget * policy.dilation) & (behind % policy.dilation == 0)
 
 
 def stride_of(policy: Policy, T: int) -> tuple[int, int]:
-    """The window of the strided pattern, and the distance of the tokens seen beyond it, within the budget."""
+    """Return the window of the strided pattern, and the distance of the tokens seen beyond it, within the budget."""
     near = max(1, policy.budget // 2)
     far = policy.budget - near
     return near, (-(-T // far) if far else T + 1)
 
 
 def _strided(policy: Policy, T: int) -> Tensor:
-    """A window of half the budget, and beyond it one token in so many. Child et al. 2019, section 4.3."""
+    """Return a window of half the budget, and beyond it one token in so many. Child et al. 2019, section 4.3."""
     near, stride = stride_of(policy, T)
     column = torch.arange(T) % stride == stride - 1
     return (_near(T, near) | column[None, :]).tril_()
 
 
 def _block(policy: Policy, T: int) -> Tensor:
-    """The tokens of the query's own block of `budget`. Qiu et al. 2019, section 3.1, without their permutations."""
+    """Return the tokens of the query's own block of `budget`. Qiu et al. 2019, section 3.1, without their permutations."""
     block = torch.arange(T) // policy.budget
     return (block[:, None] == block[None, :]).tril_()
 
 
 def globals_of(policy: Policy, T: int, most: int) -> list[int]:
-    """The global tokens within the budget: those that were named, or else the first ones."""
+    """Return the global tokens within the budget: those that were named, or else the first ones."""
     named = [at for at in dict.fromkeys(policy.global_at) if 0 <= at < T]
     return sorted((named or list(range(T)))[:most])
 
 
 def _longformer(policy: Policy, T: int) -> Tensor:
-    """A window, and global tokens: all see them and they see all. Beltagy et al. 2020, section 3.1."""
+    """Return a window, and global tokens: all see them and they see all. Beltagy et al. 2020, section 3.1."""
     chosen = globals_of(policy, T, policy.budget // 2)
     return _with_global(_near(T, policy.budget - len(chosen)), chosen)
 
 
 def _bigbird(policy: Policy, T: int) -> Tensor:
-    """A window of half the budget, a quarter of global tokens, the rest random. Zaheer et al. 2020, section 2."""
+    """Return a window of half the budget, a quarter of global tokens, the rest random. Zaheer et al. 2020, section 2."""
     chosen = globals_of(policy, T, policy.budget // 4)
     near = max(1, policy.budget // 2)
     seen = _with_global(_near(T, near), chosen)
@@ -137,7 +137,7 @@ def _bigbird(policy: Policy, T: int) -> Tensor:
 
 
 def _with_global(seen: Tensor, chosen: list[int]) -> Tensor:
-    """The same with columns and rows of global tokens. Changes its argument."""
+    """Return the same with columns and rows of global tokens. Changes its argument."""
     seen[:, chosen] = True
     seen[chosen] = True
     return seen.tril_()

@@ -105,7 +105,7 @@ class Full:
         self._known: dict[int, Tensor] = {}
 
     def parts(self) -> Iterator[slice]:
-        """The positions, a few at a time."""
+        """Return the positions, a few at a time."""
         B, n, _ = self.x.shape
         step = max(1, _LOGITS // (B * self.model.config.vocab_size))
         return (slice(start, start + step) for start in range(0, n, step))
@@ -165,7 +165,7 @@ def read(
 
 
 def _compare(full: Full, less: Tensor, targets: Tensor) -> Tensor:
-    """Loss in full and with less, KL and agreement, a few positions at a time. [B, n, D] -> [4, B, n]"""
+    """Return the loss in full and with less, KL and agreement, a few positions at a time. [B, n, D] -> [4, B, n]"""
     out = torch.empty(4, *targets.shape)
     for part in full.parts():
         a, b = full.log_probs(part), log_probs(full.model, less[:, part], full.size)
@@ -179,7 +179,7 @@ def _compare(full: Full, less: Tensor, targets: Tensor) -> Tensor:
 
 
 def _next(model: Transformer, full: Tensor, less: Tensor, size: int) -> tuple[tuple, tuple]:
-    """The likeliest next tokens in full and with less: id, probability in full and with less."""
+    """Return the likeliest next tokens in full and with less: id, probability in full and with less."""
     a, b = (model.logits(x)[0, 0, :size].float().softmax(-1) for x in (full, less))
     return tuple(
         tuple((i, float(a[i]), float(b[i])) for i in top_ids(each, min(TOP, size)).tolist()) for each in (a, b)
@@ -198,7 +198,7 @@ def read_all(
     since: int = 0,
     keep: Callable[[Reading], object] = lambda reading: reading,
 ) -> list:
-    """Windows of a text [W, T + 1], read under several policies: `keep` of each reading, in their order.
+    """Return the windows of a text [W, T + 1], read under several policies: `keep` of each reading, in their order.
 
     Predictions are compared at the positions from `since` on.
     """

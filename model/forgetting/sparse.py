@@ -29,7 +29,7 @@ _MASKED = 4096  # longest text whose whole mask is multiplied for comparison
 
 @public(q=array("B H T E"), k=array("B H T E"), v=array("B H T E"))
 def sparse_attention(policy: Policy, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """The output under a policy of SPARSE without a [T, T] matrix. q, k and v [B, H, T, E] -> [B, H, T, E]"""
+    """Return the output under a policy of SPARSE without a [T, T] matrix. q, k and v [B, H, T, E] -> [B, H, T, E]"""
     check_alike(q=q, k=k, v=v)
     if policy.kind not in SPARSE:
         raise InputError(
@@ -45,7 +45,7 @@ def sparse_attention(policy: Policy, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 @public(T=whole(1, 1 << 40))
 def computed(policy: Policy, T: int) -> int:
-    """Pairs of query and key that the kernel multiplies, those in a block that are masked included."""
+    """Return the pairs of query and key that the kernel multiplies, those in a block that are masked included."""
     n = policy.budget
     if policy.kind == "block":
         return -(-T // n) * n * n
@@ -72,7 +72,7 @@ def _blocks(q: Tensor, k: Tensor, v: Tensor, n: int) -> Tensor:
 
 
 def _window(q: Tensor, k: Tensor, v: Tensor, width: int, first: int) -> Tensor:
-    """Each block of `width` queries, its own keys, those of the block before, and the first ones of the text."""
+    """Return each block of `width` queries, its own keys, those of the block before, and the first ones of the text."""
     T, n = q.shape[2], width
     queries = _padded(q, n).unflatten(2, (-1, n))  # [B, H, blocks, n, E]
     blocks = queries.shape[2]
@@ -92,13 +92,13 @@ def _window(q: Tensor, k: Tensor, v: Tensor, width: int, first: int) -> Tensor:
 
 
 def _two_blocks(x: Tensor, n: int) -> Tensor:
-    """Each block of keys behind the one before it. [B, H, blocks * n, E] -> [B, H, blocks, 2 n, E]"""
+    """Return each block of keys behind the one before it. [B, H, blocks * n, E] -> [B, H, blocks, 2 n, E]"""
     own = x.unflatten(2, (-1, n))
     return torch.cat((F.pad(own, (0, 0, 0, 0, 1, 0))[:, :, :-1], own), 3)
 
 
 def _dilated(q: Tensor, k: Tensor, v: Tensor, width: int, step: int) -> Tensor:
-    """Tokens at the same place of a step form a text of their own, which is read with a plain window."""
+    """Return the tokens at the same place of a step form a text of their own, which is read with a plain window."""
     T = q.shape[2]
     parts = [_padded(x, step).unflatten(2, (-1, step)).movedim(3, 2).flatten(1, 2) for x in (q, k, v)]
     out = _window(*parts, width, 0)  # [B, H * step, T / step, E]

@@ -91,7 +91,7 @@ class Beams:
         return Decision(tuple(each.ids[-1] for each in running), tuple(source), self.show(best))
 
     def warped(self, rows: Rows) -> Tensor | None:
-        """The running texts' logits after the warps, None where there are no warps. [n, V]"""
+        """Return the running texts' logits after the warps, None where there are no warps. [n, V]"""
         if not self.strategy.steps:
             return None
         setup, steps = self.setup, self.strategy.steps
@@ -99,7 +99,7 @@ class Beams:
         return torch.stack([run_steps(row, steps, context) for row, context in zip(rows.logits, contexts, strict=True)])
 
     def candidates(self, totals: Tensor) -> Sequence[tuple[int, int, float]]:
-        """The likeliest continuations: beam, token, and the new sum. totals [n, V]"""
+        """Return the likeliest continuations: beam, token, and the new sum. totals [n, V]"""
         count = max(2, 1 + len(self.setup.plan.ending)) * self.width
         flat = totals.flatten()
         places = top_ids(flat, count)
@@ -108,14 +108,14 @@ class Beams:
         return [(*divmod(place, V), total) for place, total in likeliest if total != -torch.inf]
 
     def show(self, best: Hypothesis) -> Change:
-        """The change from the text shown so far to another one."""
+        """Return the change from the text shown so far to another one."""
         old, new = self.shown.ids, best.ids
         same = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
         self.shown = best
         return Change(best.made[same:], len(old) - same)
 
     def finish(self) -> Change:
-        """The best finished text, and the next ones."""
+        """Return the best finished text, and the next ones."""
         best = self.finished[0]
         change = self.show(best)
         others = tuple((each.ids, each.score) for each in self.finished[: self.texts])

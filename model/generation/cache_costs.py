@@ -85,7 +85,7 @@ class Bench:
     report: Callable[[], None]  # called between two rounds; may raise to cancel
 
     def step(self, length: int) -> Tensor:
-        """The last token of a context, the others cached; the cache is left as it was. -> [V]"""
+        """Return the last token of a context, the others cached; the cache is left as it was. -> [V]"""
         logits = last_logits(self.model, self.ids[:, length - 1 : length], self.cache)
         self.cache.truncate(length - 1)
         return logits
@@ -93,18 +93,20 @@ class Bench:
 
 @public(batch=whole(1, 1 << 40), length=whole(0, 1 << 40), heads=whole(1))
 def cache_bytes(config: ModelConfig, batch: int, length: int, heads: int | None = None) -> int:
-    """Bytes of keys and values: 2 L B G S E x 4, L the layers that keep all. `heads` replaces G for a comparison."""
+    """Return the bytes of keys and values: 2 L B G S E x 4, L the layers that keep all. `heads` replaces G for a
+    comparison.
+    """
     heads = config.n_kv_head if heads is None else heads
     return 2 * kept_layers(config) * batch * heads * length * config.d_head * ITEM
 
 
 def kept_layers(config: ModelConfig) -> int:
-    """Layers that keep the keys and values of all tokens: those of full attention."""
+    """Return the layers that keep the keys and values of all tokens: those of full attention."""
     return config.n_layer - len(config.stateful)
 
 
 def state_bytes(config: ModelConfig, batch: int) -> int:
-    """Bytes that the other layers keep, however long the text is.
+    """Return the bytes that the other layers keep, however long the text is.
 
     H E E numbers a layer of linear attention, retention and the delta rule; for Mamba I N and the I (K - 1) of its
     convolution; for a window the keys and values of W - 1 tokens, once there are so many.
@@ -129,7 +131,7 @@ def tensor_bytes(config: ModelConfig, batch: int, length: int) -> tuple[tuple[in
 
 
 def lengths_of(limit: int) -> tuple[int, ...]:
-    """Contexts to measure, none longer than the limit."""
+    """Return the contexts to measure, none longer than the limit."""
     return tuple(length for length in LENGTHS if length <= limit) or (limit,)
 
 
@@ -169,7 +171,7 @@ def measure(
 
 
 def last_logits(model: Transformer, ids: Tensor, cache: KVCache | None = None) -> Tensor:
-    """Logits after the last token; the output head runs for that one only. ids [1, T] -> [V]"""
+    """Return the logits after the last token; the output head runs for that one only. ids [1, T] -> [V]"""
     return model.logits(model.trunk(ids, cache=cache)[:, -1:])[0, -1]
 
 
@@ -180,7 +182,8 @@ def _time(work: Callable[[], Tensor]) -> tuple[float, Tensor]:
 
 
 def _turns(bench: Bench, works: Sequence[Callable[[], Tensor]], until: float) -> list[list[float]]:
-    """Seconds of each work, in turns and round by round, until its time is up; the first of `works` only warms up.
+    """Return the seconds of each work, in turns and round by round, until its time is up; the first of `works` only
+    warms up.
 
     There are at least FEWEST rounds, unless the time for everything is up.
     """
@@ -196,7 +199,7 @@ def _turns(bench: Bench, works: Sequence[Callable[[], Tensor]], until: float) ->
 
 
 def _prompt(bench: Bench, T: int, until: float) -> tuple[Times, Times]:
-    """The prompt of T tokens into an empty cache, and its last token again, with the others cached."""
+    """Return the prompt of T tokens into an empty cache, and its last token again, with the others cached."""
 
     def prefill() -> Tensor:
         bench.cache.truncate(0)
@@ -216,7 +219,7 @@ def _prompt(bench: Bench, T: int, until: float) -> tuple[Times, Times]:
 
 
 def _row(bench: Bench, length: int, before: Sequence[Row], until: float) -> Row:
-    """One context: the cache is filled up to the token before the last, then both ways take turns."""
+    """Return one context: the cache is filled up to the token before the last, then both ways take turns."""
     cached = bench.cache.length
     if cached < length - 1:
         bench.model.trunk(bench.ids[:, cached : length - 1], cache=bench.cache)

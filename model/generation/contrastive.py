@@ -73,7 +73,7 @@ class Contrastive:
         self.length = end
 
     def propose(self, rows: Rows, row: int, change: Change) -> Decision:
-        """The next candidates, which all continue one row; none where the text has ended."""
+        """Return the next candidates, which all continue one row; none where the text has ended."""
         if not change.ended and len(self.written) >= self.setup.room:
             change = Change(change.made, ended="context")
         if change.ended:
@@ -86,7 +86,7 @@ class Contrastive:
         return Decision(tuple(ids), (row,) * len(ids), change)
 
     def warped(self, rows: Rows, row: int) -> WarpedRow:
-        """The distribution after the warps."""
+        """Return the distribution after the warps."""
         if not self.strategy.steps:
             return warped_row(rows, row, None)
         context = Context((*self.setup.ids, *self.written), self.setup.prompt)

@@ -132,7 +132,7 @@ class Rows:
     top: Tensor  # the likeliest tokens. int64 [N, TOP]
 
     def between(self, start: int, stop: int) -> Self:
-        """Some neighbouring rows, as views."""
+        """Return some neighbouring rows, as views."""
         return type(self)(*(getattr(self, field.name)[start:stop] for field in dataclasses.fields(self)))
 
     @property
@@ -146,11 +146,11 @@ class Rows:
         return np.log(self.sums[:, 1]) - self.sums[:, 2] / self.sums[:, 1]
 
     def probabilities(self, row: int) -> np.ndarray:
-        """Softmax of a row. float64 [V]"""
+        """Return the softmax of a row. float64 [V]"""
         return self.logits[row].double().sub_(self.sums[row, 0]).exp_().div_(self.sums[row, 1]).numpy()
 
     def probabilities_of(self, row: int, ids: np.ndarray) -> np.ndarray:
-        """Softmax of a row at some tokens. float64 [n]"""
+        """Return the softmax of a row at some tokens. float64 [n]"""
         return np.exp(self.logits[row].numpy()[ids].astype(np.float64) - self.sums[row, 0]) / self.sums[row, 1]
 
 
@@ -218,13 +218,13 @@ class WarpedRow:
         return np.where(self.ids[at] == tokens, self.shares[at], 0.0)
 
     def draw(self, u: float) -> int:
-        """The token that `model.sampling.pipeline.draw` draws."""
+        """Return the token that `model.sampling.pipeline.draw` draws."""
         place = draw(self.shares, u)
         return place if self.ids is None else int(self.ids[place])
 
 
 def warped_row(rows: Rows, row: int, warped: Tensor | None) -> WarpedRow:
-    """A row's distribution after the warps, where there are some. warped [V] or None"""
+    """Return a row's distribution after the warps, where there are some. warped [V] or None"""
     logits = (rows.logits[row] if warped is None else warped).numpy()
     inside = logits > -np.inf
     count = int(np.count_nonzero(inside))
@@ -237,7 +237,7 @@ def warped_row(rows: Rows, row: int, warped: Tensor | None) -> WarpedRow:
 
 
 def generated_token(rows: Rows, row: int, after: WarpedRow, id: int, u: float | None = None) -> GeneratedToken:
-    """A token with its numbers; u is the random number it was drawn with, None where it was not drawn."""
+    """Return a token with its numbers; u is the random number it was drawn with, None where it was not drawn."""
     logits = rows.logits[row].numpy()
     value = logits[id]
     rank = np.count_nonzero(logits[:id] >= value) + np.count_nonzero(logits[id:] > value) + 1
@@ -249,7 +249,9 @@ def generated_token(rows: Rows, row: int, after: WarpedRow, id: int, u: float | 
 
 
 def measured(logits: Tensor, warped: Tensor, id: int, u: float = float("nan")) -> GeneratedToken:
-    """The same for one position's logits, with its probability also where it was not drawn. logits and warped [V]"""
+    """Return the same for one position's logits, with its probability also where it was not drawn. logits and warped
+    [V]
+    """
     rows = rows_of(logits[None])
     return dataclasses.replace(generated_token(rows, 0, warped_row(rows, 0, warped), id, 0.0), uniform=u)
 
@@ -273,5 +275,5 @@ class Method:
 
 
 def numbers(strategy: Strategy, parameters: Sequence[Parameter]) -> Mapping[str, float]:
-    """All options of a strategy's method, defaults filled in."""
+    """Return all options of a strategy's method, defaults filled in."""
     return {parameter.name: parameter.default for parameter in parameters} | dict(strategy.options)

@@ -98,7 +98,7 @@ def compare(
 
 
 def _forwards(first: Reader, ids: Sequence[int], progress: Progress) -> Iterator[tuple[int, float]]:
-    """The least seconds of a few forwards over 1 .. 9 tokens after the prompt, as far as there is room."""
+    """Return the least seconds of a few forwards over 1 .. 9 tokens after the prompt, as far as there is room."""
     room = first.cache.capacity - first.cache.length
     widths = [width for width in (1, *(gamma + 1 for gamma in GAMMAS)) if width <= room]
     best = dict.fromkeys(widths, float("inf"))
@@ -118,12 +118,12 @@ def tokens_per_call(acceptance: float, gamma: float) -> float:
 
 
 def speed_up(acceptance: float, gamma: float, c: float, v: float = 1.0) -> float:
-    """Tokens per call over its cost g c + v in plain steps. With v = 1, Leviathan et al. 2023, theorem 3.8."""
+    """Return the tokens per call over its cost g c + v in plain steps. With v = 1, Leviathan et al. 2023, theorem 3.8."""
     return tokens_per_call(acceptance, gamma) / (gamma * c + v)
 
 
 def needed_acceptance(gamma: float, c: float, v: float) -> float:
-    """The acceptance at which `speed_up` is 1; 0 where it always is more, infinite where it never is."""
+    """Return the acceptance at which `speed_up` is 1; 0 where it always is more, infinite where it never is."""
     cost = gamma * c + v
     if cost <= 1 or cost > gamma + 1:
         return 0.0 if cost <= 1 else float("inf")
@@ -135,7 +135,7 @@ def needed_acceptance(gamma: float, c: float, v: float) -> float:
 
 
 def unstalled(seconds: Sequence[float]) -> list[float]:
-    """The same, capped at three times their median: one stall would otherwise outweigh tens of steps."""
+    """Return the same, capped at three times their median: one stall would otherwise outweigh tens of steps."""
     most = _STALL * median(seconds) if seconds else 0.0
     return [min(each, most) for each in seconds]
 

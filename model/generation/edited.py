@@ -25,17 +25,18 @@ class Edited:
     tap: Tap
 
     def reaches(self, layer: int) -> bool:
-        """Whether a layer computes something else than without the edits."""
+        """Return whether a layer computes something else than without the edits."""
         return bool(sites_edited(self.edits, layer))
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """The attention kernel: step by step only where scores or a pattern are edited."""
+        """Return the attention kernel: step by step only where scores or a pattern are edited."""
         explicit = not ATTENTION.isdisjoint(sites_edited(self.edits, layer))
         return (attend_explicit(self.tap) if explicit else attend_fused)(layer, q, k, v)
 
 
 def of(model: Transformer, edits: Sequence[Edit], T: int, *, forgetful: bool = False) -> Edited | None:
-    """The edits of a text whose prompt has T tokens; None for none. `forgetful`: whether a strategy forgets keys.
+    """Return the edits of a text whose prompt has T tokens; None for none. `forgetful`: whether a strategy forgets
+    keys.
 
     Raises InputError for edits that do not fit the model or the prompt; for a mean, which is taken over a text that
     grows here; and for edits of attention where keys are forgotten, since patterns are named by their positions.
@@ -73,7 +74,7 @@ def trunk(model: Transformer, ids: Tensor, cache: KVCache, edited: Edited, memor
 
 
 def through(model: Transformer, x: Tensor, run: Pass, tap: Tap | None, reaches: Callable[[int], bool]) -> Tensor:
-    """All blocks, with the tap in those layers that it reaches; the others keep their fast path. [N, T, D] each"""
+    """Return all blocks, with the tap in those layers that it reaches; the others keep their fast path. [N, T, D] each"""
     tapped = replace(run, tap=tap)
     for layer, block in enumerate(model.blocks):
         x = block(x, layer, tapped if tap is not None and reaches(layer) else run)
@@ -81,7 +82,7 @@ def through(model: Transformer, x: Tensor, run: Pass, tap: Tap | None, reaches: 
 
 
 def tap_of_rows(several: Sequence[Edited | None], counts: Sequence[int]) -> Tap | None:
-    """One tap for a batch: each text's edits on its own rows, `counts` of them a text; None where nobody edits."""
+    """Return one tap for a batch: each text's edits on its own rows, `counts` of them a text; None where nobody edits."""
     if not any(several):
         return None
 

@@ -119,7 +119,7 @@ def course_of(
     size: int,
     text: Callable[[Sequence[int]], str] | None = None,
 ) -> Course:
-    """A run of `generate` to be driven; arguments and errors are its."""
+    """Return a run of `generate` to be driven; arguments and errors are its."""
     check_length(len(ids), model.config.n_ctx)
     check_plan(plan)
     for strategy in strategies:
@@ -149,7 +149,7 @@ def _course(
     memories: Sequence[Policy | None],
     edits: Edited | None,
 ) -> Generator[Need | Tick, Found | None, None]:
-    """The steps of a run with valid arguments."""
+    """Yield the steps of a run with valid arguments."""
     memory = BoundedMemory(memories) if any(memories) else None
     T, plan = len(setup.ids), setup.plan
     cache = KVCache.empty(config, 1, T + min(plan.max_new_tokens, setup.room))
@@ -182,7 +182,7 @@ def _course(
 
 @torch.inference_mode()
 def forward(model: Transformer, need: Need) -> Found:
-    """The model on what one course needs."""
+    """Return the model on what one course needs."""
     began = time.perf_counter()
     if need.edited is None:
         stream = model.trunk(need.ids, cache=need.cache, attend=need.memory)  # [n, T, D]
@@ -193,7 +193,7 @@ def forward(model: Transformer, need: Need) -> Found:
 
 
 def normed(model: Transformer, stream: Tensor) -> Callable[[], Tensor]:
-    """The final normed states, computed once where somebody asks for them."""
+    """Return the final normed states, computed once where somebody asks for them."""
     return functools.cache(torch.inference_mode()(functools.partial(model.normed, stream)))
 
 
@@ -204,14 +204,14 @@ def _states(found: Found, rows: tuple[int, int] | None) -> Callable[[], Tensor]:
 
 @torch.inference_mode()
 def _alone(model: Transformer, course: Course) -> Iterator[Tick]:
-    """The ticks of one course, each after a forward of its own."""
+    """Yield the ticks of one course, each after a forward of its own."""
     pack_where_needed(model, course.rows)
     for wanted in course.steps:
         yield course.steps.send(forward(model, wanted))
 
 
 def _places(decisions: dict[int, Decision]) -> dict[int, tuple[int, int]]:
-    """Row ranges of the decoders in the next batch, one decoder after the other."""
+    """Return the row ranges of the decoders in the next batch, one decoder after the other."""
     places, start = {}, 0
     for number, decision in decisions.items():
         places[number] = (start, start + len(decision.ids))
@@ -220,7 +220,7 @@ def _places(decisions: dict[int, Decision]) -> dict[int, tuple[int, int]]:
 
 
 def following(cache: KVCache, source: Sequence[int], shared: int) -> KVCache:
-    """A cache in which row b continues the old row source[b]; all rows agree on the first `shared` positions.
+    """Return a cache in which row b continues the old row source[b]; all rows agree on the first `shared` positions.
 
     Rows are dropped and reordered in place, so that only positions after the prompt are copied; the old cache is
     consumed. More rows than before are newly allocated. [L, B, G, S, E] -> [L, N, G, S, E]

@@ -16,7 +16,7 @@ from model.tracing.trace import Trace
 
 @public(vocab_size=whole(1))
 def logits_after(run: Trace, position: int, vocab_size: int) -> Tensor:
-    """The run's logits after a position, -inf for rows without a token. float32 [V]
+    """Return the run's logits after a position, -inf for rows without a token. float32 [V]
 
     Raises InputError for a position that the run does not have.
     """
@@ -35,7 +35,8 @@ def context_at(run: Trace, position: int) -> Context:
 def placed(
     model: Transformer, ids: Sequence[int], prompt: int, steps: tuple[Step, ...], token: int, size: int
 ) -> GeneratedToken:
-    """A token that a person appended to ids [T], of which `prompt` are the prompt, with its numbers; one forward.
+    """Return a token that a person appended to ids [T], of which `prompt` are the prompt, with its numbers; one
+    forward.
 
     `size` is the vocabulary size. No random number chose the token, so its `uniform` is NaN.
     """

@@ -87,11 +87,11 @@ def residual(p: np.ndarray, q: np.ndarray) -> np.ndarray:
 def verify(
     p: np.ndarray, q: np.ndarray, proposed: Sequence[int], accepting: Sequence[float], drawing: Sequence[float]
 ) -> tuple[int, int]:
-    """Number of accepted proposals, and the token after them. Leviathan et al. 2023, algorithm 1.
+    """Return the number of accepted proposals, and the token after them. Leviathan et al. 2023, algorithm 1.
 
     p [g + 1, V] and q [g, V] are the model's and the draft's probabilities at each place, proposed [g] tokens with q >
-    0. accepting [g] and drawing [g + 1] are uniform numbers: a proposal is accepted where its number is below p / q;
-    at the first rejected place, the number of `drawing` draws the token. Raises ValueError for arrays of other shapes.
+    0. accepting [g] and drawing [g + 1] are uniform numbers: a proposal is accepted where its number is below p / q; at
+    the first rejected place, the number of `drawing` draws the token. Raises ValueError for arrays of other shapes.
     """
     g = len(proposed)
     if len(p) != g + 1 or len(q) != g or len(accepting) != g or len(drawing) != g + 1:
@@ -120,21 +120,23 @@ class Reader:
     prompt: int  # length of the prompt, which penalties may treat apart
 
     def logits(self, text: Sequence[int], rows: int) -> Tensor:
-        """Logits of the last `rows` places of a text; only uncached tokens are run. [rows, V]"""
+        """Return the logits of the last `rows` places of a text; only uncached tokens are run. [rows, V]"""
         stream = self.model.trunk(torch.tensor([text[self.cache.length :]]), cache=self.cache)
         logits = usable(self.model.logits(stream[:, -rows:], cached=True)[0].float(), self.request.size)
         check_finite(float(logits.amax(-1).sum()))  # NaN where any is
         return logits
 
     def probabilities(self, logits: Tensor, text: Sequence[int], memory: float | None) -> np.ndarray:
-        """Probabilities of the token after a text, after the warps. [V] -> float64 [size]"""
+        """Return the probabilities of the token after a text, after the warps. [V] -> float64 [size]"""
         warped = run_steps(logits, self.request.steps, Context(tuple(text), self.prompt, memory))
         return softmax(warped.numpy())[: self.request.size]
 
     def along(
         self, text: Sequence[int], proposed: Sequence[int], memory: float | None
     ) -> tuple[np.ndarray, list[float | None]]:
-        """Probabilities [g + 1, size] at every proposed place and after it, and the memory at each, by one forward."""
+        """Return the probabilities [g + 1, size] at every proposed place and after it, and the memory at each, by one
+        forward.
+        """
         both, rows, memories = [*text, *proposed], [], [memory]
         logits = self.logits(both, len(proposed) + 1)
         for place in range(len(proposed) + 1):
@@ -151,7 +153,7 @@ class Reader:
 
 @torch.inference_mode()
 def reader(model: Transformer, ids: Sequence[int], request: Request, cache: KVCache | None = None) -> Reader:
-    """A reader of all but the last of ids [T], with room for the request.
+    """Return a reader of all but the last of ids [T], with room for the request.
 
     `cache` is one that has read them already; it is modified.
     """
@@ -218,7 +220,8 @@ class Lookup:
 
 
 def lookup(text: Sequence[int], n: int, most: int) -> list[int]:
-    """The tokens after the last earlier occurrence of the longest possible suffix, at most n tokens long; [] for none.
+    """Return the tokens after the last earlier occurrence of the longest possible suffix, at most n tokens long; [] for
+    none.
 
     Saxena 2023 (prompt lookup decoding), which takes the first occurrence.
     """
@@ -233,7 +236,7 @@ def lookup(text: Sequence[int], n: int, most: int) -> list[int]:
 
 @torch.inference_mode()
 def first_layers(model: Transformer, n: int) -> Transformer:
-    """A model of the first n blocks with the same embeddings, final norm and output head; no weight is copied."""
+    """Return a model of the first n blocks with the same embeddings, final norm and output head; no weight is copied."""
     with torch.device("meta"):
         short = Transformer(dataclasses.replace(model.config, n_layer=n, mixer=first_layers_of(model.config.mixer, n)))
     for name, module in model.named_children():
@@ -285,7 +288,7 @@ def speculate(
 def _rounds(
     model: Transformer, ids: list[int], draft: Draft, request: Request, cache: KVCache | None
 ) -> Iterator[Round]:
-    """The rounds of a checked request."""
+    """Yield the rounds of a checked request."""
     target, proposer = reader(model, ids, request, cache), _PROPOSERS[draft.kind](model, ids, draft, request)
     room = model.config.n_ctx - len(ids) + 1  # the last token is written, never read
     full = "length" if request.max_new_tokens <= room else "context"

@@ -109,7 +109,7 @@ METHODS: dict[str, Method] = {
 
 
 def option(strategy: Strategy, name: str) -> float:
-    """An option of the strategy's method, or its default."""
+    """Return an option of the strategy's method, or its default."""
     return numbers(strategy, METHODS[strategy.method].parameters)[name]
 
 

@@ -42,10 +42,10 @@ class Written:
 
 @public()
 def measure_text(tokens: Sequence[GeneratedToken]) -> Measured:
-    """The statistics of a text.
+    """Return the statistics of a text.
 
-    Distinct-n: Li et al. 2016, section 5. Repeated n-grams: seq-rep-n of Welleck et al. 2020, which is
-    1 - distinct-n. Perplexity of the model's own choice measures confidence, not quality (Holtzman et al. 2020).
+    Distinct-n: Li et al. 2016, section 5. Repeated n-grams: seq-rep-n of Welleck et al. 2020, which is 1 - distinct-n.
+    Perplexity of the model's own choice measures confidence, not quality (Holtzman et al. 2020).
     """
     ids = [each.id for each in tokens]
     log_probability = mean([each.log_probability for each in tokens])
@@ -70,7 +70,7 @@ def distinct(texts: Iterable[Sequence[int]], n: int) -> float:
 
 
 def mean(values: Sequence[float]) -> float:
-    """The mean; NaN for no values."""
+    """Return the mean; NaN for no values."""
     return float(np.mean(values)) if len(values) else math.nan
 
 

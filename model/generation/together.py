@@ -50,7 +50,7 @@ class SharedBatch:
 
     @staticmethod
     def of(model: Transformer) -> "SharedBatch":
-        """The one batch of a model, for all who write with it in this process."""
+        """Return the one batch of a model, for all who write with it in this process."""
         with _MAKING:
             return _BATCHES.setdefault(model, SharedBatch(model))
 
@@ -144,7 +144,7 @@ def forward_all(model: Transformer, needs: Sequence[Need]) -> list[Found]:
 
 
 def _attend_each(needs: Sequence[Need], counts: Sequence[int]) -> Attend:
-    """The attention kernel of a batch whose rows have caches of their own."""
+    """Return the attention kernel of a batch whose rows have caches of their own."""
 
     def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         out = []
@@ -158,7 +158,7 @@ def _attend_each(needs: Sequence[Need], counts: Sequence[int]) -> Attend:
 
 
 def _angles(tables: Sequence[tuple[Tensor, Tensor] | None], counts: Sequence[int]) -> tuple[Tensor, Tensor] | None:
-    """Cosines and sines of each row's position, [N, 1, 1, d_rotary / 2] each, from those of each text's."""
+    """Return the cosines and sines of each row's position, [N, 1, 1, d_rotary / 2] each, from those of each text's."""
     if None in tables:
         return None
     repeats = torch.tensor(counts)

@@ -71,7 +71,7 @@ class KVCache:
         return self.k[place, :, :, :end], self.v[place, :, :, :end]
 
     def state(self, layer: int) -> State | None:
-        """The state of a layer after the cached positions; None where there are none yet."""
+        """Return the state of a layer after the cached positions; None where there are none yet."""
         return self.states.get(layer)
 
     def keep(self, layer: int, state: State) -> None:
@@ -109,10 +109,10 @@ class KVCache:
         self.length = length
 
     def rows(self, index: Tensor) -> "KVCache":
-        """A new cache whose sequence b is the old sequence index[b]: expands a shared prompt, reorders beams."""
+        """Return a new cache whose sequence b is the old sequence index[b]: expands a shared prompt, reorders beams."""
         return self.like(self.k[:, index], self.v[:, index], index)
 
     def like(self, k: Tensor, v: Tensor, index: Tensor) -> "KVCache":
-        """A cache of these keys and values at the same length, with the states of the sequences index[b]."""
+        """Return a cache of these keys and values at the same length, with the states of the sequences index[b]."""
         states = {layer: tuple(part[index] for part in state) for layer, state in self.states.items()}
         return dataclasses.replace(self, k=k, v=v, states=states, before=None, coming={})

@@ -132,7 +132,7 @@ class ModelConfig:
         return self.n_head // self.n_kv_head
 
     def mixer_of(self, layer: int) -> str:
-        """The name of the layer's mixer, one of model.gpt.mixers.names.MIXERS."""
+        """Return the name of the layer's mixer, one of model.gpt.mixers.names.MIXERS."""
         return self.mixer if isinstance(self.mixer, str) else self.mixer[layer]
 
     @property
@@ -155,7 +155,7 @@ class ModelConfig:
         return self.expand * self.d_model
 
     def z_width(self, layer: int) -> int:
-        """Width of a head's output z in this layer: d_head, or a head's share of a Mamba layer's channels."""
+        """Return the width of a head's output z in this layer: d_head, or a head's share of a Mamba layer's channels."""
         return self.d_inner // self.n_head if self.mixer_of(layer) == "mamba" else self.d_head
 
 
@@ -204,12 +204,12 @@ def _check_scaling(scaling: RopeScaling) -> None:
 
 
 def to_dict(config: ModelConfig) -> dict:
-    """The config as plain values, such that `from_dict(to_dict(c)) == c`."""
+    """Return the config as plain values, such that `from_dict(to_dict(c)) == c`."""
     return dataclasses.asdict(config)
 
 
 def from_dict(values: dict) -> ModelConfig:
-    """A config from plain values; an unknown or missing key raises CheckpointError naming it."""
+    """Return a config from plain values; an unknown or missing key raises CheckpointError naming it."""
     fields = {field.name: field for field in dataclasses.fields(ModelConfig)}
     if unknown := sorted(set(values) - set(fields)):
         raise CheckpointError("The model config has keys that are not known.", ", ".join(unknown), "Remove them.")
@@ -325,7 +325,7 @@ PRESETS: dict[str, ModelConfig] = {
 
 
 def preset(name: str) -> ModelConfig:
-    """The preset of that name; raises InputError with the list of names for an unknown one."""
+    """Return the preset of that name; raises InputError with the list of names for an unknown one."""
     if name not in PRESETS:
         raise InputError("There is no preset of that name.", name, say("Choose one of: {}.", ", ".join(PRESETS)))
     return PRESETS[name]

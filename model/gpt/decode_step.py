@@ -51,7 +51,7 @@ class Place:
 
     @staticmethod
     def of(cache: KVCache, tokens: int, rope: tuple[Tensor, Tensor] | None) -> "Place":
-        """The place of the next tokens, with the angles of their positions, `rope_table`."""
+        """Return the place of the next tokens, with the angles of their positions, `rope_table`."""
         none = np.empty((tokens, 0), np.float32)
         return Place(cache, tokens, *((none, none) if rope is None else (part.numpy() for part in rope)))
 
@@ -129,14 +129,14 @@ class DecodeStep:
         return of + ", ".join(f"{count} x {each}" for each, count in Counter(named).items())
 
     def ways(self) -> Sequence[str]:
-        """Those of WAYS in which it can be taken."""
+        """Return those of WAYS in which it can be taken."""
         return WAYS if self.coded() else PLAIN
 
     def _numbers(self, way: str) -> _Numbers:
         return (self.coded() if way.startswith("codes") else None) or self.plain
 
     def blocks(self, x: Tensor, places: Sequence[Place], way: str) -> Tensor:
-        """All blocks; keys and values are put after those in the caches. The places' tokens x [N, D] -> [N, D]"""
+        """Return all blocks; keys and values are put after those in the caches. The places' tokens x [N, D] -> [N, D]"""
         self._check(x, places)
         stream = np.array(x.numpy(), order="C")
         kept = [(place.cache.k.numpy(), place.cache.v.numpy()) for place in places]  # [L, B, G, S, E] each
@@ -190,7 +190,7 @@ _CODES: "weakref.WeakKeyDictionary[nn.Module, Codes]" = weakref.WeakKeyDictionar
 
 
 def step_of(model: nn.Module) -> DecodeStep | None:
-    """A model's compiled step; None for one that has none, or as long as nothing is compiled.
+    """Return a model's compiled step; None for one that has none, or as long as nothing is compiled.
 
     Its weights must be in place: it has one from the time it was joined and tuned.
     """
@@ -243,7 +243,7 @@ def _is_whole(numbers: _Numbers, config: ModelConfig) -> bool:
 
 
 def parts_of(model: nn.Module) -> dict[str, tuple[str, ...]]:
-    """The matrices of a model's step by the names that they have here: of which of its layers each was joined."""
+    """Return the matrices of a model's step by the names that they have here: of which of its layers each was joined."""
     parts = {"head": ("unembed",)}
     for i, block in enumerate(model.blocks):
         up = ("mlp.up",) if block.mlp.gate is None else ("mlp.gate", "mlp.up")
@@ -253,7 +253,7 @@ def parts_of(model: nn.Module) -> dict[str, tuple[str, ...]]:
 
 
 def _numbers_of(model: nn.Module, matrix: Named) -> _Numbers | None:
-    """A model's numbers, those of its matrices as they are found; None for one that has no such step."""
+    """Return a model's numbers, those of its matrices as they are found; None for one that has no such step."""
     config, head = model.config, matrix("head", model.unembed)
     if config.n_expert > 1 or {*config.mixers} != {"softmax"} or head is None:
         return None
@@ -285,13 +285,13 @@ def _numbers_of(model: nn.Module, matrix: Named) -> _Numbers | None:
 
 
 def _weights(numbers: _Numbers) -> list[np.ndarray]:
-    """All matrices."""
+    """Return all matrices."""
     parts = [part for layer in numbers.layers for part in (*layer.read, *layer.write)] + [*numbers.head]
     return [part for part in parts if getattr(part, "ndim", 0) == 2]
 
 
 def _coded(strips: Mapping[str, Strips], name: str, layer: nn.Module) -> Matrix | None:
-    """A matrix in strips where there are such of it, and as it is otherwise."""
+    """Return a matrix in strips where there are such of it, and as it is otherwise."""
     plain = _matrix(layer)
     return plain if plain is None or name not in strips else (*strips[name], plain[2])
 
@@ -321,7 +321,7 @@ def _bfloat16(of: "weakref.ref[nn.Module]") -> dict[str, Strips]:
 
 
 def without_codes(model: nn.Module) -> nn.Module:
-    """The same model, whose steps read the weights themselves."""
+    """Return the same model, whose steps read the weights themselves."""
     return copy.copy(model) if model in _CODES else model
 
 
@@ -345,7 +345,7 @@ def look_again(model: nn.Module) -> None:
 
 
 def weights_of(model: nn.Module) -> list[np.ndarray]:
-    """The float32 matrices of a joined model's step, whose `digest` its codes have. [out, in] each"""
+    """Return the float32 matrices of a joined model's step, whose `digest` its codes have. [out, in] each"""
     layers = [model.unembed]
     for block in model.blocks:
         up = block.mlp.up if block.mlp.gate is None else block.mlp.joint[0]
@@ -354,12 +354,12 @@ def weights_of(model: nn.Module) -> list[np.ndarray]:
 
 
 def _matrix(layer: nn.Module) -> Matrix | None:
-    """A layer's numbers; None for one whose product is not a matter for the compiled loops."""
+    """Return a layer's numbers; None for one whose product is not a matter for the compiled loops."""
     arrays = getattr(layer, "arrays", None)
     return None if arrays is None else arrays()
 
 
 def _norm(norm: Norm) -> tuple[np.ndarray, np.ndarray, float, bool]:
-    """A norm's gain, bias or none, eps, and whether it is centred."""
+    """Return a norm's gain, bias or none, eps, and whether it is centred."""
     bias = _NONE if norm.bias is None else norm.bias.detach().numpy()
     return norm.weight.detach().numpy(), bias, norm.eps, norm.kind == "layernorm"

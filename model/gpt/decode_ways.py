@@ -29,7 +29,8 @@ _FOLDERS: "weakref.WeakKeyDictionary[nn.Module, Callable[[], Path]]" = weakref.W
 
 
 def way(model: nn.Module, rows: int) -> tuple[DecodeStep, str] | None:
-    """The compiled step and how it is fastest for so many rows; None where torch is, or where there is no such step.
+    """Return the compiled step and how it is fastest for so many rows; None where torch is, or where there is no such
+    step.
 
     It is tried at the first use of a number of rows, by all of WAYS in turn, unless that is remembered. Where one
     thread was fastest it is tried again after a while.
@@ -53,7 +54,7 @@ def remember(model: nn.Module, folder: Callable[[], Path] = loops_folder.folder)
 
 
 def lasts(how: object) -> bool:
-    """Whether a way that was fastest will be: one thread is, too, while something else takes the other cores."""
+    """Return whether a way that was fastest will be: one thread is, too, while something else takes the other cores."""
     return how in WAYS and (not how.endswith("alone") or torch.get_num_threads() == 1)
 
 
@@ -71,7 +72,7 @@ def _fastest(model: nn.Module, step: DecodeStep, rows: int) -> str:
 
 
 def taken(model: nn.Module, ids: Tensor, cache: KVCache, how: str) -> Tensor:
-    """Logits of tokens that continue what a cache holds, in one of WAYS. ids [B, T] -> [B, T, V]"""
+    """Return the logits of tokens that continue what a cache holds, in one of WAYS. ids [B, T] -> [B, T, V]"""
     if how == "torch":
         return model.logits(model.trunk(ids, cache=cache, attend=attend_fused))
     step, (B, T) = step_of(model), ids.shape

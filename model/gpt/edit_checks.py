@@ -12,7 +12,7 @@ from model.gpt.mixers.needs import need_scores
 
 
 def edit_of(value: object, config: ModelConfig, T: int) -> Edit:
-    """An edit from unchecked plain values, for T tokens; fields of None count as missing.
+    """Return an edit from unchecked plain values, for T tokens; fields of None count as missing.
 
     `edit_of(dataclasses.asdict(edit), config, T) == edit`. Raises InputError for anything invalid.
     """

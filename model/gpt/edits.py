@@ -129,7 +129,7 @@ def _add_direction(stream: Tensor, edit: Edit, direction: Tensor) -> None:
 
 
 def _queries(T: int, S: int) -> Tensor:
-    """Positions of the queries: the last T of S. [T]"""
+    """Return the positions of the queries: the last T of S. [T]"""
     return torch.arange(S - T, S)
 
 
@@ -155,7 +155,7 @@ EDITS: dict[str, EditKind] = {
 
 
 def tap_of(edits: Sequence[Edit], means: Means, directions: Directions = NO_DIRECTIONS) -> Tap:
-    """The tap that applies the edits, on batches of any size and without writing into its input.
+    """Return the tap that applies the edits, on batches of any size and without writing into its input.
 
     `means[layer, head]` is needed for edits by a mean, `directions[token]` for those of a direction; a missing one
     raises ValueError. With z zeroed the logits are those of a model whose o projection has zeros in that head's
@@ -186,12 +186,12 @@ def tap_of(edits: Sequence[Edit], means: Means, directions: Directions = NO_DIRE
 
 
 def mean_places(edits: Sequence[Edit]) -> list[tuple[int, int | None]]:
-    """The (layer, head) that need their mean for these edits; head None for a layer's MLP."""
+    """Return the (layer, head) that need their mean for these edits; head None for a layer's MLP."""
     return [(edit.layer, edit.head) for edit in edits if EDITS[edit.kind].takes == "mean"]
 
 
 def direction_tokens(edits: Sequence[Edit]) -> list[int]:
-    """The tokens that need their direction for these edits."""
+    """Return the tokens that need their direction for these edits."""
     return [edit.token for edit in edits if EDITS[edit.kind].takes == "direction"]
 
 
@@ -205,5 +205,5 @@ def directions_of(edits: Sequence[Edit], unembed: Tensor) -> Directions:
 
 
 def sites_edited(edits: Sequence[Edit], layer: int) -> frozenset[str]:
-    """The sites of a layer that the edits change."""
+    """Return the sites of a layer that the edits change."""
     return frozenset(EDITS[edit.kind].site for edit in edits if edit.layer in (None, layer))

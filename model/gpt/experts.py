@@ -35,7 +35,7 @@ class Routing:
 
 
 def route(logits: Tensor, k: int, capacity_factor: float | None = None) -> Routing:
-    """The k likeliest experts of each token, and whether each had room. logits [n, N]
+    """Return the k likeliest experts of each token, and whether each had room. logits [n, N]
 
     With a capacity factor an expert takes `capacity` tokens, those of the earliest rows first, and every first choice
     before any second one; the rest is dropped: the token passes that expert by. Fedus et al. 2021, "Switch
@@ -62,7 +62,7 @@ def capacity(tokens: int, n_expert: int, k: int, factor: float) -> int:
 
 
 def load(experts: Tensor, n_expert: int) -> Tensor:
-    """Share of the choices that fall on each expert; they sum to 1. experts [n, k] -> [N]"""
+    """Return the share of the choices that fall on each expert; they sum to 1. experts [n, k] -> [N]"""
     return torch.bincount(experts.flatten(), minlength=n_expert) / max(experts.numel(), 1)
 
 
@@ -88,7 +88,7 @@ def require_dense(config: ModelConfig) -> None:
 
 
 def has_experts(n_expert: int) -> InputError:
-    """The error of what needs one MLP a layer."""
+    """Return the error of what needs one MLP a layer."""
     return InputError(
         "This model has several experts in each layer instead of one MLP, and this reads that MLP.",
         f"{n_expert} experts",
@@ -105,7 +105,7 @@ class Stack(nn.Module):
         self.bias = nn.Parameter(torch.empty(n, d_out)) if bias else None
 
     def one(self, expert: int, x: Tensor) -> Tensor:
-        """The layer of one expert. [n, in] -> [n, out]"""
+        """Return the layer of one expert. [n, in] -> [n, out]"""
         return F.linear(x, self.weight[expert], None if self.bias is None else self.bias[expert])
 
 

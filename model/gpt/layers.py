@@ -60,7 +60,7 @@ def _llama3_scaled(frequency: Tensor, scaling: RopeScaling) -> Tensor:
 
 
 def rope_table(config: ModelConfig, start: int, length: int) -> tuple[Tensor, Tensor]:
-    """Cosines and sines for positions start .. start + length - 1. Each [T, d_rotary / 2]."""
+    """Return the cosines and sines for positions start .. start + length - 1. Each [T, d_rotary / 2]."""
     angle = torch.arange(start, start + length, dtype=torch.float32)[:, None] * rope_frequencies(config)
     return angle.cos(), angle.sin()
 
@@ -109,12 +109,12 @@ def future(T: int, S: int) -> Tensor:
 
 
 def attention_pattern(scores: Tensor) -> Tensor:
-    """Softmax over the keys: rows sum to 1, masked keys get exactly 0. [..., T, S] -> [..., T, S]"""
+    """Return the softmax over the keys: rows sum to 1, masked keys get exactly 0. [..., T, S] -> [..., T, S]"""
     return scores.softmax(-1)
 
 
 def mix(pattern: Tensor, v: Tensor) -> Tensor:
-    """Each head's weighted sum of values. pattern [B, H, T, S], v [B, G, S, E] -> [B, H, T, E]"""
+    """Return each head's weighted sum of values. pattern [B, H, T, S], v [B, G, S, E] -> [B, H, T, E]"""
     B, H, T, S = pattern.shape
     G = v.shape[1]
     return (pattern.reshape(B, G, (H // G) * T, S) @ v).view(B, H, T, -1)

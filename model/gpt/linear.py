@@ -58,15 +58,15 @@ class Linear(nn.Module):
         return self.weight, self.bias
 
     def part(self, x: Tensor, rows: slice) -> Tensor:
-        """Some of the outputs, by these rows of the weights. x [..., in] -> [..., rows]"""
+        """Return some of the outputs, by these rows of the weights. x [..., in] -> [..., rows]"""
         return F.linear(x, self.weight[rows], None if self.bias is None else self.bias[rows])
 
 
 def join(*parts: Linear) -> Linear:
-    """One layer that computes several layers of the same input at once: x -> their outputs side by side.
+    """Return one layer that computes several layers of the same input at once: x -> their outputs side by side.
 
-    The parts still work: their weights and biases become slices of the joint ones, so nothing is stored twice.
-    `joined` gives the layer as long as that is so.
+    The parts still work: their weights and biases become slices of the joint ones, so nothing is stored twice. `joined`
+    gives the layer as long as that is so.
     """
     joint = Linear(parts[0].weight.shape[1], 0, bias=any(part.bias is not None for part in parts))
     joint.weight = nn.Parameter(_side_by_side([part.weight.detach() for part in parts]), requires_grad=False)
@@ -104,7 +104,7 @@ def joined(module: nn.Module) -> nn.Module | None:
 
 
 def _side_by_side(tensors: list[Tensor]) -> Tensor:
-    """The tensors as one, along the first axis: themselves where they lie so in memory, else a copy."""
+    """Return the tensors as one, along the first axis: themselves where they lie so in memory, else a copy."""
     first, end = tensors[0], tensors[0].storage_offset()
     for tensor in tensors:
         if tensor.untyped_storage().data_ptr() != first.untyped_storage().data_ptr() or tensor.storage_offset() != end:
@@ -116,7 +116,7 @@ def _side_by_side(tensors: list[Tensor]) -> Tensor:
 
 
 def linears(model: nn.Module) -> list[Linear]:
-    """Every linear layer of a model, joint ones included."""
+    """Return every linear layer of a model, joint ones included."""
     modules = list(model.modules())
     joints = [joint for module in modules for joint in getattr(module, "joint", ())]
     return [module for module in (*modules, *joints) if isinstance(module, Linear)]
@@ -161,7 +161,7 @@ def _is_packed(product: Product) -> bool:
 
 
 def worked(model: nn.Module) -> list[Linear]:
-    """The layers used in a plain forward: the joint ones instead of their parts."""
+    """Return the layers used in a plain forward: the joint ones instead of their parts."""
     joining = [module for module in model.modules() if getattr(module, "joint", ())]
     used = {id(module): joined(module) for module in joining}
     idle = {id(joint) for module in joining if used[id(module)] is None for joint in module.joint}

@@ -26,7 +26,9 @@ class Norm(nn.Module):
         return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
 
     def tapped(self, x: Tensor, name: str, layer: int, run: Pass) -> Tensor:
-        """The same norm, step by step where there is a tap, which sees `<name>_in`, `<name>_scale` and `<name>_out`."""
+        """Return the same norm, step by step where there is a tap, which sees `<name>_in`, `<name>_scale` and
+        `<name>_out`.
+        """
         if run.tap is None:
             return self(x)
         numerator, scale = NORMS[self.kind](run.tap(f"{name}_in", layer, x), self.eps)
@@ -35,5 +37,7 @@ class Norm(nn.Module):
 
 
 def rms(config: ModelConfig) -> ModelConfig:
-    """The config with RMSNorms: those over a head's q, k or output are, with the block's eps, whatever the block's."""
+    """Return the config with RMSNorms: those over a head's q, k or output are, with the block's eps, whatever the
+    block's.
+    """
     return dataclasses.replace(config, norm="rmsnorm")

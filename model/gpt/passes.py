@@ -28,17 +28,17 @@ class Pass:
     see: See | None = None  # gets the weights of every layer that does not call `attend`
 
     def at(self, site: str, layer: int, tensor: Tensor) -> Tensor:
-        """The tensor after the tap, or the tensor itself where there is none."""
+        """Return the tensor after the tap, or the tensor itself where there is none."""
         return tensor if self.tap is None else self.tap(site, layer, tensor)
 
 
 def attend_fused(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """The fast path: no [T, S] matrix is computed."""
+    """Return the fast path: no [T, S] matrix is computed."""
     return fused_attention(q, k, v)
 
 
 def attend_explicit(tap: Tap) -> Attend:
-    """The same numbers step by step, with the tap at scores and pattern."""
+    """Return the same numbers step by step, with the tap at scores and pattern."""
 
     def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         scores = tap("scores", layer, attention_scores(q, k))

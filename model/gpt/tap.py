@@ -52,7 +52,7 @@ SITES: dict[str, tuple[str, str]] = {
 
 
 def block_sites(config: ModelConfig, layer: int) -> tuple[str, ...]:
-    """The sites of SITES that block `layer` of a model has, in the order of the computation."""
+    """Return the sites of SITES that block `layer` of a model has, in the order of the computation."""
     absent = {site for site, (_, meaning) in SITES.items() if meaning.endswith(("layer -1", "layer n_layer"))}
     absent |= {"pos_embed"}
     absent |= set() if config.positions == "rope" else {"q_rot", "k_rot"}
@@ -64,7 +64,7 @@ def block_sites(config: ModelConfig, layer: int) -> tuple[str, ...]:
 
 
 def record(sites: Collection[str], store: dict[tuple[str, int], Tensor]) -> Tap:
-    """A tap that stores the named sites in `store[site, layer]`; an unknown site raises ValueError."""
+    """Return a tap that stores the named sites in `store[site, layer]`; an unknown site raises ValueError."""
     if unknown := sorted(set(sites) - set(SITES)):
         raise ValueError(f"unknown sites {unknown}; known: {', '.join(SITES)}")
 
@@ -77,7 +77,7 @@ def record(sites: Collection[str], store: dict[tuple[str, int], Tensor]) -> Tap:
 
 
 def compose(*taps: Tap) -> Tap:
-    """One tap that applies several in order: each gets the result of the one before."""
+    """Return one tap that applies several in order: each gets the result of the one before."""
 
     def tap(site: str, layer: int, tensor: Tensor) -> Tensor:
         for each in taps:
@@ -88,5 +88,5 @@ def compose(*taps: Tap) -> Tap:
 
 
 def identity(site: str, layer: int, tensor: Tensor) -> Tensor:
-    """The tap that changes nothing: with it, the explicit path computes the numbers of a forward without a tap."""
+    """Return the tap that changes nothing: with it, the explicit path computes the numbers of a forward without a tap."""
     return tensor

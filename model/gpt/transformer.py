@@ -31,7 +31,7 @@ class MLP(nn.Module):
         self.joint: tuple[Linear, ...] = ()  # gate and up as one; in a tuple, so that no parameter is registered twice
 
     def parts(self) -> tuple[Linear, ...]:
-        """The parts of `joint`, in order."""
+        """Return the parts of `joint`, in order."""
         return (self.up,) if self.gate is None else (self.gate, self.up)
 
     def forward(self, x: Tensor, layer: int, run: Pass) -> Tensor:
@@ -78,7 +78,7 @@ class Block(nn.Module):
         return run.at("resid_post", layer, out)
 
     def middle(self, x: Tensor, layer: int, run: Pass) -> Tensor:
-        """The attention half: resid_pre, after the tap, -> resid_mid. [B, T, D] -> [B, T, D]"""
+        """Return the attention half: resid_pre, after the tap, -> resid_mid. [B, T, D] -> [B, T, D]"""
         if self.post_norm:
             mid = self.norm1.tapped(x + self.attn(x, layer, run), "norm1", layer, run)
         else:
@@ -87,7 +87,9 @@ class Block(nn.Module):
 
 
 def _embedding(rows: int, width: int) -> nn.Embedding:
-    """An uninitialised table: nn.Embedding would draw values, which costs a second of imports on the meta device."""
+    """Return an uninitialised table: nn.Embedding would draw values, which costs a second of imports on the meta
+    device.
+    """
     return nn.Embedding(rows, width, _weight=torch.empty(rows, width))
 
 
@@ -126,7 +128,7 @@ class Transformer(nn.Module):
                     module.joint = (joint,)
 
     def forward(self, ids: Tensor, *, cache: KVCache | None = None, tap: Tap | None = None) -> Tensor:
-        """Logits of every position. ids [B, T] -> [B, T, V]; with a cache the ids continue the cached ones.
+        """Return the logits of every position. ids [B, T] -> [B, T, V]; with a cache the ids continue the cached ones.
 
         Raises ValueError for ids that are not [B, T], ids outside the vocabulary, or more positions than are learned.
         """
@@ -141,7 +143,7 @@ class Transformer(nn.Module):
         attend: Attend | None = None,
         see: See | None = None,
     ) -> Tensor:
-        """The residual stream after the last block, before the final norm. ids [B, T] -> [B, T, D]
+        """Return the residual stream after the last block, before the final norm. ids [B, T] -> [B, T, D]
 
         `attend` replaces the attention kernel: fused where there is no tap, step by step where there is one. Layers
         with another mixer than softmax attention have none to replace; `see` is shown theirs. With a cache and none of
@@ -176,7 +178,7 @@ class Transformer(nn.Module):
         cache: KVCache | None = None,
         see: See | None = None,
     ) -> Pass:
-        """A Pass to run the blocks at positions start .. start + T - 1."""
+        """Return a Pass to run the blocks at positions start .. start + T - 1."""
         rope = rope_table(self.config, start, T) if self.config.positions == "rope" else None
         explicit = attend is None and tap is not None
         if attend is None:
@@ -184,7 +186,7 @@ class Transformer(nn.Module):
         return Pass(rope, attend, cache, tap, explicit, see)
 
     def embed_tokens(self, ids: Tensor, start: int, run: Pass) -> Tensor:
-        """Token embedding plus position embedding where there is one. [B, T] -> [B, T, D]"""
+        """Return the token embedding plus position embedding where there is one. [B, T] -> [B, T, D]"""
         x = self.embed(ids)
         if self.config.embed_scale:
             x = x * math.sqrt(self.config.d_model)
@@ -208,7 +210,7 @@ class Transformer(nn.Module):
         return run.at("logits", self.config.n_layer, self.unembed(self.normed(x, run)))
 
     def normed(self, x: Tensor, run: Pass | None = None) -> Tensor:
-        """The stream after the final norm, where the model has one. [B, T, D] -> [B, T, D]"""
+        """Return the stream after the final norm, where the model has one. [B, T, D] -> [B, T, D]"""
         if self.final_norm is None:
             return x
         return self.final_norm.tapped(x, "final", self.config.n_layer, run or Pass(None, attend_fused))

@@ -35,7 +35,7 @@ class Coded:
         return self.code.shape[1] // self.scale.shape[1]
 
     def weight(self) -> np.ndarray:
-        """The matrix. float32 [out, in]"""
+        """Return the matrix. float32 [out, in]"""
         bits = self.code.dtype == np.uint16
         numbers = (self.code.astype(np.uint32) << 16).view(np.float32) if bits else self.code.astype(np.float32)
         blocks = numbers.reshape(*self.scale.shape, -1)
@@ -51,19 +51,21 @@ class Codes:
 
 
 def have_room(size: int) -> bool:
-    """Whether so many bytes of codes are worth making: not too many, and at most half of the memory that is free."""
+    """Return whether so many bytes of codes are worth making: not too many, and at most half of the memory that is
+    free.
+    """
     return size <= MOST and fits(2 * size)
 
 
 def below(parts: Sequence[Coded]) -> Coded | None:
-    """Matrices of the same inputs one below the other, as one; None where their blocks differ."""
+    """Return the matrices of the same inputs one below the other, as one; None where their blocks differ."""
     if len({part.size for part in parts}) != 1:
         return None
     return Coded(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("code", "scale", "offset")))
 
 
 def shortened(weight: np.ndarray) -> Coded | None:
-    """A float32 matrix of which every number is one of bfloat16, in this; None for another."""
+    """Return a float32 matrix of which every number is one of bfloat16, in this; None for another."""
     bits, rows = weight.view(np.uint32), (len(weight), 1)
     if any((bits[start : start + _ROWS] & 0xFFFF).any() for start in range(0, len(bits), _ROWS)):
         return None
@@ -71,7 +73,8 @@ def shortened(weight: np.ndarray) -> Coded | None:
 
 
 def in_strips(coded: Coded) -> Strips | None:
-    """The same in strips of R outputs; None where the outputs make no whole strips, or a block no fours of inputs.
+    """Return the same in strips of R outputs; None where the outputs make no whole strips, or a block no fours of
+    inputs.
 
     R is the width, of WIDTHS, that leaves the least to the thread that has most.
     """

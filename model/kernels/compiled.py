@@ -58,7 +58,7 @@ def _dot4(w, v, u, t, x):
 
 @njit(**FAST)
 def _dot8(w, v, u, t, a, b):
-    """The same with a, then with b: two sums while a weight is at hand."""
+    """Return the same with a, then with b: two sums while a weight is at hand."""
     wa, va, ua, ta, wb, vb, ub, tb = ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO
     for i in range(len(a)):
         wi, vi, ui, ti = np.float32(w[i]), np.float32(v[i]), np.float32(u[i]), np.float32(t[i])

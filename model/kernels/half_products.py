@@ -29,7 +29,7 @@ def own(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def widened(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """The same by float32 products with some rows of the weights at a time."""
+    """Return the same by float32 products with some rows of the weights at a time."""
     rounded = x.to(weight.dtype).float()
     parts = weight.split(max(1, SLICE // weight.shape[1]))
     y = torch.cat([F.linear(rounded, part.float()) for part in parts], -1)
@@ -40,7 +40,7 @@ PRODUCTS: dict[str, Product] = {"own": own, "widened": widened}
 
 
 def chosen(weight: Tensor, rows: int) -> Product:
-    """The faster product for x of so many rows, tried at the first use of its class of ROW_CLASSES."""
+    """Return the faster product for x of so many rows, tried at the first use of its class of ROW_CLASSES."""
     if weight.device.type != "cpu" or weight.dtype == torch.float32:
         return own
     tried = ROW_CLASSES[row_class(rows)]
@@ -49,7 +49,7 @@ def chosen(weight: Tensor, rows: int) -> Product:
 
 @functools.lru_cache(maxsize=4096)
 def fastest(d_out: int, d_in: int, rows: int, dtype: torch.dtype, threads: int) -> str:
-    """Name of the faster of PRODUCTS for x [rows, d_in] and a weight [d_out, d_in]; "own" if in doubt."""
+    """Return the name of the faster of PRODUCTS for x [rows, d_in] and a weight [d_out, d_in]; "own" if in doubt."""
     d_out = min(d_out, max(64, _WORK // (d_in * rows)))  # a slice of a large product is representative
     with torch.inference_mode():
         copies = max(1, min(32, (_FROM_MEMORY if rows < 4 else _WEIGHTS) // (2 * d_out * d_in)))

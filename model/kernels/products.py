@@ -37,7 +37,7 @@ def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _mv(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """A matrix times a vector: another routine of the same library. For one row; more are F.linear's."""
+    """Return a matrix times a vector: another routine of the same library. For one row; more are F.linear's."""
     if x.numel() != weight.shape[1]:
         return F.linear(x, weight, bias)
     row = x.reshape(-1)
@@ -68,7 +68,7 @@ def _padded(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _parts(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """The outputs in parts, two for each thread, as one batch of products.
+    """Return the outputs in parts, two for each thread, as one batch of products.
 
     A library that leaves a product of few rows to one thread gives each part of a batch its own.
     """
@@ -97,13 +97,14 @@ def row_class(rows: int) -> int:
 
 
 def candidates(rows: int) -> dict[str, Product]:
-    """Those of PRODUCTS that are tried for a number of rows."""
+    """Return those of PRODUCTS that are tried for a number of rows."""
     return {name: product for name, product in PRODUCTS.items() if rows <= _MOST_ROWS.get(name, rows)}
 
 
 @functools.lru_cache(maxsize=4096)
 def fastest(d_out: int, d_in: int, rows: int, threads: int) -> str:
-    """Name of the fastest of PRODUCTS for x [rows, d_in] and weight [d_out, d_in]; the preferred one if in doubt.
+    """Return the name of the fastest of PRODUCTS for x [rows, d_in] and weight [d_out, d_in]; the preferred one if in
+    doubt.
 
     "F.linear" where no other runs on this torch.
     """
@@ -120,7 +121,7 @@ def fastest(d_out: int, d_in: int, rows: int, threads: int) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def packing_pays(d_out: int, d_in: int, threads: int) -> bool:
-    """Whether a reordered weight makes a product of a few rows faster than the best of PRODUCTS."""
+    """Return whether a reordered weight makes a product of a few rows faster than the best of PRODUCTS."""
     d_out = min(d_out, max(64, _PROBE_WORK // (d_in * PROBED_ROWS)))
     with torch.inference_mode():
         plain = _weights(d_out, d_in, _PROBE_WEIGHTS)
@@ -167,7 +168,7 @@ def _openblas() -> ThreadpoolController:
 
 
 def _weights(d_out: int, d_in: int, total: int) -> list[Tensor]:
-    """Matrices of a shape, as many as have `total` bytes together; at least 1, at most 32."""
+    """Return the matrices of a shape, as many as have `total` bytes together; at least 1, at most 32."""
     copies = max(1, min(32, total // (4 * d_out * d_in)))
     return [torch.full((d_out, d_in), 0.01) for _ in range(copies)]
 
@@ -196,7 +197,7 @@ def _runs(product: Product, x: Tensor, weight: Tensor, bias: Tensor | None) -> b
 
 
 def _time(product: Product, x: Tensor, weights: list[Tensor], bias: Tensor | None) -> float:
-    """Seconds of one round over all weights."""
+    """Return the seconds of one round over all weights."""
     start = time.perf_counter()
     for weight in weights:
         product(x, weight, bias)

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 @functools.cache
 def _thread() -> threading.Thread:
-    """The thread that gets them, begun at the first call."""
+    """Return the thread that gets them, begun at the first call."""
     thread = threading.Thread(target=_load, daemon=True, name="compiling")
     thread.start()
     return thread
@@ -122,7 +122,7 @@ def now() -> ModuleType | None:
 
 
 def soon() -> ModuleType | None:
-    """The same without waiting: None as long as it is being compiled."""
+    """Return the same without waiting: None as long as it is being compiled."""
     return None if _thread().is_alive() else _load()
 
 

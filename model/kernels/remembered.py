@@ -19,7 +19,8 @@ Choices = dict[tuple[int, int], tuple[str, ...]]  # (out, in): a name of PRODUCT
 
 
 def file_in(folder: Path, of: str = "products") -> Path:
-    """The file for this machine; all that decides which product, or which other thing, is fastest is in its name.
+    """Return the file for this machine; all that decides which product, or which other thing, is fastest is in its
+    name.
 
     That is the CPU, the number of threads and what they do between two products, the versions of torch and numpy, and
     what there is to choose from.
@@ -30,7 +31,7 @@ def file_in(folder: Path, of: str = "products") -> Path:
 
 
 def cpu() -> str:
-    """The processor's name, and its instruction set as torch names it."""
+    """Return the processor's name, and its instruction set as torch names it."""
     name = platform.processor()
     with contextlib.suppress(OSError):  # Linux; its platform.processor says no more than the architecture
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()

@@ -42,7 +42,7 @@ def _block(w, x, start, stop, part):
 
 @njit(**FAST)
 def _two_blocks(w, x, y, start, stop, part, other):
-    """The same of two rows x and y, while a weight is at hand."""
+    """Return the same of two rows x and y, while a weight is at hand."""
     mass, more = ZERO, ZERO
     for r in range(len(part)):
         part[r], other[r] = ZERO, ZERO

@@ -61,7 +61,7 @@ def load_gguf(path: Path, progress: Progress | None = None) -> tuple[ModelConfig
 
 
 def build(config: ModelConfig, state: dict[str, Tensor]) -> Transformer:
-    """The model with the tensors of `state` as parameters, which are not copied; in evaluation mode.
+    """Return the model with the tensors of `state` as parameters, which are not copied; in evaluation mode.
 
     Raises CheckpointError where names or shapes do not match the config.
     """

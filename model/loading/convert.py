@@ -38,7 +38,7 @@ class Layout:
 
 
 def make_config(fields: dict) -> ModelConfig:
-    """A ModelConfig from fields read from a file; raises CheckpointError for inconsistent sizes."""
+    """Return a ModelConfig from fields read from a file; raises CheckpointError for inconsistent sizes."""
     try:
         return ModelConfig(**fields)
     except ValueError as error:
@@ -46,7 +46,7 @@ def make_config(fields: dict) -> ModelConfig:
 
 
 def skeleton(config: ModelConfig) -> Transformer:
-    """The model without memory for its parameters; raises CheckpointError for impossible sizes."""
+    """Return the model without memory for its parameters; raises CheckpointError for impossible sizes."""
     try:
         if config.n_layer > MAX_LAYERS:
             raise OverflowError("each layer is an object of its own")
@@ -136,7 +136,7 @@ def plan(
 
 
 def _rule(theirs: str, layout: Layout) -> tuple[str | Into | None, str]:
-    """The table's entry for one of their names, and the layer number in it or ""."""
+    """Return the table's entry for one of their names, and the layer number in it or ""."""
     short = theirs.removeprefix(layout.prefix)
     if short in layout.names:
         return layout.names[short], ""
@@ -154,7 +154,7 @@ def _unknown(theirs: str) -> CheckpointError:
 
 
 def _their_name(ours: str, layout: Layout) -> str:
-    """Their name for one of our weights; our own name where they have none."""
+    """Return their name for one of our weights; our own name where they have none."""
     layer = re.search(r"\.([0-9]+)\.", ours)
     pattern = ours.replace(f".{layer[1]}.", ".{i}.", 1) if layer else ours
     for theirs, rule in layout.names.items():

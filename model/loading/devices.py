@@ -22,7 +22,7 @@ SPARE = 10  # percent of a device's free memory that is left for activations
 
 
 def available() -> tuple[str, ...]:
-    """Those of KINDS that this torch finds on this machine."""
+    """Return those of KINDS that this torch finds on this machine."""
     found = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     return tuple(kind for kind in KINDS if found[kind])
 
@@ -44,7 +44,7 @@ def free(kind: str) -> dict[str, int]:
 
 
 def places(sizes: Sequence[int], room: Mapping[str, int]) -> list[str]:
-    """A device for each of some parts in a row, of so many bytes: one device is filled after the other.
+    """Return a device for each of some parts in a row, of so many bytes: one device is filled after the other.
 
     SPARE percent of each stay free. Parts that have no room left anywhere stay on "cpu".
     """
@@ -60,7 +60,7 @@ def places(sizes: Sequence[int], room: Mapping[str, int]) -> list[str]:
 
 
 def placed(model: Transformer, kind: str, dtype: torch.dtype) -> tuple[Transformer, str]:
-    """The model with its products in a type on devices of a kind, and their names. Its weights are copied there.
+    """Return the model with its products in a type on devices of a kind, and their names. Its weights are copied there.
 
     Raises InputError for a kind that is not there, CheckpointError where a device has less room than it said.
     """
@@ -72,7 +72,7 @@ def placed(model: Transformer, kind: str, dtype: torch.dtype) -> tuple[Transform
 
 @torch.no_grad()
 def streamed(model: Transformer, kind: str, dtype: torch.dtype) -> tuple[Transformer, str]:
-    """The same with the weights left in their files, `dtype` being float32 or their own; the model is changed.
+    """Return the same with the weights left in their files, `dtype` being float32 or their own; the model is changed.
 
     Layers for which a device has room are copied there once; the matrices of all others go there at each product, some
     rows at a time. Raises as `placed` does.
@@ -91,7 +91,7 @@ def streamed(model: Transformer, kind: str, dtype: torch.dtype) -> tuple[Transfo
 
 
 def _layers(model: Transformer, kind: str, dtype: torch.dtype) -> dict[str, str]:
-    """A device for each layer, by the beginning of its modules' paths; sums there are float32, as on the CPU."""
+    """Return a device for each layer, by the beginning of its modules' paths; sums there are float32, as on the CPU."""
     check(kind)
     if kind == "cuda":
         torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
@@ -110,7 +110,7 @@ def _layers(model: Transformer, kind: str, dtype: torch.dtype) -> dict[str, str]
 
 
 def _of(path: str, chosen: Mapping[str, str]) -> str:
-    """The device of a module."""
+    """Return the device of a module."""
     return next(device for part, device in chosen.items() if path.startswith(part))
 
 

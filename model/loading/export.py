@@ -33,7 +33,7 @@ _GPT2 = {
 
 
 def gpt2_config(config: ModelConfig, end_of_text: int) -> dict:
-    """A GPT-2 config.json. Raises UnsupportedModel for a model of another shape."""
+    """Return a GPT-2 config.json. Raises UnsupportedModel for a model of another shape."""
     other = [name for name, value in _GPT2.items() if getattr(config, name) != value]
     activation = next((theirs for theirs, ours in ACTIVATIONS.items() if ours == config.mlp), None)
     shared = config.n_kv_head != config.n_head or config.d_head * config.n_head != config.d_model
@@ -58,7 +58,7 @@ def gpt2_config(config: ModelConfig, end_of_text: int) -> dict:
 
 
 def gpt2_state(model: Transformer) -> dict[str, Tensor]:
-    """The parameters under GPT-2's names; its Conv1D keeps [in, out], and q, k and v in one tensor."""
+    """Return the parameters under GPT-2's names; its Conv1D keeps [in, out], and q, k and v in one tensor."""
     state = {
         "wte.weight": model.embed.weight,
         "wpe.weight": model.pos_embed.weight,

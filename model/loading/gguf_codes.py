@@ -22,7 +22,7 @@ Parts = tuple[np.ndarray, np.ndarray, np.ndarray]  # whole numbers [N, size], sc
 
 
 def codes_of(path: Path, model: Transformer) -> Codes | None:
-    """The codes of a joined model that was loaded from a GGUF file; None for a file of another kind.
+    """Return the codes of a joined model that was loaded from a GGUF file; None for a file of another kind.
 
     They are read when they are asked for, as far as there is memory for them; CheckpointError then for a file that was
     changed since.
@@ -47,7 +47,7 @@ def codes_of(path: Path, model: Transformer) -> Codes | None:
 
 
 def _strips(codes: Named, layers: Sequence[str]) -> Strips | None:
-    """The strips of layers as one; None where one of them has no codes, or they make none."""
+    """Return the strips of layers as one; None where one of them has no codes, or they make none."""
     parts = [codes(f"{layer}.weight") for layer in layers]
     whole = None if None in parts else below(parts)
     return None if whole is None else in_strips(whole)
@@ -91,7 +91,7 @@ def _changed(coded: Coded, change: Change, config: ModelConfig, at: int) -> Code
 
 
 def _halves(blocks: np.ndarray, at: int) -> np.ndarray:
-    """The float16 at a byte of each block. [N, 1]"""
+    """Return the float16 at a byte of each block. [N, 1]"""
     return np.ascontiguousarray(blocks[:, at : at + 2]).view("<f2").astype(np.float32)
 
 

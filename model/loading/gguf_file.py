@@ -62,7 +62,7 @@ class GgufFile:
     tensors: dict[str, GgufTensor]
 
     def read(self, name: str) -> Tensor:
-        """The named tensor dequantised to float32, contiguous, with `tensors[name].shape`.
+        """Return the named tensor dequantised to float32, contiguous, with `tensors[name].shape`.
 
         Raises UnsupportedModel for an unsupported quantisation, CheckpointError where the file was truncated since it
         was parsed.
@@ -71,7 +71,9 @@ class GgufFile:
         return dequantise(self.stored(name), info.type, info.shape)
 
     def stored(self, name: str) -> np.ndarray:
-        """The named tensor's bytes, mapped from the file; CheckpointError where it was cut short. [n_bytes] uint8"""
+        """Return the named tensor's bytes, mapped from the file; CheckpointError where it was cut short. [n_bytes]
+        uint8
+        """
         info = self.tensors[name]
         try:
             # Copy-on-write, not read-only: torch warns about arrays that cannot be written to.
@@ -140,7 +142,7 @@ def _string(path: Path, data: mmap.mmap, position: int) -> tuple[str, int]:
 
 
 def _value(path: Path, data: mmap.mmap, position: int) -> tuple[Value, int]:
-    """The typed value at `position`, and the position after it."""
+    """Return the typed value at `position`, and the position after it."""
     (kind,) = _U32.unpack_from(data, position)
     position += 4
     if kind == STRING:
@@ -203,7 +205,7 @@ def _tensor_infos(
 
 
 def _located(path: Path, name: str, info: tuple[tuple[int, ...], int, int], start: int, size: int) -> GgufTensor:
-    """The tensor's location in the file, checked to lie inside it."""
+    """Return the tensor's location in the file, checked to lie inside it."""
     shape, kind, offset = info
     if kind not in GGML_QUANT_SIZES:
         raise UnsupportedModel(
@@ -271,7 +273,7 @@ def _q4_1(data: np.ndarray) -> Tensor:
 
 
 def _halves(data: np.ndarray, block_bytes: int, at: int) -> Tensor:
-    """The float16 at byte `at` of each block, as float32. [N, 1]"""
+    """Return the float16 at byte `at` of each block, as float32. [N, 1]"""
     return torch.from_numpy(data.reshape(-1, block_bytes)[:, at : at + 2].view("<f2")).float()
 
 

@@ -70,7 +70,7 @@ LLAMA3_LOW, LLAMA3_HIGH, LLAMA3_N_CTX = 1.0, 4.0, 8192
 
 
 def to_config(file: GgufFile) -> ModelConfig:
-    """A ModelConfig from the metadata of a GGUF file; raises CheckpointError or UnsupportedModel naming the key."""
+    """Return a ModelConfig from the metadata of a GGUF file; raises CheckpointError or UnsupportedModel naming the key."""
     name, architecture = architecture_of(file)
     meta = {key.removeprefix(f"{name}."): value for key, value in file.metadata.items() if key.startswith(f"{name}.")}
     check_keys(meta, KNOWN, ACCEPTED)
@@ -116,7 +116,7 @@ def _biases(file: GgufFile) -> dict[str, bool]:
 
 
 def _as_written(value: float) -> float:
-    """The shortest decimal of a float32: 1e-05 is stored as 9.999999747378752e-06."""
+    """Return the shortest decimal of a float32: 1e-05 is stored as 9.999999747378752e-06."""
     return float(str(np.float32(value)))
 
 
@@ -161,7 +161,9 @@ def unpermute_k(tensor: Tensor, config: ModelConfig) -> tuple[Tensor, ...]:
 
 
 def unpermute(tensor: Tensor, n_head: int) -> Tensor:
-    """Rows of a head from interleaved pairs to half-split order: row 2 i + s becomes row s E / 2 + i. [n * E, ...]"""
+    """Return the rows of a head from interleaved pairs to half-split order: row 2 i + s becomes row s E / 2 + i. [n *
+    E, ...]
+    """
     pairs = tensor.unflatten(0, (n_head, -1, 2))  # [n, E / 2, 2, ...]
     return pairs.transpose(1, 2).flatten(0, 2)
 

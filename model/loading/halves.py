@@ -54,7 +54,7 @@ class HalfEmbedding(StoredEmbedding):
 
 @torch.no_grad()
 def halved(model: Transformer, dtype: torch.dtype, place: Callable[[str], str] = lambda path: "cpu") -> Transformer:
-    """The same model with the matrices of its linear layers, and its tables, in a type of 16 bits.
+    """Return the same model with the matrices of its linear layers, and its tables, in a type of 16 bits.
 
     They are copied one at a time, each linear layer's to the device that `place` names for it, and layers of the same
     input joined. Raises CheckpointError for a weight that is too large for the type.
@@ -80,13 +80,15 @@ def _rounded(weight: Tensor, dtype: torch.dtype, path: str) -> Tensor:
 
 
 def in_float32(model: Transformer) -> Transformer:
-    """The same weights, which are shared, with products in float32; a model without 16-bit products as it is."""
+    """Return the same weights, which are shared, with products in float32; a model without 16-bit products as it is."""
     if unit(model) == UNIT:
         return model
     return leave_stored(build(model.config, model.state_dict()))
 
 
 def unit(model: nn.Module) -> float:
-    """The largest relative error of rounding a product's inputs and results: 2^-8 for bfloat16, 2^-11 for float16."""
+    """Return the largest relative error of rounding a product's inputs and results: 2^-8 for bfloat16, 2^-11 for
+    float16.
+    """
     types = {module.dtype for module in model.modules() if isinstance(module, StoredLinear)}
     return max((torch.finfo(dtype).eps / 2 for dtype in types), default=UNIT)

@@ -51,7 +51,8 @@ Opened = tuple[Transformer, Tokenizer, Codes | None]
 
 
 def opened(source: Path, make: Callable[[], tuple[Transformer, Tokenizer]]) -> Opened:
-    """The joined model and vocabulary of a file as `make` gives them, and its codes, from what an earlier call kept.
+    """Return the joined model and vocabulary of a file as `make` gives them, and its codes, from what an earlier call
+    kept.
 
     Weights kept are bit by bit the same, and those of layers that are joined lie side by side. `make` raises its
     errors; this has none of its own.
@@ -175,7 +176,7 @@ def _code_names(name: str) -> tuple[str, str]:
 
 
 def _flat(tensor: Tensor) -> Tensor:
-    """All of a tensor's storage. [numbers]"""
+    """Return all of a tensor's storage. [numbers]"""
     return tensor.as_strided((tensor.untyped_storage().nbytes() // 4,), (1,), 0)
 
 
@@ -189,7 +190,7 @@ def _remove_others(path: Path) -> None:
 
 
 def _literal(name: str) -> str:
-    """A pattern that means a name as it stands."""
+    """Return a pattern that means a name as it stands."""
     return "".join(f"[{char}]" if char in "*?[" else char for char in name)
 
 
@@ -207,7 +208,7 @@ def _write_seal(path: Path, seal: dict) -> None:
 
 
 def _state(path: Path) -> list[int]:
-    """Size and time of the last change: a file whose two are the same was not written to."""
+    """Return the size and time of the last change: a file whose two are the same was not written to."""
     status = path.stat()
     return [status.st_size, status.st_mtime_ns]
 

@@ -26,7 +26,7 @@ class TensorFolder:
     files: dict[str, str]  # tensor name: file name
 
     def read(self, name: str) -> Tensor:
-        """The named tensor as float32, contiguous, in memory of its own.
+        """Return the named tensor as float32, contiguous, in memory of its own.
 
         Raises UnsupportedModel for a tensor that is not stored as floats, CheckpointError for a broken file.
         """
@@ -35,7 +35,7 @@ class TensorFolder:
         return self.mapped(name).to(torch.float32, copy=True, memory_format=torch.contiguous_format)
 
     def mapped(self, name: str) -> Tensor:
-        """The named tensor as it lies in its file, read where it is looked at; the errors are those of `read`."""
+        """Return the named tensor as it lies in its file, read where it is looked at; the errors are those of `read`."""
         file = self.files[name]
         try:
             with safe_open(self.path / file, framework="pt") as tensors:
@@ -85,7 +85,7 @@ def _broken(file: str, error: Exception) -> CheckpointError:
 
 
 def _names(path: Path, file: str) -> list[str]:
-    """Names of the tensors in one file; its header is checked against the file's length."""
+    """Return the names of the tensors in one file; its header is checked against the file's length."""
     try:
         with safe_open(path / file, framework="pt") as tensors:
             return list(tensors.keys())

@@ -62,7 +62,7 @@ BUILT_IN: tuple[BuiltIn, ...] = (
 
 
 def available() -> tuple[str, ...]:
-    """Ids of the built-in models whose weights are already on this computer."""
+    """Return the ids of the built-in models whose weights are already on this computer."""
     present = {"tinygpt": (WEIGHTS / "tinygpt" / "model.safetensors").is_file(), "smollm2-135m": is_cached(SMOLLM2)}
     return tuple(model.id for model in BUILT_IN if present[model.id])
 
@@ -70,10 +70,11 @@ def available() -> tuple[str, ...]:
 def resolve(
     model_id: str, progress: Progress | None = None, *, offline: bool = False, allow_paths: bool = False
 ) -> Resolved:
-    """The weights of a model id, downloaded if necessary: a built-in id, "hub:OWNER/NAME", or a path where allowed.
+    """Return the weights of a model id, downloaded if necessary: a built-in id, "hub:OWNER/NAME", or a path where
+    allowed.
 
-    Raises InputError for an unknown id, DownloadError where the weights cannot be downloaded,
-    CheckpointError where a path has none.
+    Raises InputError for an unknown id, DownloadError where the weights cannot be downloaded, CheckpointError where a
+    path has none.
     """
     labels = {model.id: model.label for model in BUILT_IN}
     if model_id == "tinygpt":
@@ -94,7 +95,7 @@ def resolve(
 
 
 def _local(model_id: str) -> Resolved | None:
-    """An existing folder or .gguf file; its id is the full path, so that two names of one file are one model."""
+    """Return an existing folder or .gguf file; its id is the full path, so that two names of one file are one model."""
     try:
         path = Path(model_id).expanduser().resolve()
         kind = "folder" if path.is_dir() else "gguf" if path.is_file() and path.suffix.lower() == ".gguf" else None

@@ -55,7 +55,7 @@ class StoredLinear(Linear):
         return chosen(weight, x.numel() // x.shape[-1])(x, weight, None)
 
     def part(self, x: Tensor, rows: slice) -> Tensor:
-        """Some of the outputs, by these rows of the weights. x [..., in] -> [..., rows]"""
+        """Return some of the outputs, by these rows of the weights. x [..., in] -> [..., rows]"""
         some = type(self)(self._parameters["weight"][rows], None if self.bias is None else self.bias[rows])
         some.dtype, some.device = self.dtype, self.device
         return some(x)
@@ -87,7 +87,7 @@ STORED = (StoredLinear, StoredEmbedding)
 def leave_stored(
     model: Transformer, linear: type[StoredLinear] = StoredLinear, table: type[StoredEmbedding] = StoredEmbedding
 ) -> Transformer:
-    """The same model with its matrices and tables left as they are, in modules of these kinds.
+    """Return the same model with its matrices and tables left as they are, in modules of these kinds.
 
     All other parameters become float32.
     """
@@ -107,7 +107,7 @@ def leave_stored(
 
 
 def stored_bytes(model: nn.Module) -> int:
-    """Bytes of the weights that stay in their files, those that are used twice counted once."""
+    """Return the bytes of the weights that stay in their files, those that are used twice counted once."""
     found = [module._parameters["weight"] for module in model.modules() if type(module) in STORED]
     return sum({weight.data_ptr(): weight.nbytes for weight in found}.values())
 
@@ -119,6 +119,6 @@ def are_of(model: Transformer, dtype: torch.dtype) -> bool:
 
 
 def stored_dtype(model: nn.Module) -> str:
-    """The types of the weights that stay in their files: "bfloat16"; several, if they differ."""
+    """Return the types of the weights that stay in their files: "bfloat16"; several, if they differ."""
     found = {module._parameters["weight"].dtype for module in model.modules() if type(module) in STORED}
     return ", ".join(sorted(str(dtype).removeprefix("torch.") for dtype in found))

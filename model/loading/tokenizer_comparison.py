@@ -33,7 +33,7 @@ class Counted:
 
 @public()
 def cut(name: str, tokenizer: Tokenizer | None, text: str) -> Cut:
-    """The text in a vocabulary; without a tokenizer as UTF-8 bytes or as characters, depending on `name`.
+    """Return the text in a vocabulary; without a tokenizer as UTF-8 bytes or as characters, depending on `name`.
 
     Without a BOS. Raises InputError for a text that the tokenizer refuses.
     """
@@ -62,12 +62,12 @@ def counted(tokens: Cut) -> Counted:
 @public(name=one_of(("tinygpt", "smollm2-135m")))
 @functools.lru_cache(maxsize=4)
 def built_in(name: str) -> Tokenizer:
-    """The tokenizer of a built-in model on this computer; no weight is read, and nothing is downloaded."""
+    """Return the tokenizer of a built-in model on this computer; no weight is read, and nothing is downloaded."""
     if name == "tinygpt":
         return from_folder(WEIGHTS / "tinygpt")
     return from_gguf(read_gguf(smollm2_path(offline=True)).metadata)
 
 
 def here() -> tuple[str, ...]:
-    """Ids of the built-in models with a vocabulary on this computer."""
+    """Return the ids of the built-in models with a vocabulary on this computer."""
     return available()

@@ -91,7 +91,7 @@ def from_metadata(metadata: dict) -> dict[str, str]:
 
 
 def _begin(vocabulary: Vocabulary, tokens: list[str]) -> dict:
-    """The step that puts the beginning of the text in front."""
+    """Return the step that puts the beginning of the text in front."""
     number = vocabulary.bos_id
     text = tokens[number]
     begin, whole = {"SpecialToken": {"id": text, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}

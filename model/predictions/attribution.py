@@ -77,7 +77,7 @@ class Attribution:
     edits: np.ndarray | None = None  # what edits added to the stream leaving each layer, [L]; None without such edits
 
     def parts(self) -> pd.DataFrame:
-        """Every part as a row, in the order of the computation: kind, layer, head, value.
+        """Return every part as a row, in the order of the computation: kind, layer, head, value.
 
         Layer is -1 for embeddings and n_layer for the final norm's bias; head is -1 for all but heads.
         """
@@ -120,7 +120,7 @@ class Promoted:
 @public()
 @torch.inference_mode()
 def components(run: Trace, position: int = -1) -> Components:
-    """Output of every part at a position; negative positions count from the end.
+    """Return the output of every part at a position; negative positions count from the end.
 
     In layers without edits only keys and values are computed for earlier tokens. Raises InputError for a position out
     of range and for a model with experts, ValueError for a run with a tap that is not made of edits: it may add
@@ -165,7 +165,7 @@ def components(run: Trace, position: int = -1) -> Components:
 
 
 def _one_token(run: Trace, layer: int, at: int) -> dict[str, Tensor]:
-    """The sites of a block without edits, for one token alone."""
+    """Return the sites of a block without edits, for one token alone."""
     store: dict[tuple[str, int], Tensor] = {}
     each = alone(run.model, run.residuals[layer], layer, at, record(_SITES, store))
     run.model.blocks[layer](run.residuals[layer][None, at : at + 1], layer, each)
@@ -173,7 +173,7 @@ def _one_token(run: Trace, layer: int, at: int) -> dict[str, Tensor]:
 
 
 def _edited(run: Trace, layer: int, at: int) -> dict[str, Tensor]:
-    """The same for a block with edits, which may need all earlier tokens."""
+    """Return the same for a block with edits, which may need all earlier tokens."""
     store: dict[tuple[str, int], Tensor] = {}
     each = run.prepare(layer, at + 1, record((*_SITES, *_EDITED), store))
     run.model.blocks[layer](run.residuals[layer][None, : at + 1], layer, each)
@@ -181,7 +181,7 @@ def _edited(run: Trace, layer: int, at: int) -> dict[str, Tensor]:
 
 
 def _last(store: dict[tuple[str, int], Tensor]) -> dict[str, Tensor]:
-    """Each site of the last token: z [H, E], mlp_post [M], scales [1], others [D]."""
+    """Return each site of the last token: z [H, E], mlp_post [M], scales [1], others [D]."""
     return {name: (tensor[0, :, -1] if name == "z" else tensor[0, -1]) for (name, _), tensor in store.items()}
 
 
@@ -189,19 +189,19 @@ def _last(store: dict[tuple[str, int], Tensor]) -> dict[str, Tensor]:
 
 
 def through(norm: Norm, scale: float, x: Tensor) -> Tensor:
-    """A norm without its bias and with its divisor frozen, which makes it linear. [..., D] -> [..., D]"""
+    """Return a norm without its bias and with its divisor frozen, which makes it linear. [..., D] -> [..., D]"""
     x = x - x.mean(-1, keepdim=True) if norm.kind == "layernorm" else x
     return x * (norm.weight.detach() / scale).to(x.dtype)
 
 
 def _back(norm: Norm, scale: float, u: Tensor) -> Tensor:
-    """Its transpose: u.through(x) = back(u).x for every x. [D] float64 -> [D]"""
+    """Return its transpose: u.through(x) = back(u).x for every x. [D] float64 -> [D]"""
     u = u * norm.weight.detach().double() / scale
     return u - u.mean() if norm.kind == "layernorm" else u
 
 
 def on_the_way(model: Transformer, layer: int, *, after_attention: bool) -> Iterator[tuple[str, int, Norm]]:
-    """The norms between a sublayer's output and the logits, in the order of the computation."""
+    """Yield the norms between a sublayer's output and the logits, in the order of the computation."""
     if model.blocks[layer].post_norm:
         for at in range(layer, len(model.blocks)):
             if at > layer or after_attention:
@@ -217,12 +217,12 @@ def on_the_way(model: Transformer, layer: int, *, after_attention: bool) -> Iter
 @public(distractor=unchecked)
 @torch.inference_mode()
 def attribute(outputs: Components, model: Transformer, token: int, distractor: int | None = None) -> Attribution:
-    """The parts of a token's logit, or of that minus a distractor's, every norm's divisor frozen at its value.
+    """Return the parts of a token's logit, or of that minus a distractor's, every norm's divisor frozen at its value.
 
-    Each part is its output times the direction u = W_U[token] - W_U[distractor], carried back through the norms
-    between the part and the logits: one in a pre-norm model; in a post-norm model one after every sublayer, each with
-    its bias as a part. The parts add up to the logit, to the rounding of float32. Dot products in float64. Raises
-    InputError for a token out of range.
+    Each part is its output times the direction u = W_U[token] - W_U[distractor], carried back through the norms between
+    the part and the logits: one in a pre-norm model; in a post-norm model one after every sublayer, each with its bias
+    as a part. The parts add up to the logit, to the rounding of float32. Dot products in float64. Raises InputError for
+    a token out of range.
     """
     check_token(token, model.config.vocab_size)
     _check_tokens(model.config.vocab_size, token, distractor)
@@ -281,7 +281,7 @@ def _dot(vector: Tensor | None, u: Tensor) -> float | None:
 @public(u=array("D"))
 @torch.inference_mode()
 def by_source(run: Trace, layer: int, head: int, position: int, u: np.ndarray) -> np.ndarray:
-    """A head's part token by token: A[position, s] (v_s W_O).u for every source token s. float64 [T]
+    """Return a head's part token by token: A[position, s] (v_s W_O).u for every source token s. float64 [T]
 
     `u` [D] is `attribute(...).directions[layer]`; the result adds up to `attribute(...).heads[layer, head]` and is 0
     after the position. Edits of scores and patterns are respected. Raises InputError for a head with an edited output,
@@ -307,7 +307,7 @@ def by_source(run: Trace, layer: int, head: int, position: int, u: np.ndarray) -
 def promoted(
     outputs: Components, model: Transformer, layer: int, head: int | None, top: int = 10, vocab: int | None = None
 ) -> Promoted:
-    """The tokens that one part's output promotes and suppresses most, through the frozen norms and W_U.
+    """Return the tokens that one part's output promotes and suppresses most, through the frozen norms and W_U.
 
     The part is a head, or the layer's MLP where head is None. A token's value is that part of its logit, as in
     `attribute`, to float32 rounding. Ids from `vocab` on have no token and are excluded. Raises InputError for a layer

@@ -81,7 +81,7 @@ def batches(lm: LanguageModel, texts: Sequence[str], settings: Settings, *, held
 
 
 def least_squares(lm: LanguageModel, source: Iterator[Tensor], settings: Settings) -> TunedLens:
-    """The best affine maps of a rank, by the squared error of the last stream scaled to length 1.
+    """Return the best affine maps of a rank, by the squared error of the last stream scaled to length 1.
 
     The first token of each sequence is excluded: its stream is often hundreds of times as long as the others'.
     """
@@ -136,7 +136,7 @@ def step(model: Transformer, lens: TunedLens, h: Tensor, target: Tensor, tell: b
 
 
 def fit(lm: LanguageModel, texts: Sequence[str], settings: Settings, checkpoint: Path | None = None) -> TunedLens:
-    """A lens for a model; with a checkpoint file, an interrupted fit is continued from there.
+    """Return a lens for a model; with a checkpoint file, an interrupted fit is continued from there.
 
     The model's own weights stay frozen.
     """
@@ -173,7 +173,7 @@ def fit(lm: LanguageModel, texts: Sequence[str], settings: Settings, checkpoint:
 
 @torch.inference_mode()
 def divergence(lm: LanguageModel, lens: TunedLens, source: Iterator[Tensor], n: int) -> dict[str, list[float]]:
-    """Mean KL(final || lens) by layer in nats, of the plain and of the tuned lens, over n batches."""
+    """Return the mean KL(final || lens) by layer in nats, of the plain and of the tuned lens, over n batches."""
     model, L = lm.model, lm.config.n_layer
     means = {"plain": np.zeros(L), "tuned": np.zeros(L)}
     for _ in range(n):
@@ -187,7 +187,7 @@ def divergence(lm: LanguageModel, lens: TunedLens, source: Iterator[Tensor], n: 
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line; 1 for invalid arguments."""
+    """Return the command line; 1 for invalid arguments."""
     parser = argparse.ArgumentParser(
         prog="python -m model.predictions.fit_lens", description="Fit a tuned lens to a model."
     )

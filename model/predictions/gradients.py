@@ -104,7 +104,7 @@ class _Tried:
     halves: "list[_Tried]" = field(default_factory=list)
 
     def best(self) -> tuple[float, "list[_Tried]"]:
-        """The partition of the step with the least total miss among those that were computed, and that miss."""
+        """Return the partition of the step with the least total miss among those that were computed, and that miss."""
         finer = [each.best() for each in self.halves]
         miss = sum(each for each, _ in finer)
         if not finer or self.step.miss <= miss:
@@ -112,12 +112,14 @@ class _Tried:
         return miss, [part for _, parts in finer for part in parts]
 
     def worst(self) -> "_Tried":
-        """The step below that was not halved yet, with the largest miss."""
+        """Return the step below that was not halved yet, with the largest miss."""
         return max((each.worst() for each in self.halves), key=lambda each: each.step.miss) if self.halves else self
 
 
 def affordable(tokens: int) -> int:
-    """Gradients along the path, at most, of a prompt of so many tokens: fewer for a long one, each taking longer."""
+    """Return the gradients along the path, at most, of a prompt of so many tokens: fewer for a long one, each taking
+    longer.
+    """
     return min(MOST, max(16, _BUDGET // tokens))
 
 
@@ -130,23 +132,23 @@ def forwards(most: int) -> int:
 def gradients(
     run: Trace, position: int, token: int, distractor: int | None = None, most: int = MOST, progress: Progress = silent
 ) -> Gradients:
-    """Gradient x activation and integrated gradients of a logit, or of a difference of two, on the token embeddings.
+    """Return the gradient x activation and integrated gradients of a logit, or of a difference of two, on the token
+    embeddings.
 
-    With x_s the embedding of token s and b the baseline, integrated_s = (x_s - b) . (mean over a of df/dx_s at b + a
-    (x - b)); summed over s that is f(x) - f(b). The mean is taken by the midpoint rule, first over a quarter of `most`
-    equal steps; then the steps with the largest errors are halved, until the sum of errors is small or `most`
-    gradients were computed: f can jump within a thousandth of the path. A middle on such a jump can make the halves
-    worse than the whole step, so the steps with the least sum of errors count, of all that were computed. `gap` is the
-    remaining error. Position embeddings stay, edits of the run stay in force, and the weights get no gradient.
+    With x_s the embedding of token s and b the baseline, integrated_s = (x_s - b) . (mean over a of df/dx_s at b + a (x
+    - b)); summed over s that is f(x) - f(b). The mean is taken by the midpoint rule, first over a quarter of `most`
+    equal steps; then the steps with the largest errors are halved, until the sum of errors is small or `most` gradients
+    were computed: f can jump within a thousandth of the path. A middle on such a jump can make the halves worse than
+    the whole step, so the steps with the least sum of errors count, of all that were computed. `gap` is the remaining
+    error. Position embeddings stay, edits of the run stay in force, and the weights get no gradient.
 
     The baseline is the mean embedding of the vocabulary, not zero. The slope of an RMSNorm at 0 is 1 / sqrt(eps), and
     that of a stack of them multiplies: without position embeddings, slopes near zero exceed 10^7 in a model of 30
     layers, and no affordable number of steps adds up.
 
-    `progress(done, at most, "Computing gradients")`, called after every block, may raise to cancel; at most one
-    block's graph is in memory. Raises InputError for a position or token out of range, for fewer than 4
-    gradients and for more than MOST_GIVEN.
-    Source: Sundararajan et al. 2017, section 3; gradient x activation: Shrikumar et al. 2016.
+    `progress(done, at most, "Computing gradients")`, called after every block, may raise to cancel; at most one block's
+    graph is in memory. Raises InputError for a position or token out of range, for fewer than 4 gradients and for more
+    than MOST_GIVEN. Source: Sundararajan et al. 2017, section 3; gradient x activation: Shrikumar et al. 2016.
     """
     run.require_key()
     at = _checked(run, position, token, distractor)
@@ -172,12 +174,12 @@ def gradients(
 
 
 def _nothing() -> _Step:
-    """The path in one step that is never chosen: no gradient was taken in its middle."""
+    """Return the path in one step that is never chosen: no gradient was taken in its middle."""
     return _Step(0.0, 1.0, 0.0, 0.0, 0.0, torch.tensor([math.inf]))
 
 
 def _first_steps(path: _Path, count: int) -> list[_Tried]:
-    """The path in equal steps."""
+    """Return the path in equal steps."""
     ends = [n / count for n in range(count + 1)]
     f = _values(path, ends)
     middles, slopes = _slopes(path, [(n + 0.5) / count for n in range(count)], path.x - path.base)
@@ -231,7 +233,7 @@ def _slopes(path: _Path, shares: Sequence[float], along: Tensor) -> tuple[list[f
 
 
 def _streams(path: _Path, x: Tensor) -> list[Tensor]:
-    """The stream entering each block and leaving the last one, from token embeddings [B, t, D]."""
+    """Return the stream entering each block and leaving the last one, from token embeddings [B, t, D]."""
     run = path.run
     replaced = Pass(None, attend_fused, None, lambda site, layer, old: x if site == "embed" else old)
     streams = [run.model.embed_tokens(_ids(run, x.shape[1] - 1), 0, replaced)]
@@ -242,13 +244,13 @@ def _streams(path: _Path, x: Tensor) -> list[Tensor]:
 
 
 def _target(path: _Path, x: Tensor) -> Tensor:
-    """The logit or difference, from the stream of the last token. [B, D] -> [B] float64"""
+    """Return the logit or difference, from the stream of the last token. [B, D] -> [B] float64"""
     norm = path.run.model.final_norm
     return (x if norm is None else norm(x)).double() @ path.u
 
 
 def _counter(progress: Progress, total: int) -> Callable[[int], None]:
-    """A counter that reports its sum."""
+    """Return a counter that reports its sum."""
     done = 0
 
     def tell(count: int) -> None:
@@ -263,7 +265,7 @@ def _counter(progress: Progress, total: int) -> Callable[[int], None]:
 
 
 def _embedded(run: Trace, at: int) -> Tensor:
-    """Token embeddings of the prompt up to a position, scaled where the config requires it. [t, D]"""
+    """Return the token embeddings of the prompt up to a position, scaled where the config requires it. [t, D]"""
     store: dict[tuple[str, int], Tensor] = {}
     with torch.no_grad():
         run.model.embed_tokens(_ids(run, at), 0, Pass(None, attend_fused, None, record({"embed"}, store)))
@@ -271,7 +273,7 @@ def _embedded(run: Trace, at: int) -> Tensor:
 
 
 def _baseline(run: Trace) -> Tensor:
-    """The mean of all rows of the embedding, scaled in the same way. [D]"""
+    """Return the mean of all rows of the embedding, scaled in the same way. [D]"""
     mean = run.model.embed.weight.detach().mean(0)
     return mean * math.sqrt(run.config.d_model) if run.config.embed_scale else mean
 

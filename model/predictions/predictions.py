@@ -79,11 +79,12 @@ class Followed:
 @public(top=whole(1))
 @torch.inference_mode()
 def predict(run: Trace, top: int = 10) -> Predictions:
-    """Every position's prediction, from the stream that leaves the last block; [T, V] is never in memory at once.
+    """Return every position's prediction, from the stream that leaves the last block; [T, V] is never in memory at
+    once.
 
     surprisal = -log2 softmax(logits)[next]; entropy = -sum p ln p = normaliser - sum p logit, in nats. The logits are
-    those of the run, its edits included, and sums over V are in float64. Raises ValueError for `top` below 1.
-    Source: Shannon 1948, sections 6 and 7; Levy 2008 for surprisal.
+    those of the run, its edits included, and sums over V are in float64. Raises ValueError for `top` below 1. Source:
+    Shannon 1948, sections 6 and 7; Levy 2008 for surprisal.
     """
     targets = _ids(run)[1:]  # [T - 1]
     rows = [_reduce(logits, targets[start : start + len(logits)], top) for start, logits in _chunks(run)]
@@ -94,7 +95,7 @@ def predict(run: Trace, top: int = 10) -> Predictions:
 
 
 def _reduce(logits: Tensor, targets: Tensor, top: int) -> dict[str, Tensor]:
-    """The fields of some rows. logits [c, V]; targets, the next ids, [c], one less at the last position"""
+    """Return the fields of some rows. logits [c, V]; targets, the next ids, [c], one less at the last position"""
     normaliser, entropy = _spread(logits)
     ids, scored = top_ids(logits, top), logits[: len(targets)]
     return {
@@ -127,7 +128,7 @@ def summarise(predictions: Predictions, tokens: Tokens) -> Summary:
 
 @public()
 def follow(run: Trace, token: int) -> Followed:
-    """The logit, probability and rank of one token id after every position; raises InputError for an unknown id.
+    """Return the logit, probability and rank of one token id after every position; raises InputError for an unknown id.
 
     They are a column of the logits and of their softmax, the edits of the run included.
     """
@@ -156,7 +157,7 @@ def follow_all(run: Trace, tokens: Sequence[int], positions: slice = slice(None)
 
 
 def _ids(run: Trace) -> Tensor:
-    """The prompt's tokens. [T]"""
+    """Return the prompt's tokens. [T]"""
     return torch.from_numpy(np.ascontiguousarray(run.tokens.ids, dtype=np.int64))
 
 

@@ -82,7 +82,7 @@ def take_samples(
 
 
 def batches_of(strategies: Sequence[Strategy], count: int) -> list[tuple[int, int, int]]:
-    """The batches to run: (index of the strategy, first sample, end)."""
+    """Return the batches to run: (index of the strategy, first sample, end)."""
     return [
         (at, start, min(start + MOST_STRATEGIES, total))
         for at, strategy in enumerate(strategies)

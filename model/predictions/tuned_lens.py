@@ -34,7 +34,8 @@ class TunedLens:
     about: dict  # settings of the fit, and per layer the KL of the plain and the tuned lens on held-out text, nats
 
     def translate(self, layer: int, x: Tensor) -> Tensor:
-        """The stream entering block `layer` in the basis of the last one; layer L is the last. [..., D] -> [..., D]
+        """Return the stream entering block `layer` in the basis of the last one; layer L is the last. [..., D] -> [...,
+        D]
 
         Raises IndexError for a layer beyond L.
         """
@@ -45,7 +46,7 @@ class TunedLens:
 
 @public()
 def load_lens(model_id: str, config: ModelConfig) -> TunedLens | None:
-    """The bundled lens of a model, or None; raises CheckpointError where it does not fit."""
+    """Return the bundled lens of a model, or None; raises CheckpointError where it does not fit."""
     if not model_id or Path(model_id).name != model_id:
         return None  # only built-in ids are names of folders here
     path = WEIGHTS / model_id / FILE
@@ -54,7 +55,7 @@ def load_lens(model_id: str, config: ModelConfig) -> TunedLens | None:
 
 @functools.lru_cache(maxsize=4)
 def read_lens(path: Path, config: ModelConfig) -> TunedLens:
-    """A lens from a file; raises CheckpointError for a broken file or other shapes."""
+    """Return a lens from a file; raises CheckpointError for a broken file or other shapes."""
     try:
         with safe_open(path, "pt") as file:
             down, up, bias = (file.get_tensor(name).float() for name in _NAMES)

@@ -14,13 +14,13 @@ _ARTICLES = ("the ", "a ", "an ")
 
 
 def plain_answer(text: str) -> str:
-    """A text as answers are compared: small letters, no article before it, no marks around it, single spaces."""
+    """Return a text as answers are compared: small letters, no article before it, no marks around it, single spaces."""
     small = " ".join(text.casefold().split()).strip(" .,;:!?\"'*`“”‘’()")
     return next((small.removeprefix(each) for each in _ARTICLES if small.startswith(each)), small)
 
 
 def read_answer(text: str, kind: Literal["word", "number"], known: Sequence[str], *, chain: bool = False) -> str:
-    """The answer in a text; "" where none can be read.
+    """Return the answer in a text; "" where none can be read.
 
     In a chain of thought it stands behind the first ANSWER_IS, elsewhere in the first line that is not empty. A number
     is the first one behind ANSWER_IS, the last one of a line ("27 + 48 = 75"). A word is the first of `known` (answers
@@ -43,7 +43,7 @@ def read_answer(text: str, kind: Literal["word", "number"], known: Sequence[str]
 
 
 def is_right(said: str, question: Question) -> bool:
-    """Whether an answer that was read is one that counts."""
+    """Return whether an answer that was read is one that counts."""
     return bool(said) and plain_answer(said) in map(plain_answer, question.right)
 
 
@@ -57,7 +57,7 @@ class Vote:
 
 
 def vote(answers: Sequence[str]) -> Vote:
-    """The majority of the answers that were read (self-consistency, Wang et al. 2022). "" is no vote."""
+    """Return the majority of the answers that were read (self-consistency, Wang et al. 2022). "" is no vote."""
     counts = Counter(each for each in answers if each).most_common()  # equal ones in the order they were first seen
     if not counts:
         return Vote("", (), False)

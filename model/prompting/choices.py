@@ -63,14 +63,14 @@ def choice_log_probs(
 
 
 def common_prefix(rows: Sequence[Sequence[int]]) -> int:
-    """How many tokens all rows begin with, each row's last one left to be read."""
+    """Return how many tokens all rows begin with, each row's last one left to be read."""
     most = min(map(len, rows)) - 1
     first = rows[0]
     return next((at for at in range(most) if any(row[at] != first[at] for row in rows)), most)
 
 
 def prefilled(model: Transformer, ids: Sequence[int]) -> KVCache | None:
-    """The cache after the shared beginning; None where there is none. [L, 1, G, P, E]"""
+    """Return the cache after the shared beginning; None where there is none. [L, 1, G, P, E]"""
     if not ids:
         return None
     cache = KVCache.empty(model.config, 1, len(ids))
@@ -79,7 +79,7 @@ def prefilled(model: Transformer, ids: Sequence[int]) -> KVCache | None:
 
 
 def spread(model: Transformer, before: KVCache | None, n: int, room: int) -> KVCache:
-    """A cache for n rows that continue the shared beginning, with room for so many positions in all."""
+    """Return a cache for n rows that continue the shared beginning, with room for so many positions in all."""
     cache = KVCache.empty(model.config, n, room)
     if before is None:
         return cache
@@ -90,7 +90,7 @@ def spread(model: Transformer, before: KVCache | None, n: int, room: int) -> KVC
 
 
 def batches(rows: Sequence[Sequence[int]], config: ModelConfig) -> Iterator[list]:
-    """Rows in order, as many at once as MOST_ROWS and MOST_CACHE allow."""
+    """Yield the rows in order, as many at once as MOST_ROWS and MOST_CACHE allow."""
     token = 8 * config.n_layer * config.n_kv_head * config.d_head  # bytes of keys and values of one position
     batch: list = []
     for row in rows:
@@ -126,7 +126,7 @@ def _read(
     rows: dict[tuple[int, ...], set[tuple[int, int]]],
     size: int,
 ) -> dict[tuple[int, ...], dict[tuple[int, int], float]]:
-    """One batch: the log-probability of every wanted pair of every row."""
+    """Return one batch: the log-probability of every wanted pair of every row."""
     longest = max(map(len, batch))
     ids = torch.zeros(len(batch), longest - shared, dtype=torch.long)
     for at, row in enumerate(batch):

@@ -28,7 +28,7 @@ class Shots:
 
 
 def chosen_examples(group: Group, shots: Shots) -> tuple[Example, ...]:
-    """The examples of a group in their order, their answers dealt out anew where they are shuffled.
+    """Return the examples of a group in their order, their answers dealt out anew where they are shuffled.
 
     Shuffled answers go round by one place in a random order, so that, where all answers differ, none is right.
     """
@@ -51,7 +51,7 @@ def few_shot(asked: QuestionSet, examples: Sequence[Example], question: Question
 
 
 def chain_of_thought(asked: QuestionSet, examples: Sequence[Example], question: Question) -> str:
-    """The same with the way to each answer (Wei et al. 2022); without examples, a request to think step by step."""
+    """Return the same with the way to each answer (Wei et al. 2022); without examples, a request to think step by step."""
     solved = [f"{_framed(asked, each.text)} {each.worked} {ANSWER_IS} {each.answer}." for each in examples]
     last = _framed(asked, question.text)
     return _whole(asked, [*solved, last] if solved else [f"{last}{STEP_BY_STEP}"])
@@ -71,7 +71,7 @@ def react(asked: QuestionSet, examples: Sequence[Example], question: Question, t
 
 
 def messages(asked: QuestionSet, question: Question, system: str = "") -> list[dict[str, str]]:
-    """The question for a chat template: what is asked of the model stands before it, or in a system message.
+    """Return the question for a chat template: what is asked of the model stands before it, or in a system message.
 
     With `system`, that text is the system message and the user's message the question alone.
     """
@@ -81,7 +81,7 @@ def messages(asked: QuestionSet, question: Question, system: str = "") -> list[d
 
 
 def system_prompt(asked: QuestionSet) -> str:
-    """The system message of a set: its instruction, and that the answer shall be short."""
+    """Return the system message of a set: its instruction, and that the answer shall be short."""
     what = "number" if asked.kind == "number" else "word"
     return f"{asked.instruction} Answer with one {what} and nothing else.".strip()
 

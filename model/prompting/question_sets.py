@@ -83,7 +83,7 @@ class QuestionSet:
 
 @functools.cache
 def keys() -> tuple[str, ...]:
-    """The sets, those for the small bundled model first."""
+    """Return the sets, those for the small bundled model first."""
     found = sorted(path.stem for path in FOLDER.glob("*.toml"))
     return tuple(sorted(found, key=lambda key: (question_set(key).model != "tinygpt", key)))
 
@@ -91,7 +91,7 @@ def keys() -> tuple[str, ...]:
 @public()
 @functools.cache
 def question_set(key: str) -> QuestionSet:
-    """A set by its key. Raises InputError for a key that is none."""
+    """Return a set by its key. Raises InputError for a key that is none."""
     path = FOLDER / f"{key}.toml"
     if not key.isidentifier() or not path.is_file():
         known = ", ".join(sorted(each.stem for each in FOLDER.glob("*.toml")))
@@ -117,5 +117,5 @@ def question_set(key: str) -> QuestionSet:
 
 
 def _question(read: dict, choices: list[str]) -> Question:
-    """A question of a file; `choices` are those of the whole set."""
+    """Return a question of a file; `choices` are those of the whole set."""
     return Question(read["text"], read["answer"], tuple(read.get("choices", choices)), tuple(read.get("accepted", ())))

@@ -67,7 +67,9 @@ def run(prompts: Sequence[str], write: Write, tools: Mapping[str, Tool], most: i
 
 
 def first_call(text: str) -> tuple[str, tuple[str, str] | None]:
-    """A text up to and with the bracket that closes its first call, and that call; all of it where there is none."""
+    """Return a text up to and with the bracket that closes its first call, and that call; all of it where there is
+    none.
+    """
     text = text.partition(OBSERVATION)[0]
     found = CALL.search(text)
     return (text[: found.end()], parse_call(found[0])) if found else (text, None)

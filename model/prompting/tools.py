@@ -28,7 +28,7 @@ Tool = Callable[[str], str]
 
 
 def calculate(expression: str) -> str:
-    """The value of an expression of numbers, + - * / and brackets, exact; NO_RESULT for anything else.
+    """Return the value of an expression of numbers, + - * / and brackets, exact; NO_RESULT for anything else.
 
     Whole values are written as such, others as decimals with up to six digits behind the point. Names, calls, powers
     and numbers beyond MOST_NUMBER have no result.
@@ -44,7 +44,7 @@ def calculate(expression: str) -> str:
 
 
 def _value(node: ast.expr) -> Fraction:
-    """The value of a parsed expression; raises ValueError for what is none, or too large."""
+    """Return the value of a parsed expression; raises ValueError for what is none, or too large."""
     match node:
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
             value = Fraction(str(number))
@@ -60,7 +60,7 @@ def _value(node: ast.expr) -> Fraction:
 
 
 def look_up(table: Mapping[str, str], name: str) -> str:
-    """The entry of a name, whatever its case and spaces; NOT_FOUND where there is none."""
+    """Return the entry of a name, whatever its case and spaces; NOT_FOUND where there is none."""
     known = {_plain(key): value for key, value in table.items()}
     return known.get(_plain(name), NOT_FOUND)[:MOST_ANSWER]
 
@@ -70,13 +70,13 @@ def _plain(name: str) -> str:
 
 
 def toolbox(table: Mapping[str, str]) -> dict[str, Tool]:
-    """The tools by the names that a model calls them by; the look-up only where there is a table."""
+    """Return the tools by the names that a model calls them by; the look-up only where there is a table."""
     tools: dict[str, Tool] = {"calculate": calculate}
     return tools | ({"lookup": lambda name: look_up(table, name)} if table else {})
 
 
 def parse_call(text: str) -> tuple[str, str] | None:
-    """The first call in a text, as "calculate[2 + 3]": its name in small letters and what is in the brackets."""
+    """Return the first call in a text, as "calculate[2 + 3]": its name in small letters and what is in the brackets."""
     found = CALL.search(text)
     return (found[1].lower(), found[2].strip()) if found else None
 

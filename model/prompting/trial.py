@@ -151,7 +151,7 @@ def curve(
     most: int = 1000,
     progress: Progress = silent,
 ) -> Curve:
-    """Accuracy by number of examples, in several orders, with their own and with shuffled answers.
+    """Return the accuracy by number of examples, in several orders, with their own and with shuffled answers.
 
     Without examples nothing can be shuffled: that prompt is asked once. `progress` counts questions.
     """
@@ -217,7 +217,7 @@ def _stops(asked: QuestionSet, variant: Variant) -> tuple[str, ...]:
 def _chosen(
     lm: LanguageModel, questions: Sequence[Question], texts: Sequence[str], variant: Variant, progress: Progress
 ) -> list[Answered]:
-    """The choice with the highest log-probability, in all or a token; of equal ones the first."""
+    """Return the choice with the highest log-probability, in all or a token; of equal ones the first."""
     rows = [
         Asked(tuple(_ids(lm, text)), tuple(tuple(lm.tokenizer.encode_ids(f" {choice}")) for choice in question.choices))
         for question, text in zip(questions, texts, strict=True)
@@ -234,7 +234,7 @@ def _chosen(
 def _read(
     asked: QuestionSet, questions: Sequence[Question], texts: Sequence[str], written: Sequence[str], *, chain: bool
 ) -> list[Answered]:
-    """The answers in what was written."""
+    """Return the answers in what was written."""
     answers = []
     for question, text, new in zip(questions, texts, written, strict=True):
         said = _answer(asked, question, new, chain=chain)
@@ -255,7 +255,7 @@ def _voted(
     variant: Variant,
     progress: Progress,
 ) -> list[Answered]:
-    """Several samples of every chain of thought, and what most of them say."""
+    """Return several samples of every chain of thought, and what most of them say."""
     n = variant.samples
     writing = Writing(TOKENS["votes"], _stops(asked, variant), variant.temperature, variant.seed)
     written = write(lm, [each for each in ids for _ in range(n)], writing, progress)
@@ -307,7 +307,7 @@ def _chat(
 
 
 def chat_prompts(lm: LanguageModel, conversations: Sequence[list[dict[str, str]]]) -> list[list[int]]:
-    """The ids of conversations that differ in their last message alone.
+    """Return the ids of conversations that differ in their last message alone.
 
     A template is rendered in a process of its own, which takes a moment, so that it is rendered once where what it
     writes around that message can be told from the message itself.

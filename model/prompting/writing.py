@@ -38,7 +38,7 @@ class Writing:
 def write(
     lm: LanguageModel, prompts: Sequence[Sequence[int]], writing: Writing, progress: Progress = silent
 ) -> list[str]:
-    """The text after each prompt, in their order. `progress` counts texts that are complete.
+    """Return the text after each prompt, in their order. `progress` counts texts that are complete.
 
     A text's random numbers follow from the seed and its place among the prompts, whatever stands beside it. Raises
     InputError for an empty prompt and one that leaves no room.
@@ -75,7 +75,7 @@ def _write(
     places: Sequence[int],
     progress: Progress,
 ) -> list[str]:
-    """One batch; `places`: which of all prompts these are."""
+    """Return one batch; `places`: which of all prompts these are."""
     model, N = lm.model, len(rows)
     shared = common_prefix(rows)
     starts = [len(row) for row in rows]
@@ -105,7 +105,7 @@ def _write(
 
 
 def _next(lm: LanguageModel, stream: Tensor, writing: Writing, numbers: np.ndarray) -> Tensor:
-    """The next token of each row. The stream after the last block [N, D], random numbers [N] -> [N]"""
+    """Return the next token of each row. The stream after the last block [N, D], random numbers [N] -> [N]"""
     log_p = next_log_probs(lm.model, stream, lm.tokenizer.vocab_size)
     if not writing.temperature:
         return log_p.argmax(-1)
@@ -113,7 +113,7 @@ def _next(lm: LanguageModel, stream: Tensor, writing: Writing, numbers: np.ndarr
 
 
 def _ended(lm: LanguageModel, written: list[int], writing: Writing, closing: frozenset[int]) -> str | None:
-    """The text that was written, where it has ended; None where it goes on."""
+    """Return the text that was written, where it has ended; None where it goes on."""
     if written[-1] in closing:
         return lm.decode(written[:-1])
     text = lm.decode(written)

@@ -56,19 +56,20 @@ class Maps:
 
 
 def layer_of(block: Block, kind: str) -> Linear | None:
-    """One of the seven matrices of a block; None for one that the block does not have."""
+    """Return one of the seven matrices of a block; None for one that the block does not have."""
     return getattr(block.attn if kind in "qkvo" else block.mlp, kind, None)
 
 
 def kinds_of(model: Transformer) -> tuple[str, ...]:
-    """The matrices in every block of the model."""
+    """Return the matrices in every block of the model."""
     return tuple(kind for kind in KINDS if all(layer_of(block, kind) is not None for block in model.blocks))
 
 
 def matrices(
     model: Transformer, layers: Sequence[int] | None = None, *, head: bool = False
 ) -> list[tuple[str, Tensor]]:
-    """The weights to round, by name: the linear layers of the blocks, with `head` also embedding and output head.
+    """Return the weights to round, by name: the linear layers of the blocks, with `head` also embedding and output
+    head.
 
     Positions, norms and biases are never rounded. A tied head is listed once.
     """
@@ -85,7 +86,7 @@ def matrices(
 
 
 def total_bytes(model: Transformer, kind: Format, *, head: bool = False) -> tuple[int, int]:
-    """Bytes of all rounded matrices in a format, and their number of weights; nothing is rounded."""
+    """Return the bytes of all rounded matrices in a format, and their number of weights; nothing is rounded."""
     shapes = [tuple(weight.shape) for _, weight in matrices(model, head=head)]
     return sum(stored_bytes(shape, kind) for shape in shapes), sum(out * width for out, width in shapes)
 
@@ -111,7 +112,7 @@ def errors(
 
 
 def changed_block(model: Transformer, layer: int, change: Change) -> Block:
-    """A block with some matrices replaced; norms, biases and all other matrices are the model's own tensors."""
+    """Return a block with some matrices replaced; norms, biases and all other matrices are the model's own tensors."""
     need_attention(model.config)
     theirs = model.blocks[layer]
     with torch.device("meta"):
@@ -127,7 +128,9 @@ def changed_block(model: Transformer, layer: int, change: Change) -> Block:
 
 
 def _with_weight(layer: Linear, values: Tensor) -> Linear:
-    """The layer with another weight of the same shape and the same products, except one that holds the old weight."""
+    """Return the layer with another weight of the same shape and the same products, except one that holds the old
+    weight.
+    """
     linear = Linear(1, 1, False)
     linear.weight, linear.bias = nn.Parameter(values, requires_grad=False), layer.bias
     linear.products = tuple(F.linear if isinstance(each, functools.partial) else each for each in layer.products)
@@ -135,7 +138,7 @@ def _with_weight(layer: Linear, values: Tensor) -> Linear:
 
 
 def changed(model: Transformer, blocks: Mapping[int, Block], head: Change = lambda *_: None) -> Transformer:
-    """The model with some blocks replaced; `head` may return other values for "embed" and "unembed" (layer -1).
+    """Return the model with some blocks replaced; `head` may return other values for "embed" and "unembed" (layer -1).
 
     A tied head stays tied.
     """
@@ -164,7 +167,7 @@ def changed(model: Transformer, blocks: Mapping[int, Block], head: Change = lamb
 @public()
 @torch.inference_mode()
 def with_format(model: Transformer, kind: Format, *, head: bool = False) -> Transformer:
-    """The whole model as restored from a format, in float32: one more copy of the matrices."""
+    """Return the whole model as restored from a format, in float32: one more copy of the matrices."""
 
     def change(layer: int, name: str, weight: Tensor) -> Tensor:
         return stored(weight, kind)[0]
@@ -186,7 +189,8 @@ def outcome(
     size: int = MAP,
     report: Callable[[], None] = lambda: None,
 ) -> tuple[Outcome, np.ndarray]:
-    """One format on two texts, the prompt (with all its streams) and another; each block is dropped after its use.
+    """Return one format on two texts, the prompt (with all its streams) and another; each block is dropped after its
+    use.
 
     Also returns the patterns of the prompt's first `size` tokens, float16 [L, H, t, t]. `report` is called after every
     block.
@@ -232,7 +236,7 @@ def _recording_attention(weights: list[Tensor]) -> Attend:
 
 
 def patterns(model: Transformer, layer: int, x: Tensor) -> Tensor:
-    """All heads' attention weights of a layer from its input stream, [1, T, D]. [H, T, T]"""
+    """Return all heads' attention weights of a layer from its input stream, [1, T, D]. [H, T, T]"""
     block = model.blocks[layer]
     q, k, _ = block.attn.project(x if block.post_norm else block.norm1(x), layer, model.prepare(0, x.shape[1]))
     return attention_pattern(attention_scores(q, k))[0]
@@ -251,7 +255,7 @@ def measure(
     head: bool = False,
     progress: Progress = silent,
 ) -> tuple[list[Outcome], Maps]:
-    """Several formats of FORMATS on a prompt and another text, one after the other; the model is not changed.
+    """Return several formats of FORMATS on a prompt and another text, one after the other; the model is not changed.
 
     A format that none of the model's matrices fits is skipped.
     """
@@ -275,7 +279,7 @@ def measure(
 
 
 def map_size(model: Transformer, T: int, formats: int) -> int:
-    """Number of tokens in the stored attention maps: MAP, or fewer where all maps would not fit."""
+    """Return the number of tokens in the stored attention maps: MAP, or fewer where all maps would not fit."""
     heads = model.config.n_layer * model.config.n_head
     return max(min(T, MAP, math.isqrt(MAPS // (2 * heads * max(formats, 1)))), 1)
 

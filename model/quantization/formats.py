@@ -76,7 +76,7 @@ def check_finite(weight: Tensor) -> None:
 
 
 def levels(weight: Tensor, scheme: Scheme) -> Levels:
-    """The integers, scales and zero points of a matrix, [out, in]; rounding half to even.
+    """Return the integers, scales and zero points of a matrix, [out, in]; rounding half to even.
 
     Symmetric: scale = max |w| / m. Affine: the range from min to max is widened to include 0, scale = (max - min) /
     (2^bits - 1), zero = round(-min / scale). No weight is off by more than scale / 2. Raises ValueError for a weight
@@ -100,7 +100,7 @@ def levels(weight: Tensor, scheme: Scheme) -> Levels:
 
 
 def _grouped(weight: Tensor, scheme: Scheme) -> Tensor:
-    """The weights grouped by scale. [out, in] -> [out, N, P]"""
+    """Return the weights grouped by scale. [out, in] -> [out, N, P]"""
     out, width = weight.shape
     if scheme.per == "tensor":
         return weight.reshape(1, 1, -1)
@@ -109,12 +109,12 @@ def _grouped(weight: Tensor, scheme: Scheme) -> Tensor:
 
 
 def _safe(scale: Tensor) -> Tensor:
-    """The scale as a divisor: 1 for a group of zeros, which stays zeros."""
+    """Return the scale as a divisor: 1 for a group of zeros, which stays zeros."""
     return torch.where(scale > 0, scale, torch.ones_like(scale))
 
 
 def _stored_scale(scale: Tensor, scheme: Scheme) -> Tensor:
-    """The scale as stored: float32, or for groups float16, rounded up so that nothing is clipped."""
+    """Return the scale as stored: float32, or for groups float16, rounded up so that nothing is clipped."""
     if scheme.per != "group":
         return scale
     half = scale.half()
@@ -123,7 +123,9 @@ def _stored_scale(scale: Tensor, scheme: Scheme) -> Tensor:
 
 
 def scheme_bytes(shape: tuple[int, int], scheme: Scheme) -> int:
-    """Bytes of a matrix: packed integers, a scale per group (float16; float32 per channel or tensor), zero points."""
+    """Return the bytes of a matrix: packed integers, a scale per group (float16; float32 per channel or tensor), zero
+    points.
+    """
     out, width = shape
     groups = {"tensor": 1, "channel": out, "group": out * math.ceil(width / max(scheme.group, 1))}[scheme.per]
     packed = math.ceil(out * width * scheme.bits / 8)
@@ -132,7 +134,7 @@ def scheme_bytes(shape: tuple[int, int], scheme: Scheme) -> int:
 
 
 def rounded(weight: Tensor, scheme: Scheme) -> tuple[Tensor, int]:
-    """A matrix as restored from an integer format, and its bytes in it. [out, in] -> float32 [out, in]
+    """Return a matrix as restored from an integer format, and its bytes in it. [out, in] -> float32 [out, in]
 
     8 bits, symmetric, per channel is the format of model.quantization.int8. Rounding twice equals rounding once where
     the scheme is symmetric.
@@ -158,7 +160,7 @@ class Format:
         return GGML_QUANT_SIZES[GGMLQuantizationType[self.gguf]][0] if self.gguf else 1
 
     def fits(self, width: int) -> bool:
-        """Whether rows of that length can be stored; others stay float16, as in llama.cpp."""
+        """Return whether rows of that length can be stored; others stay float16, as in llama.cpp."""
         return width % self.block == 0
 
 
@@ -220,7 +222,7 @@ USUAL = (
 
 @public(weight=array("out in", finite=False))
 def stored(weight: Tensor, kind: Format) -> tuple[Tensor, int]:
-    """A matrix as restored from a format, and its bytes in it. [out, in] -> float32 [out, in]
+    """Return a matrix as restored from a format, and its bytes in it. [out, in] -> float32 [out, in]
 
     A row that is not a multiple of the format's block stays float16. Raises InputError for a weight with a number that
     is not finite.
@@ -241,7 +243,7 @@ def stored(weight: Tensor, kind: Format) -> tuple[Tensor, int]:
 
 
 def stored_bytes(shape: tuple[int, int], kind: Format) -> int:
-    """Bytes of a matrix in a format, without computing it; equal to those of `stored`."""
+    """Return the bytes of a matrix in a format, without computing it; equal to those of `stored`."""
     out, width = shape
     if kind.scheme is not None:
         return scheme_bytes(shape, kind.scheme)
@@ -291,7 +293,7 @@ class WeightError:
 
 @public(weight=array("out in"), values=array("out in"), nbytes=whole(0, 1 << 50))
 def weight_error(weight: Tensor, values: Tensor, nbytes: int) -> WeightError:
-    """The error of one matrix. weight and values [out, in]; sums in float64. Raises ValueError for other shapes."""
+    """Return the error of one matrix. weight and values [out, in]; sums in float64. Raises ValueError for other shapes."""
     if weight.shape != values.shape:
         raise ValueError(f"weight {tuple(weight.shape)} and values {tuple(values.shape)} must have one shape")
     weight = weight.detach().float()

@@ -94,7 +94,7 @@ def rounded(weight: Tensor) -> tuple[Tensor, Tensor]:
 
 @torch.inference_mode()
 def quantised(model: Transformer) -> Transformer:
-    """The same model with 8-bit matrices; norms, embeddings, biases and positions are the model's own tensors."""
+    """Return the same model with 8-bit matrices; norms, embeddings, biases and positions are the model's own tensors."""
     need_attention(model.config)
     with torch.device("meta"):
         small = Transformer(model.config)
@@ -118,7 +118,7 @@ def _linear(layer: nn.Module) -> Int8Linear:
 
 
 def _joined(layers: Sequence[nn.Module], joint: Sequence[nn.Module]) -> tuple[list[Int8Linear], tuple[Int8Linear]]:
-    """Layers of the same input, and one layer that computes them all, with shared memory; `joint` is theirs."""
+    """Return the layers of the same input, and one layer that computes them all, with shared memory; `joint` is theirs."""
     whole, scale = rounded(torch.cat([layer.weight.detach() for layer in layers]))
     bias = None
     if any(layer.bias is not None for layer in layers):
@@ -135,14 +135,14 @@ def _joined(layers: Sequence[nn.Module], joint: Sequence[nn.Module]) -> tuple[li
 
 @public()
 def int8(lm: LanguageModel) -> LanguageModel:
-    """The language model with 8-bit weights, with its own id and dtype."""
+    """Return the language model with 8-bit weights, with its own id and dtype."""
     model = quantised(lm.model)
     remember(model)
     return dataclasses.replace(lm, id=f"{lm.id} int8", model=model, dtype="int8 weights")
 
 
 def layers_of(model: Transformer) -> list[Int8Linear]:
-    """The 8-bit layers, shared memory once."""
+    """Return the 8-bit layers, shared memory once."""
     return [module for module in model.modules() if isinstance(module, Int8Linear)]
 
 

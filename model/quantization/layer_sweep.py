@@ -35,7 +35,9 @@ class Sweep:
 
 
 def parts_of(model: Transformer, by: str) -> dict[str, tuple[str, ...]]:
-    """Matrices rounded at once: by "matrix" each one, by "half" attention and MLP; and in both the whole block."""
+    """Return the matrices rounded at once: by "matrix" each one, by "half" attention and MLP; and in both the whole
+    block.
+    """
     kinds = kinds_of(model)
     if by == "matrix":
         parts = {kind: (kind,) for kind in kinds}
@@ -95,7 +97,7 @@ def _weight(model: Transformer, layer: int, name: str) -> Tensor:
 
 
 def _swept(parts: tuple[str, ...], readings: list[list[Reading]], together: Reading) -> Sweep:
-    """The readings of all layers as arrays."""
+    """Return the readings of all layers as arrays."""
 
     def array(value) -> np.ndarray:
         return np.array([[value(each) for each in row] for row in readings])

@@ -81,7 +81,7 @@ def scales_of(activity: Tensor, power: float) -> Tensor:
 
 
 def nearest(weight: Tensor, scheme: Scheme) -> Tensor:
-    """Every weight rounded to the nearest level. [out, in] -> [out, in]"""
+    """Return every weight rounded to the nearest level. [out, in] -> [out, in]"""
     return rounded(weight, scheme)[0]
 
 
@@ -93,7 +93,7 @@ def scaled(weight: Tensor, scale: Tensor, scheme: Scheme) -> Tensor:
 def best_power(
     weight: Tensor, activity: Tensor, hessian: Tensor, scheme: Scheme, progress: Progress = silent
 ) -> tuple[float, list[float], list[float]]:
-    """The exponent of the activations with the least output error after scaling; all exponents and their errors."""
+    """Return the exponent of the activations with the least output error after scaling; all exponents and their errors."""
     powers = [n / (POWERS - 1) for n in range(POWERS)]
     errors = []
     for n, power in enumerate(powers):
@@ -139,19 +139,19 @@ def blocks_of(width: int, scheme: Scheme) -> list[tuple[int, int]]:
 
 
 def _group(width: int, scheme: Scheme) -> int:
-    """Number of inputs per scale."""
+    """Return the number of inputs per scale."""
     if scheme.per == "tensor":
         raise ValueError("columns are rounded by the scales of their rows, not by one of the whole matrix")
     return min(scheme.group, width) if scheme.per == "group" else width
 
 
 def _one_group(scheme: Scheme, size: int) -> Scheme:
-    """The scheme for the columns of one group."""
+    """Return the scheme for the columns of one group."""
     return scheme if scheme.per == "channel" else Scheme(scheme.key, scheme.bits, scheme.symmetric, "group", size)
 
 
 def _on_grid(column: Tensor, scale: Tensor, zero: Tensor, scheme: Scheme) -> Tensor:
-    """A column rounded to the levels of its rows. [out] each"""
+    """Return a column rounded to the levels of its rows. [out] each"""
     safe = torch.where(scale > 0, scale, torch.ones_like(scale))
     most = 2 ** (scheme.bits - 1) - 1 if scheme.symmetric else 2**scheme.bits - 1
     whole = ((column / safe).round() + zero).clamp(-most if scheme.symmetric else 0, most)
@@ -162,22 +162,22 @@ def _on_grid(column: Tensor, scale: Tensor, zero: Tensor, scheme: Scheme) -> Ten
 
 
 def matrices_of(config: ModelConfig) -> tuple[str, ...]:
-    """The matrices of a block that can be rounded."""
+    """Return the matrices of a block that can be rounded."""
     return tuple(name for name in KINDS if name != "gate" or config.mlp == "swiglu")
 
 
 def matrix_name(layer: int, matrix: str) -> str:
-    """Name of the matrix among the model's parameters."""
+    """Return the name of the matrix among the model's parameters."""
     return f"blocks.{layer}.{'attn' if matrix in 'qkvo' else 'mlp'}.{matrix}.weight"
 
 
 def with_weight(model: Transformer, layer: int, matrix: str, weight: Tensor) -> Block:
-    """The block with one matrix replaced; it shares all other tensors with `model`, which is not changed."""
+    """Return the block with one matrix replaced; it shares all other tensors with `model`, which is not changed."""
     return changed_block(model, layer, lambda _, kind, own: weight if kind == matrix else None)
 
 
 def inputs_of(model: Transformer, layer: int, matrix: str, x: Tensor) -> Tensor:
-    """Input of the matrix when its block runs on its input stream x [1, T, D]. [T, in]"""
+    """Return the input of the matrix when its block runs on its input stream x [1, T, D]. [T, in]"""
     block = with_weight(model, layer, matrix, layer_of(model.blocks[layer], matrix).weight)
     inputs: list[Tensor] = []
     layer_of(block, matrix).register_forward_pre_hook(lambda module, args: inputs.append(args[0][0]))  # of this block
@@ -186,7 +186,7 @@ def inputs_of(model: Transformer, layer: int, matrix: str, x: Tensor) -> Tensor:
 
 
 def entering(model: Transformer, layer: int, ids: Sequence[int]) -> Tensor:
-    """The stream that enters a block on a text. [1, T, D]"""
+    """Return the stream that enters a block on a text. [1, T, D]"""
     run = model.prepare(0, len(ids))
     x = model.embed_tokens(torch.tensor([list(ids)]), 0, run)
     for at in range(layer):
@@ -273,7 +273,7 @@ def _collect(
     other: Sample,
     step: Callable[[], None],
 ) -> _Case:
-    """The matrix with its inputs on `texts`, for fitting, and on the held-out text."""
+    """Return the matrix with its inputs on `texts`, for fitting, and on the held-out text."""
     weight = layer_of(model.blocks[layer], matrix).weight.detach()
     width = weight.shape[1]
     hessian, activity = (torch.zeros(*shape, dtype=torch.float64) for shape in ((width, width), (width,)))
@@ -343,7 +343,7 @@ def _moments(width: int, scheme: Scheme) -> list[int]:
 
 
 def _effect(model: Transformer, layer: int, block: Block, text: Sample) -> Reading:
-    """Difference of the predictions on a text with another block in place of the layer's."""
+    """Return the difference of the predictions on a text with another block in place of the layer's."""
     run = model.prepare(0, text.ids.shape[1])
     x = block(text.streams[layer], layer, run)
     for at in range(layer + 1, len(model.blocks)):

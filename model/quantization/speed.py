@@ -22,7 +22,7 @@ _STEPS, _LONGEST = 24, 1.5  # decoded tokens and seconds of a measurement
 
 @torch.inference_mode()
 def halved(model: Transformer) -> Transformer:
-    """The model with bfloat16 matrices, the output head included, and real bfloat16 products."""
+    """Return the model with bfloat16 matrices, the output head included, and real bfloat16 products."""
     need_attention(model.config)
     ours = changed(model, {layer: changed_block(model, layer, lambda *_: None) for layer in range(len(model.blocks))})
     for block in ours.blocks:

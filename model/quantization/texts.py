@@ -15,13 +15,13 @@ _CHARACTERS = 6000  # of the text; enough for TEXT_TOKENS of any vocabulary
 
 @public(most=whole(1))
 def held_out_ids(lm: LanguageModel, most: int = TEXT_TOKENS) -> list[int]:
-    """The first tokens of the held-out text, at most as many as the model's context."""
+    """Return the first tokens of the held-out text, at most as many as the model's context."""
     ids = lm.encode(TEXT.read_text(encoding="utf-8")[:_CHARACTERS]).ids.tolist()
     return ids[: min(most, lm.config.n_ctx)]
 
 
 def file_types(model_id: str) -> dict[str, int]:
-    """Number of tensors of each type in a model's GGUF file, the most frequent first; {} for other files."""
+    """Return the number of tensors of each type in a model's GGUF file, the most frequent first; {} for other files."""
     try:
         resolved = resolve(model_id, None, offline=True, allow_paths=True)
         if resolved.kind != "gguf":

@@ -29,7 +29,7 @@ def cut_below(logits: Tensor, gap: float) -> Tensor:
 
 
 def below_largest(logits: Tensor) -> tuple[np.ndarray, float]:
-    """Logits of the n remaining tokens minus the largest, float64 [n], and ln sum exp of these: -ln p_max."""
+    """Return the logits of the n remaining tokens minus the largest, float64 [n], and ln sum exp of these: -ln p_max."""
     inside = logits.numpy()
     shifted = inside[inside > -np.inf].astype(np.float64)
     shifted -= shifted.max()
@@ -147,7 +147,7 @@ def mirostat(logits: Tensor, values: Mapping[str, float], context: Context, step
 
 
 def mirostat_memory(values: Mapping[str, float], memory: float | None, probability: float) -> float:
-    """The next mu: mu - rate (observed - tau), observed = -log2 of the drawn token's probability.
+    """Return the next mu: mu - rate (observed - tau), observed = -log2 of the drawn token's probability.
 
     Basu et al. 2021, Algorithm 1, uses the model's own probability; llama.cpp the one after the cut, which is used
     here, where the cut is the last step: `probability` is that of the distribution that was drawn from. Raises

@@ -31,7 +31,7 @@ class Bar:
         return float(self.edges[place - 1]) if place else 0.0
 
     def counts(self, u: np.ndarray) -> np.ndarray:
-        """Number of draws of each token. [N] -> int64 [n]"""
+        """Return the number of draws of each token. [N] -> int64 [n]"""
         return np.bincount(self.places(u), minlength=len(self.ids))
 
 
@@ -47,14 +47,15 @@ class Fit:
 
 @public(probabilities=array("V"))
 def bar_of(probabilities: np.ndarray) -> Bar:
-    """The bar of a distribution [V]; tokens of probability 0 have no interval."""
+    """Return the bar of a distribution [V]; tokens of probability 0 have no interval."""
     ids = order(probabilities)
     return Bar(ids, probabilities[ids], np.cumsum(probabilities[ids]), float(probabilities.sum()))
 
 
 @public(seed=whole(0, LARGEST), n=whole(0), first=whole(0, LARGEST), row=whole(0, LARGEST))
 def uniforms(seed: int, n: int, first: int = 0, row: int = 0) -> np.ndarray:
-    """The random numbers of the steps first .. first + n - 1: model.sampling.pipeline.uniform of each. float64 [n]
+    """Return the random numbers of the steps first .. first + n - 1: model.sampling.pipeline.uniform of each. float64
+    [n]
 
     One generator with an advanced counter, instead of a new one per step: about four times as fast. Raises InputError
     for what is no whole number from 0 up.

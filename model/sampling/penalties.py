@@ -16,11 +16,11 @@ LARGEST = torch.finfo(torch.float32).max
 
 
 def repetition_penalty(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
-    """Logits of tokens in the text, prompt included: divided by the penalty, or multiplied where negative.
+    """Return the logits of tokens in the text, prompt included: divided by the penalty, or multiplied where negative.
 
     Keskar et al. 2019, section 4.1, divides only; multiplying the negative ones, as in transformers, makes these less
-    likely as well. The number of occurrences does not matter, and a logit of 0 does not change. 1 changes nothing;
-    a number between 0 and 1 makes tokens of the text likelier, as in transformers, llama.cpp and vLLM.
+    likely as well. The number of occurrences does not matter, and a logit of 0 does not change. 1 changes nothing; a
+    number between 0 and 1 makes tokens of the text likelier, as in transformers, llama.cpp and vLLM.
     """
     ids, _ = _token_counts(context.ids, len(logits))
     before = logits[ids]
@@ -29,17 +29,16 @@ def repetition_penalty(logits: Tensor, values: Mapping[str, float], context: Con
 
 
 def presence_penalty(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
-    """Logits of tokens written after the prompt: minus the penalty, once per token.
+    """Return the logits of tokens written after the prompt: minus the penalty, once per token.
 
-    The presence penalty of the OpenAI API and of vLLM: logit - presence [count > 0]. A negative one encourages
-    repeats.
+    The presence penalty of the OpenAI API and of vLLM: logit - presence [count > 0]. A negative one encourages repeats.
     """
     ids, _ = _token_counts(context.ids[context.prompt :], len(logits))
     return _with_logits(logits, ids, logits[ids] - values["presence"])
 
 
 def frequency_penalty(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
-    """Logits of tokens written after the prompt: minus the penalty for each occurrence.
+    """Return the logits of tokens written after the prompt: minus the penalty for each occurrence.
 
     The frequency penalty of the OpenAI API and of vLLM: logit - frequency count. A negative one encourages repeats.
     """
@@ -74,13 +73,13 @@ def logit_bias(logits: Tensor, values: Mapping[str, float], context: Context, st
 
 
 def _token_counts(ids: Sequence[int], size: int) -> tuple[Tensor, Tensor]:
-    """The distinct tokens of a text that have a logit, and their counts. [n], [n]"""
+    """Return the distinct tokens of a text that have a logit, and their counts. [n], [n]"""
     tokens, counts = np.unique(np.asarray(ids, dtype=np.int64), return_counts=True)
     return torch.from_numpy(tokens[tokens < size]), torch.from_numpy(counts[tokens < size])
 
 
 def _with_logits(logits: Tensor, ids: Tensor, after: Tensor) -> Tensor:
-    """The logits with those of ids [n] replaced by after [n], clamped to float32; excluded tokens stay excluded."""
+    """Return the logits with those of ids [n] replaced by after [n], clamped to float32; excluded tokens stay excluded."""
     result = logits.clone()
     result[ids] = torch.where(logits[ids] > -torch.inf, after.clamp(-LARGEST, LARGEST), -torch.inf)
     return result

@@ -43,7 +43,7 @@ class Step:
     tokens: tuple[tuple[int, float], ...] = ()  # (token id, number), for the warp that takes tokens
 
     def get(self, parameter: Parameter) -> float:
-        """The number of the step, or the parameter's default."""
+        """Return the number of the step, or the parameter's default."""
         return dict(self.values).get(parameter.name, parameter.default)
 
 
@@ -92,15 +92,15 @@ class Shaped:
         return self.stages[-1]
 
     def probabilities(self, stage: int = -1) -> np.ndarray:
-        """Softmax of a stage, 0 for excluded tokens. float64 [V]; sums to 1"""
+        """Return the softmax of a stage, 0 for excluded tokens. float64 [V]; sums to 1"""
         return softmax(self.stages[stage].numpy())
 
     def kept(self, stage: int = -1) -> int:
-        """Number of remaining tokens."""
+        """Return the number of remaining tokens."""
         return int(torch.isfinite(self.stages[stage]).sum())
 
     def report(self) -> list[StageReport]:
-        """Statistics of every stage, the model's own first. [S + 1]"""
+        """Return the statistics of every stage, the model's own first. [S + 1]"""
         reports: list[StageReport] = []
         before = np.zeros(self.stages.shape[-1])
         for stage in range(len(self.stages)):
@@ -131,7 +131,8 @@ def entropy(probabilities: np.ndarray) -> np.ndarray:
 
 @public(seed=whole(0, LARGEST), step=whole(0, LARGEST), row=whole(0, LARGEST))
 def uniform(seed: int, step: int, row: int = 0) -> float:
-    """The random number of a step, in [0, 1): the same for the same seed, step and row, independent of earlier draws.
+    """Return the random number of a step, in [0, 1): the same for the same seed, step and row, independent of earlier
+    draws.
 
     Philox 4x64 is counter-based and has no state (Salmon et al. 2011), so a branch that starts at step 7 gets the
     number that step 7 had before. Rows differ only where strategies should not share random numbers. Raises InputError
@@ -141,7 +142,7 @@ def uniform(seed: int, step: int, row: int = 0) -> float:
 
 
 def order(probabilities: np.ndarray) -> np.ndarray:
-    """Tokens that can be drawn, the likeliest first, ties by the smaller id. [V] -> ids [n]"""
+    """Return the tokens that can be drawn, the likeliest first, ties by the smaller id. [V] -> ids [n]"""
     ids = np.flatnonzero(probabilities)
     ranking = np.argsort(-probabilities[ids])  # several times faster than a stable sort, but ties come in any order
     sorted_values = probabilities[ids[ranking]]
@@ -155,7 +156,8 @@ def order(probabilities: np.ndarray) -> np.ndarray:
 
 @public(probabilities=array("V", finite=False), u=unit)
 def draw(probabilities: np.ndarray, u: float) -> int:
-    """The token with the interval of the bar that contains u, the likeliest first. probabilities [V], u in [0, 1)
+    """Return the token with the interval of the bar that contains u, the likeliest first. probabilities [V], u in [0,
+    1)
 
     Inversion of the cumulative distribution: P(draw = i) = p_i for a uniform u. Devroye 1986, section III.2. The bar
     first has the likeliest tokens only, in the order of `order`: at most FIRST can have a share of 1 / FIRST, and u is
@@ -183,7 +185,7 @@ def draw(probabilities: np.ndarray, u: float) -> int:
 
 
 def usable(logits: Tensor, size: int) -> Tensor:
-    """Logits [..., V] with -inf in the rows beyond the vocabulary's `size`: they cannot be drawn."""
+    """Return the logits [..., V] with -inf in the rows beyond the vocabulary's `size`: they cannot be drawn."""
     if size >= logits.shape[-1]:
         return logits
     return torch.cat((logits[..., :size], logits.new_full((*logits.shape[:-1], logits.shape[-1] - size), -np.inf)), -1)
@@ -204,7 +206,7 @@ def check_numbers(owner: str, numbers: tuple[tuple[str, float], ...], parameters
 
 
 def checked(steps: tuple[Step, ...], warps: Mapping[str, Warp], vocab_size: int) -> tuple[Step, ...]:
-    """The steps, if every number is a parameter of its warp within its bounds; raises InputError otherwise."""
+    """Return the steps, if every number is a parameter of its warp within its bounds; raises InputError otherwise."""
     if not isinstance(steps, tuple | list):
         raise InputError("The steps are not a list.", shown(steps), "Give a tuple of steps.")
     if len(steps) > MOST_STEPS:

@@ -39,7 +39,7 @@ def temperatures(logarithmic: bool = True) -> np.ndarray:
 
 
 def at_temperature(steps: tuple[Step, ...], value: float) -> tuple[Step, ...]:
-    """The steps with their first temperature replaced; without one, it is put first."""
+    """Return the steps with their first temperature replaced; without one, it is put first."""
     step = Step("temperature", (("temperature", float(value)),))
     for n, each in enumerate(steps):
         if each.warp == "temperature":
@@ -55,7 +55,7 @@ def heat(
     values: Sequence[float] | np.ndarray | None = None,
     top: int = 25,
 ) -> Heated:
-    """One position's logits [V] through the steps at each temperature; steps before the temperature run once."""
+    """Return one position's logits [V] through the steps at each temperature; steps before the temperature run once."""
     if values is not None:
         nonempty("values", values)
     values = temperatures() if values is None else np.asarray(values, np.float64)

@@ -103,12 +103,13 @@ NOTHING = Context()  # an empty text so far
 
 
 def values_of(step: Step) -> dict[str, float]:
-    """All settings of a step, defaults filled in."""
+    """Return all settings of a step, defaults filled in."""
     return {parameter.name: step.get(parameter) for parameter in WARPS[step.warp].parameters}
 
 
 def checked_logits(logits: Tensor | np.ndarray) -> Tensor:
-    """One position's logits as float32 [V]. Raises InputError unless they are numbers, -inf for an excluded token.
+    """Return one position's logits as float32 [V]. Raises InputError unless they are numbers, -inf for an excluded
+    token.
 
     At least one has to be finite.
     """
@@ -124,7 +125,7 @@ def checked_logits(logits: Tensor | np.ndarray) -> Tensor:
 
 @public(steps=unchecked)
 def shape(logits: Tensor | np.ndarray, steps: tuple[Step, ...], context: Context = NOTHING) -> Shaped:
-    """One position's logits [V] through the steps in order; every stage is stored.
+    """Return one position's logits [V] through the steps in order; every stage is stored.
 
     Raises InputError for logits without a distribution and for steps that are unknown or out of range.
     """
@@ -135,7 +136,7 @@ def shape(logits: Tensor | np.ndarray, steps: tuple[Step, ...], context: Context
 
 
 def remembered(steps: tuple[Step, ...], memory: float | None, probability: float) -> float | None:
-    """The memory of a warp after a token with that probability after all steps."""
+    """Return the memory of a warp after a token with that probability after all steps."""
     for step in steps:
         if (remember := WARPS[step.warp].remember) is not None:
             memory = remember(values_of(step), memory, probability)
@@ -144,7 +145,7 @@ def remembered(steps: tuple[Step, ...], memory: float | None, probability: float
 
 @public(steps=unchecked)
 def final(logits: Tensor | np.ndarray, steps: tuple[Step, ...], context: Context = NOTHING) -> Tensor:
-    """The result of the last step only. [V] -> [V]. The same errors as `shape`."""
+    """Return the result of the last step only. [V] -> [V]. The same errors as `shape`."""
     values = checked_logits(logits)
     return run_steps(values, checked(steps, WARPS, len(values)), context)
 

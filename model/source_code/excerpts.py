@@ -65,7 +65,7 @@ _Node = ast.stmt | ast.keyword
 
 
 def excerpts(spans: Iterable[Span], sizes: Sizes) -> tuple[Excerpt, ...]:
-    """The lines of all spans that can be found: an installation without sources, or without docs/, has none."""
+    """Return the lines of all spans that can be found: an installation without sources, or without docs/, has none."""
     found = []
     for span in spans:
         try:
@@ -76,7 +76,7 @@ def excerpts(spans: Iterable[Span], sizes: Sizes) -> tuple[Excerpt, ...]:
 
 
 def excerpt(span: Span, sizes: Sizes) -> Excerpt:
-    """The lines of one span; raises LookupError for a name that is not there, OSError where there is no source."""
+    """Return the lines of one span; raises LookupError for a name that is not there, OSError where there is no source."""
     file, name = span.of if isinstance(span.of, tuple) else _place(span.of)
     lines, tree = _source(file)
     function = _function(tree, name)
@@ -90,7 +90,7 @@ def excerpt(span: Span, sizes: Sizes) -> Excerpt:
 
 
 def _place(function: Callable) -> tuple[str, str]:
-    """The file of a function below the project's folder, and its dotted name."""
+    """Return the file of a function below the project's folder, and its dotted name."""
     plain = inspect.unwrap(function)
     if not inspect.isfunction(plain):
         raise LookupError(f"{plain!r} is not written in Python")
@@ -102,13 +102,13 @@ def _place(function: Callable) -> tuple[str, str]:
 
 @functools.lru_cache(maxsize=64)
 def _source(file: str) -> tuple[tuple[str, ...], ast.Module]:
-    """The lines of a file and its syntax tree."""
+    """Return the lines of a file and its syntax tree."""
     text = (ROOT / file).read_text(encoding="utf-8")
     return tuple(text.splitlines()), ast.parse(text)
 
 
 def _function(tree: ast.Module, name: str) -> ast.FunctionDef:
-    """A function by its dotted name."""
+    """Return a function by its dotted name."""
     body: list[ast.stmt] = tree.body
     found: ast.stmt | None = None
     for part in name.split("."):
@@ -129,7 +129,7 @@ def _in_order(function: ast.FunctionDef, anchors: Iterable[str]) -> list[_Node]:
 
 
 def _found(function: ast.FunctionDef, anchor: str) -> list[_Node]:
-    """The statements that one anchor names; raises LookupError where there are none."""
+    """Return the statements that one anchor names; raises LookupError where there are none."""
     simple = [node for node in ast.walk(function) if isinstance(node, ast.stmt) and not isinstance(node, _COMPOUND)]
     word, _, name = anchor.rpartition(" ")
     found: list[_Node]
@@ -158,13 +158,13 @@ def _end(node: _Node) -> int:
 
 
 def _assigned(node: ast.stmt) -> set[str]:
-    """The names and attributes that a statement assigns."""
+    """Return the names and attributes that a statement assigns."""
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
     return {name for target in targets if target is not None for name in _names(target)} - {"self"}
 
 
 def _names(node: ast.AST) -> set[str]:
-    """Names and attributes below a node, and its texts in quotes."""
+    """Return the names and attributes below a node, and its texts in quotes."""
     names = set()
     for each in ast.walk(node):
         if isinstance(each, ast.Name):
@@ -177,7 +177,7 @@ def _names(node: ast.AST) -> set[str]:
 
 
 def _pieces(nodes: list[_Node], lines: tuple[str, ...]) -> Iterator[Piece]:
-    """The text of the statements; those that follow one another stay together."""
+    """Yield the text of the statements; those that follow one another stay together."""
     groups: list[tuple[int, int]] = []
     for node in nodes:
         first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])

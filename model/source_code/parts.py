@@ -54,7 +54,7 @@ class Wiring:
 
 
 def wiring_of(model: Transformer, layer: int) -> Wiring:
-    """The classes of a model's own modules."""
+    """Return the classes of a model's own modules."""
     block = model.blocks[layer]
     window = getattr(block.attn, "window", None) is not None
     modules = model, block, block.attn, block.mlp, block.norm1, block.attn.o, model.unembed
@@ -62,7 +62,7 @@ def wiring_of(model: Transformer, layer: int) -> Wiring:
 
 
 def code_of_part(wiring: Wiring, part: str, T: int) -> Code:
-    """The lines that compute a part, with the shapes for T tokens.
+    """Return the lines that compute a part, with the shapes for T tokens.
 
     Raises InputError for a part that the model does not have, and for one without a drawing.
     """
@@ -75,7 +75,7 @@ def code_of_part(wiring: Wiring, part: str, T: int) -> Code:
 
 
 def sizes_of(config: ModelConfig, T: int) -> Sizes:
-    """The shapes of the tensors of a run of one prompt of T tokens, by site."""
+    """Return the shapes of the tensors of a run of one prompt of T tokens, by site."""
     shapes = {site: tuple(length for _, length in axes) for site, axes in site_axes(config, T).items()}
     return {site: shape if site in _ALONE else (1, *shape) for site, shape in shapes.items()}
 

@@ -12,7 +12,7 @@ from model.source_code.parts import Lines, Wiring, like_mini, mini_spans, sizes_
 
 
 def code_of_step(wiring: Wiring, step: str, T: int, query: int) -> Code:
-    """The lines of one of STEPS, with the shapes for T tokens and the row of one query."""
+    """Return the lines of one of STEPS, with the shapes for T tokens and the row of one query."""
     sizes = _sizes(wiring, T, query)
     mini = mini_spans(MINI_STEPS[step]) if like_mini(wiring.config) else []
     return Code(excerpts(STEPS[step](wiring), sizes), excerpts(mini, sizes))

@@ -21,7 +21,7 @@ _TO_LATIN1 = {ord(char): byte for char, byte in ALPHABET.items()}
 
 
 def bytes_of(token: str) -> bytes:
-    """The bytes of a token written in the byte alphabet."""
+    """Return the bytes of a token written in the byte alphabet."""
     return token.translate(_TO_LATIN1).encode("latin-1")
 
 
@@ -51,7 +51,7 @@ def _affordable(work: int) -> None:
 
 
 def _last_parts(token: str, ranks: Mapping[str, int]) -> tuple[str, ...]:
-    """The final tokens of merging the bytes of `token`, just before `token` itself."""
+    """Return the final tokens of merging the bytes of `token`, just before `token` itself."""
     parts = list(token)
     while len(parts) > 2:
         joined = [ranks.get(left + right) for left, right in pairwise(parts)]
@@ -64,7 +64,7 @@ def _last_parts(token: str, ranks: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def _in_order(merges: list[tuple[str, str]]) -> dict[str, int]:
-    """Token -> index of the merge that produces it, for tokens with parts produced earlier in the list."""
+    """Return the token -> index of the merge that produces it, for tokens with parts produced earlier in the list."""
     ids, places = dict(ALPHABET), {}
     parts = [(byte, byte) for byte in range(256)]
     pairs: dict[tuple[int, int], int] = {}

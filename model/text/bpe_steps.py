@@ -39,7 +39,7 @@ class Piece:
     whole: bool = False
 
     def parts(self, step: int) -> list[bytes]:
-        """The parts after `step` merges; 0: the single bytes."""
+        """Return the parts after `step` merges; 0: the single bytes."""
         parts = [bytes([byte]) for byte in self.raw]
         for merge in self.merges[:step]:
             parts[merge.at : merge.at + 2] = [parts[merge.at] + parts[merge.at + 1]]
@@ -53,7 +53,7 @@ def candidates(ranks: Mapping[bytes, int], parts: list[bytes]) -> list[tuple[int
 
 
 def merges_of(ranks: Mapping[bytes, int], raw: bytes) -> tuple[Merge, ...]:
-    """The merges of a piece in order: each joins the two neighbours with the lowest rank of their joined bytes.
+    """Return the merges of a piece in order: each joins the two neighbours with the lowest rank of their joined bytes.
 
     Ties are broken by the left pair (Sennrich et al. 2016, algorithm 1, as implemented by tiktoken). Each removes one
     part, so there are fewer than len(raw).
@@ -72,7 +72,7 @@ def merges_of(ranks: Mapping[bytes, int], raw: bytes) -> tuple[Merge, ...]:
 
 @public()
 def replay(tokenizer: Tokenizer, text: str) -> tuple[Piece, ...]:
-    """The pieces of a text, each with its merges, as the tokenizer encodes them.
+    """Return the pieces of a text, each with its merges, as the tokenizer encodes them.
 
     The ids of the pieces, joined, are `tokenizer.encode_ids(text)`. Text that the vocabulary normalises (NFC) is shown
     in its normalised form. Raises InputError for a text that is too long, or that the tokenizer refuses.
@@ -94,7 +94,7 @@ def replay(tokenizer: Tokenizer, text: str) -> tuple[Piece, ...]:
 
 
 def split(tokenizer: Tokenizer, text: str) -> list[str]:
-    """The pieces of a text by the vocabulary's pattern, before any merge; joined they are the text."""
+    """Return the pieces of a text by the vocabulary's pattern, before any merge; joined they are the text."""
     if not text:
         return []
     pattern = pre_tokenizers.Split(Regex(tokenizer.vocabulary.pattern), "isolated")

@@ -40,7 +40,7 @@ def ending(tokenizer: Tokenizer) -> frozenset[int]:
 
 
 def typable(tokenizer: Tokenizer, ids: Sequence[int]) -> str | None:
-    """The text of tokens as a person would type it, without one that ended it; None with special tokens in it."""
+    """Return the text of tokens as a person would type it, without one that ended it; None with special tokens in it."""
     own = ids[: len(ids) - bool(len(ids) and ids[-1] in ending(tokenizer))]
     return None if set(tokenizer.special.values()).intersection(own) else tokenizer.decode(own)
 
@@ -124,7 +124,7 @@ def _left_open(text: str, content: str, end: str) -> str:
 
 
 def default_system(tokenizer: Tokenizer) -> str | None:
-    """The system message that the template writes where a conversation has none; None where it takes none.
+    """Return the system message that the template writes where a conversation has none; None where it takes none.
 
     "" where the template takes one and has none of its own. Found by rendering a conversation with and without.
     """
@@ -146,12 +146,12 @@ def default_system(tokenizer: Tokenizer) -> str | None:
 
 
 def render(template: str, values: Mapping[str, object]) -> str:
-    """The rendered template, from a process with limited time and memory. Raises InputError or UnsupportedModel."""
+    """Return the rendered template, from a process with limited time and memory. Raises InputError or UnsupportedModel."""
     return _text_of(_render_each(template, [values])[0])
 
 
 def _render_each(template: str, several: Sequence[Mapping[str, object]]) -> list[dict[str, str]]:
-    """The template with each of several values, in one process: {"text"} or {"error", "got"} for each."""
+    """Return the template with each of several values, in one process: {"text"} or {"error", "got"} for each."""
     limit = [{"error": "limit", "got": ""}] * len(several)
     try:
         process = subprocess.run(
@@ -168,7 +168,7 @@ def _render_each(template: str, several: Sequence[Mapping[str, object]]) -> list
 
 
 def _text_of(answer: Mapping[str, str]) -> str:
-    """The text of one answer; raises InputError or UnsupportedModel."""
+    """Return the text of one answer; raises InputError or UnsupportedModel."""
     match answer:
         case {"text": text}:
             return text
@@ -189,7 +189,7 @@ def _values(tokenizer: Tokenizer, messages: list[dict[str, str]], answer: bool) 
 
 
 def _owners(tokenizer: Tokenizer, part: str, ids: list[int], turns: np.ndarray, back: Mapping[int, str]) -> list[int]:
-    """The turn of each token of a stretch between special tokens."""
+    """Return the turn of each token of a stretch between special tokens."""
     lengths = [len(tokenizer.decode_bytes([number])) for number in ids]
     characters = [back.get(ord(character), character) for character in part]
     if tokenizer.vocabulary.nfc:

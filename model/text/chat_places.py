@@ -11,10 +11,11 @@ Place = tuple[int, int, int]  # first character, the one after the last, turn
 
 
 def places(text: str, frame: str, contents: Sequence[str], marks: Sequence[str]) -> list[Place]:
-    """The places of the turns in `text`, by `frame`: the same conversation with a mark, one character, for each text.
+    """Return the places of the turns in `text`, by `frame`: the same conversation with a mark, one character, for each
+    text.
 
-    A template may trim a text or shorten it: then its place is what stands between the template's own words. The
-    places end where the text is no longer built like the frame.
+    A template may trim a text or shorten it: then its place is what stands between the template's own words. The places
+    end where the text is no longer built like the frame.
     """
     if not marks:
         return []
@@ -47,7 +48,7 @@ def _end(text: str, at: int, content: str, after: str, last: bool) -> int:
 
 
 def turn_of_characters(length: int, found: Sequence[Place]) -> np.ndarray:
-    """The turn of each character, -1 for the template's. [length]"""
+    """Return the turn of each character, -1 for the template's. [length]"""
     turns = np.full(length, TEMPLATE, np.int64)
     for start, end, turn in found:
         turns[start:end] = turn
@@ -55,7 +56,7 @@ def turn_of_characters(length: int, found: Sequence[Place]) -> np.ndarray:
 
 
 def turn_of_tokens(turns: np.ndarray, sizes: Sequence[int], lengths: Sequence[int]) -> list[int]:
-    """The turn of each token of a stretch of text, from the turns of its characters.
+    """Return the turn of each token of a stretch of text, from the turns of its characters.
 
     `sizes` are the bytes of each character, `lengths` those of each token; both add up to the same. A token with bytes
     of the template and of a turn belongs to the turn: a person's text is in it.

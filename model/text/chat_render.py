@@ -78,7 +78,7 @@ def _tojson(
 
 
 def environment() -> jinja2.Environment:
-    """The sandbox with the functions that transformers offers to chat templates."""
+    """Return the sandbox with the functions that transformers offers to chat templates."""
     sandbox = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols]
     )

@@ -21,7 +21,7 @@ _COUNT = re.compile(r"\{(\d*)(?:,(\d*))?\}")
 
 
 def check_pattern(pattern: str) -> str:
-    """The pattern as it is; raises UnsupportedModel where a text could make the engine search for very long."""
+    """Return the pattern as it is; raises UnsupportedModel where a text could make the engine search for very long."""
     if len(pattern) > MOST_CHARACTERS or not all(map(_is_plain, _alternatives(pattern))):
         raise UnsupportedModel(
             "The pattern of this vocabulary could take very long.",
@@ -32,7 +32,7 @@ def check_pattern(pattern: str) -> str:
 
 
 def _alternatives(pattern: str) -> list[str]:
-    """The alternatives at the top of a pattern."""
+    """Return the alternatives at the top of a pattern."""
     found, depth, start = [], 0, 0
     for at, sign in _signs(pattern):
         depth += (sign == "(") - (sign == ")")

@@ -49,10 +49,10 @@ class Tokenizer:
     _matchers: Mapping[tuple[bool, bool], _Matcher] = field(repr=False)  # (after NFC, special) -> matcher
 
     def encode(self, text: str, *, special: bool = False) -> Tokens:
-        """The tokens of a text, without a BOS; `b"".join(raw)` is the (normalised) text in UTF-8.
+        """Return the tokens of a text, without a BOS; `b"".join(raw)` is the (normalised) text in UTF-8.
 
-        With `special`, special tokens written in the text become their ids; otherwise they are plain text. Added
-        tokens that are not special (runs of spaces in GPT-NeoX) are always matched.
+        With `special`, special tokens written in the text become their ids; otherwise they are plain text. Added tokens
+        that are not special (runs of spaces in GPT-NeoX) are always matched.
 
         Both halves of a surrogate pair are the character that they mean. Raises InputError for a lone half, for a text
         that has a byte the vocabulary lacks, or more whitespace in one run than the engine takes; UnsupportedModel if
@@ -61,7 +61,7 @@ class Tokenizer:
         return self.tokens(self.encode_ids(text, special=special))
 
     def encode_ids(self, text: str, *, special: bool = False) -> list[int]:
-        """The ids of `encode` only; the same errors."""
+        """Return the ids of `encode` only; the same errors."""
         text = joined(text)
         ids: list[int] = []
         n_bytes = 0
@@ -107,15 +107,15 @@ class Tokenizer:
         return ids if self.begin_id is None or not ids else [self.begin_id, *ids]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of token ids, U+FFFD for bytes that are not UTF-8; InputError for ids outside the vocabulary."""
+        """Return the text of token ids, U+FFFD for bytes that are not UTF-8; InputError for ids outside the vocabulary."""
         return self.decode_bytes(ids).decode("utf-8", "replace")
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
-        """The bytes of token ids, joined; InputError for ids outside the vocabulary."""
+        """Return the bytes of token ids, joined; InputError for ids outside the vocabulary."""
         return b"".join(map(self._raw, _listed(ids)))
 
     def tokens(self, ids: Iterable[int]) -> Tokens:
-        """The Tokens of ids [T]; InputError for ids outside the vocabulary."""
+        """Return the Tokens of ids [T]; InputError for ids outside the vocabulary."""
         ids = _listed(ids)
         raw = tuple(self._raw(number) for number in ids)
         ends = np.fromiter(accumulate(map(len, raw), initial=0), dtype=np.int64, count=len(ids) + 1)
@@ -137,7 +137,7 @@ class Tokenizer:
         return self._vocabulary.raw
 
     def piece(self, id: int) -> str:
-        """The text of one token, its bytes as `<0xE2><0x96>` where they are not UTF-8 on their own.
+        """Return the text of one token, its bytes as `<0xE2><0x96>` where they are not UTF-8 on their own.
 
         `<unused 50280>` for an id with a row in the model but no token in the vocabulary; InputError below 0.
         """
@@ -167,7 +167,7 @@ class Tokenizer:
         yield text[start:], None
 
     def _merge(self, text: str) -> list[int]:
-        """The ids of a stretch of text without added tokens."""
+        """Return the ids of a stretch of text without added tokens."""
         if len(text) > MAX_WHITESPACE_RUN:
             longest = max((match.end() - match.start() for match in re.finditer(r"\s+", text)), default=0)
             if longest > MAX_WHITESPACE_RUN:
@@ -217,7 +217,7 @@ def _show(raw: bytes) -> str:
 
 
 def _matcher(vocabulary: Vocabulary, after_nfc: bool, special: bool) -> _Matcher:
-    """A pattern for the added tokens of one kind, the longest first, and their ids."""
+    """Return a pattern for the added tokens of one kind, the longest first, and their ids."""
     ids = {}
     for token in vocabulary.added:
         if token.after_nfc == after_nfc and (special or not token.special):
@@ -228,7 +228,7 @@ def _matcher(vocabulary: Vocabulary, after_nfc: bool, special: bool) -> _Matcher
 
 
 def from_vocabulary(vocabulary: Vocabulary) -> Tokenizer:
-    """The tokenizer of a vocabulary; UnsupportedModel if the engine cannot use its pattern."""
+    """Return the tokenizer of a vocabulary; UnsupportedModel if the engine cannot use its pattern."""
     try:
         engine = tiktoken.Encoding(
             vocabulary.name, pat_str=vocabulary.pattern, mergeable_ranks=dict(vocabulary.ranks), special_tokens={}
@@ -252,7 +252,7 @@ def from_vocabulary(vocabulary: Vocabulary) -> Tokenizer:
 
 
 def from_gguf(metadata: Mapping[str, object]) -> Tokenizer:
-    """The tokenizer in GGUF metadata (plain Python values); CheckpointError, UnsupportedModel.
+    """Return the tokenizer in GGUF metadata (plain Python values); CheckpointError, UnsupportedModel.
 
     With `tokenizer.ggml.pre` "qwen2" the text is normalised to NFC, as Qwen's own tokenizer does.
     """
@@ -260,7 +260,7 @@ def from_gguf(metadata: Mapping[str, object]) -> Tokenizer:
 
 
 def from_tokenizer_json(path: Path, config: Mapping | None = None) -> Tokenizer:
-    """The tokenizer in a tokenizer.json; `config` is the content of tokenizer_config.json, if there is one.
+    """Return the tokenizer in a tokenizer.json; `config` is the content of tokenizer_config.json, if there is one.
 
     Without a config that names them, a single special token is both BOS and EOS. Raises CheckpointError for a broken
     file and UnsupportedModel for unsupported steps.
@@ -269,12 +269,12 @@ def from_tokenizer_json(path: Path, config: Mapping | None = None) -> Tokenizer:
 
 
 def from_vocab_merges(vocab: Path, merges: Path) -> Tokenizer:
-    """The tokenizer in GPT-2's vocab.json and merges.txt; CheckpointError for broken files."""
+    """Return the tokenizer in GPT-2's vocab.json and merges.txt; CheckpointError for broken files."""
     return from_vocabulary(read_vocab_merges(Path(vocab), Path(merges), Settings()))
 
 
 def from_tiktoken(path: Path, *, pattern: str = GPT2_PATTERN, special: Mapping[str, int] | None = None) -> Tokenizer:
-    """The tokenizer in a .tiktoken file (base64 token and rank on a line); CheckpointError for a broken file.
+    """Return the tokenizer in a .tiktoken file (base64 token and rank on a line); CheckpointError for a broken file.
 
     The file does not include the pattern that splits the text: pass it unless it is GPT-2's.
     """
@@ -282,7 +282,7 @@ def from_tiktoken(path: Path, *, pattern: str = GPT2_PATTERN, special: Mapping[s
 
 
 def from_folder(folder: Path) -> Tokenizer:
-    """The tokenizer of a model folder: tokenizer.json, else vocab.json + merges.txt, else one .tiktoken file.
+    """Return the tokenizer of a model folder: tokenizer.json, else vocab.json + merges.txt, else one .tiktoken file.
 
     Special tokens, ends of a text and chat templates are those of the files beside it (vocabulary_settings.py).
 

@@ -137,7 +137,7 @@ def with_rows(vocabulary: Vocabulary, rows: int) -> Vocabulary:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file; CheckpointError for one that is missing, not a plain file, too large or not UTF-8."""
+    """Return the text of a file; CheckpointError for one that is missing, not a plain file, too large or not UTF-8."""
     try:
         if path.stat().st_size > _MAX_FILE_BYTES:
             raise CheckpointError("A vocabulary file is absurdly large.", path.name, FRESH_COPY)
@@ -151,7 +151,7 @@ def read_text(path: Path) -> str:
 
 
 def read_json(path: Path) -> dict:
-    """The JSON object in a file; CheckpointError where it is missing, truncated or not an object."""
+    """Return the JSON object in a file; CheckpointError where it is missing, truncated or not an object."""
     try:
         value = parse(read_text(path))
     except ValueError as error:
@@ -186,7 +186,7 @@ def refuse(what: str, got: object, supported: str) -> UnsupportedModel:
 
 
 def read_tiktoken(path: Path, pattern: str, special: Mapping[str, int]) -> Vocabulary:
-    """The vocabulary in a .tiktoken file: a base64 token and its rank, which is its id, on each line.
+    """Return the vocabulary in a .tiktoken file: a base64 token and its rank, which is its id, on each line.
 
     Raises CheckpointError for a broken file or special tokens whose ids are taken.
     """

@@ -40,7 +40,7 @@ def _steps(value: object, key: str) -> list[dict]:
 
 
 def _json_pattern(pre: object) -> str:
-    """The splitting pattern of the pre-tokenizers of a tokenizer.json; UnsupportedModel for unknown ones."""
+    """Return the splitting pattern of the pre-tokenizers of a tokenizer.json; UnsupportedModel for unknown ones."""
     steps = _steps(pre, "pretokenizers")
     kinds = [step.get("type") for step in steps]
     supported = "Supported are ByteLevel, Split by a regex + ByteLevel, and Digits one by one + ByteLevel."
@@ -74,7 +74,7 @@ def _json_nfc(normalizer: object) -> bool:
 
 
 def _json_bos(post: object) -> int | None:
-    """The id that the post-processor puts first, None where it adds nothing; UnsupportedModel for anything else."""
+    """Return the id that the post-processor puts first, None where it adds nothing; UnsupportedModel for anything else."""
     bos = None
     for step in _steps(post, "processors"):
         kind = step.get("type")

@@ -71,7 +71,7 @@ def _run_on(
     progress: Progress,
     passed: Passed,
 ) -> Trace:
-    """The run of the tokens from position `start` on, after what `before` has of the others."""
+    """Return the run of the tokens from position `start` on, after what `before` has of the others."""
     check_length(len(tokens), model.config.n_ctx)
     started = time.perf_counter()
     ids, config = torch.from_numpy(np.ascontiguousarray(tokens.ids, dtype=np.int64)), model.config

@@ -49,14 +49,14 @@ class Repeats:
     T: int
 
     def rows(self, shift: int) -> Tensor:
-        """Queries that have a target key + shift before themselves. [T] bool"""
+        """Return the queries that have a target key + shift before themselves. [T] bool"""
         has = torch.zeros(self.T, dtype=torch.bool)
         has[self.query[self.key + shift < self.query]] = True
         return has
 
 
 def find_repeats(ids: Tensor) -> Repeats:
-    """All pairs of equal tokens. ids [T]"""
+    """Return all pairs of equal tokens. ids [T]"""
     same = (ids[:, None] == ids[None, :]).tril_(-1)
     query, key = same.nonzero(as_tuple=True)
     return Repeats(query, key, len(ids))
@@ -66,7 +66,7 @@ def find_repeats(ids: Tensor) -> Repeats:
 
 
 def _mean_after_first(rows: Tensor) -> Tensor:
-    """Mean over rows 1 .. T-1; row 0 can only attend to itself. NaN for a single token."""
+    """Return the mean over rows 1 .. T-1; row 0 can only attend to itself. NaN for a single token."""
     return rows[:, 1:].mean(-1)
 
 
@@ -76,7 +76,7 @@ def _normalised_entropy(stats: RowStats, repeats: Repeats) -> Tensor:
 
 
 def _mean_over(rows: Tensor, chosen: Tensor) -> Tensor:
-    """Mean over the chosen rows, NaN for none: a metric of repeats is undefined without one."""
+    """Return the mean over the chosen rows, NaN for none: a metric of repeats is undefined without one."""
     return rows[:, chosen].mean(-1)
 
 
@@ -141,7 +141,7 @@ HEAD_METRICS: dict[str, HeadMetric] = {
 
 
 def head_metrics(stats: RowStats, repeats: Repeats) -> Tensor:
-    """Every metric of HEAD_METRICS, in its order. [H, len(HEAD_METRICS)]"""
+    """Return every metric of HEAD_METRICS, in its order. [H, len(HEAD_METRICS)]"""
     return torch.stack([metric.function(stats, repeats) for metric in HEAD_METRICS.values()], dim=-1)
 
 
@@ -149,7 +149,7 @@ def head_metrics(stats: RowStats, repeats: Repeats) -> Tensor:
 
 
 def rows_from_pattern(pattern: Tensor, repeats: Repeats) -> RowStats:
-    """The row statistics straight from their definitions. pattern [H, T, T]"""
+    """Return the row statistics straight from their definitions. pattern [H, T, T]"""
     H, T, _ = pattern.shape
     own = pattern.diagonal(dim1=1, dim2=2)
     previous = torch.zeros(H, T)
@@ -167,7 +167,7 @@ def rows_from_pattern(pattern: Tensor, repeats: Repeats) -> RowStats:
 
 
 def _weight_on(pattern: Tensor, repeats: Repeats, shift: int) -> Tensor:
-    """Sum of each row's weight on the keys `shift` after an earlier copy and before the query itself. [H, T]"""
+    """Return the sum of each row's weight on the keys `shift` after an earlier copy and before the query itself. [H, T]"""
     keep = repeats.key + shift < repeats.query
     query, key = repeats.query[keep], repeats.key[keep] + shift
     return torch.zeros(pattern.shape[:2]).index_add_(1, query, pattern[:, query, key])
@@ -184,7 +184,7 @@ def thumbnails_from_pattern(pattern: Tensor) -> Tensor:
 
 
 def pool_size(T: int) -> int:
-    """Tokens per side of one thumbnail cell."""
+    """Return the tokens per side of one thumbnail cell."""
     return -(-T // THUMBNAIL)
 
 

@@ -94,7 +94,7 @@ class HeadReducer:
         self._keep([layer], rows_from_pattern(weights[0], self.repeats), thumbnails_from_pattern(weights[0]))
 
     def _see(self, site: str, layer: int, tensor: Tensor) -> Tensor:
-        """A tap that reduces the pattern after other taps."""
+        """Return a tap that reduces the pattern after other taps."""
         if site == "pattern":
             self.see(layer, tensor)
         return tensor
@@ -129,7 +129,8 @@ class _Chunk:
 def _reduce(
     q: Tensor, k: Tensor, v: Tensor | None, chunks: list[_Chunk], pool: int
 ) -> tuple[RowStats, Tensor, Tensor | None]:
-    """Row statistics [H, n], pooled weights [H, r, t] and, given v, z [1, H, n, E], of the rows of the chunks.
+    """Return the row statistics [H, n], pooled weights [H, r, t] and, given v, z [1, H, n, E], of the rows of the
+    chunks.
 
     They are the last n of T, and all where no others are known. q [H, n, E], k and v [G, T, E]
     """
@@ -157,11 +158,11 @@ def _reduce(
 
 
 def _reduce_chunk(q: Tensor, k: Tensor, read: Tensor, chunk: _Chunk, pool: int) -> tuple[Tensor, Tensor, Tensor]:
-    """One block of query rows against all keys up to its end.
+    """Return one block of query rows against all keys up to its end.
 
-    Queries are on the contiguous axis, so every reduction over keys is vectorised. q [G, R C, E], k [G, b, E], read
-    [G, (E +) E + 2, b] -> stats [fields of RowStats, G R, C], pooled [G, R, c, t], and the weighted means of `read`,
-    [G, (E +) E + 2, R C].
+    Queries are on the contiguous axis, so every reduction over keys is vectorised. q [G, R C, E], k [G, b, E], read [G,
+    (E +) E + 2, b] -> stats [fields of RowStats, G R, C], pooled [G, R, c, t], and the weighted means of `read`, [G, (E
+    +) E + 2, R C].
     """
     G, RC, E = q.shape
     a, b = chunk.start, chunk.end
@@ -204,7 +205,9 @@ def _reduce_chunk(q: Tensor, k: Tensor, read: Tensor, chunk: _Chunk, pool: int) 
 
 
 def _listed(weight: Tensor, row: Tensor, key: Tensor) -> Tensor:
-    """Sum of each query's weights on the keys listed for it. weight [G, b, R, C], row and key [P] -> [G, R, C]"""
+    """Return the sum of each query's weights on the keys listed for it. weight [G, b, R, C], row and key [P] -> [G, R,
+    C]
+    """
     G, b, R, C = weight.shape
     if 16 * len(row) > b * C:  # so many pairs that one pass over all weights is cheaper than picking them
         mask = torch.zeros(b, 1, C)

@@ -72,10 +72,10 @@ class Reading:
 
 @torch.inference_mode()
 def lens_logits(model: Transformer, x: Tensor, tap: Tap | None = None) -> Tensor:
-    """Logits of a stream as if it were the last one. x [N, D] -> [N, V]
+    """Return the logits of a stream as if it were the last one. x [N, D] -> [N, V]
 
-    The final norm, where there is one, is recomputed on x: its scale is that of x. For the stream that leaves the
-    last block these are the model's logits. nostalgebraist 2020.
+    The final norm, where there is one, is recomputed on x: its scale is that of x. For the stream that leaves the last
+    block these are the model's logits. nostalgebraist 2020.
     """
     return model.logits(x[None], tap=tap)[0]
 
@@ -121,7 +121,7 @@ def read_position(
 
 
 def lens_rows(reading: Reading, piece: Callable[[int], str]) -> pd.DataFrame:
-    """A reading as a table: columns layer, position, rank (1 is the likeliest), token id, piece, probability."""
+    """Return a reading as a table: columns layer, position, rank (1 is the likeliest), token id, piece, probability."""
     K, P, k = reading.ids.shape
     ids = reading.ids.ravel()
     pieces = {number: piece(number) for number in np.unique(ids).tolist()}
@@ -138,7 +138,7 @@ def lens_rows(reading: Reading, piece: Callable[[int], str]) -> pd.DataFrame:
 
 
 def some_positions(reading: Reading, start: int, end: int) -> Reading:
-    """The columns start .. end - 1 of a reading."""
+    """Return the columns start .. end - 1 of a reading."""
     cut = {
         name: value
         if name == "places"
@@ -152,7 +152,7 @@ def some_positions(reading: Reading, start: int, end: int) -> Reading:
 
 @torch.inference_mode()
 def checkpoints(run: Run, position: int) -> Tensor:
-    """The stream of one position before the first block, inside and after each. [2 L + 1, D]"""
+    """Return the stream of one position before the first block, inside and after each. [2 L + 1, D]"""
     L = len(run.residuals) - 1
     rows = []
     for layer in range(L):
@@ -162,7 +162,7 @@ def checkpoints(run: Run, position: int) -> Tensor:
 
 @torch.inference_mode()
 def middle_at(run: Run, layer: int, position: int) -> Tensor:
-    """The stream of one position between attention and MLP of a block, edits included. [D]
+    """Return the stream of one position between attention and MLP of a block, edits included. [D]
 
     Equals the row of `Trace.middle`. Without edits only this position's query is computed, and its visible keys and
     values.
@@ -176,7 +176,7 @@ def middle_at(run: Run, layer: int, position: int) -> Tensor:
 
 
 def lens_gap(run: Run, position: int) -> float:
-    """The largest difference between the lens on the last stream of a position and the run's own logits there."""
+    """Return the largest difference between the lens on the last stream of a position and the run's own logits there."""
     ours = lens_logits(run.model, run.residuals[-1, position][None], run.tap)[0].numpy()
     return float(np.abs(ours - run.logits_at(position)).max())
 
@@ -241,7 +241,7 @@ def _read(
 
 
 def _truth(run: Run, x: Tensor, candidates: Tensor | None) -> tuple[Tensor, _Truth]:
-    """Logits of the last point's streams, [1, p, V], and the reference prediction. x [p, D]"""
+    """Return the logits of the last point's streams, [1, p, V], and the reference prediction. x [p, D]"""
     last = lens_logits(run.model, x, run.tap)
     share, likeliest = last.softmax(-1), top_ids(last, 1)
     tracked = likeliest if candidates is None else candidates.expand(len(x), -1)
@@ -255,7 +255,7 @@ def _uncertainty(logits: Tensor, share: Tensor, likeliest: Tensor) -> tuple[Tens
 
 
 def _reduce(logits: Tensor, truth: _Truth, top: int) -> tuple[Tensor, ...]:
-    """Logits [g, p, V] to ids, probabilities, entropy, KL, ranks, shares: see Reading."""
+    """Return the logits [g, p, V] to ids, probabilities, entropy, KL, ranks, shares: see Reading."""
     share = logits.softmax(-1)
     ids = top_ids(logits, top)
     total, entropy = _uncertainty(logits, share, ids[..., :1])

@@ -41,7 +41,7 @@ class Run(Protocol):
 
 @torch.inference_mode()
 def stream_sites(run: Run, layer: int) -> dict[str, Tensor]:
-    """Inputs and divisors of a block's norms, and outputs of its sublayers: STREAM_SITES, [T, D] or [T, 1].
+    """Return the inputs and divisors of a block's norms, and outputs of its sublayers: STREAM_SITES, [T, D] or [T, 1].
 
     In pre-norm blocks without edits the MLP is not run: mlp_out is the difference of the stored streams, resid_post -
     resid_mid, which is mlp_out to float32 rounding of the stream. Raises ValueError for a layer that does not exist.
@@ -63,7 +63,7 @@ def stream_sites(run: Run, layer: int) -> dict[str, Tensor]:
 
 @torch.inference_mode()
 def final_sites(run: Run) -> dict[str, Tensor]:
-    """Input and divisor of the final norm: final_in [T, D] and final_scale [T, 1]; empty without one."""
+    """Return the input and divisor of the final norm: final_in [T, D] and final_scale [T, 1]; empty without one."""
     L, store = len(run.model.blocks), {}
     if run.model.final_norm is None:
         return {}
@@ -73,7 +73,8 @@ def final_sites(run: Run) -> dict[str, Tensor]:
 
 
 def moments(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and biased variance over the last axis, in float64: two passes, so that a large mean costs no precision.
+    """Return the mean and biased variance over the last axis, in float64: two passes, so that a large mean costs no
+    precision.
 
     x [..., D] -> [...] each. The mean square is mean^2 + variance.
     """
@@ -84,7 +85,7 @@ def moments(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def norm_rows(run: Run) -> pd.DataFrame:
-    """The table of Trace.norms: one row per (site, layer, token)."""
+    """Return the table of Trace.norms: one row per (site, layer, token)."""
     frames = []
     for layer in range(len(run.model.blocks)):
         at = stream_sites(run, layer)

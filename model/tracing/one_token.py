@@ -11,7 +11,7 @@ from model.gpt.transformer import Transformer
 
 
 def alone(model: Transformer, stream: Tensor, layer: int, position: int, tap: Tap | None = None) -> Pass:
-    """A Pass to run block `layer` for the token at `position` only.
+    """Return a Pass to run block `layer` for the token at `position` only.
 
     Of earlier tokens only keys and values are computed, or the state that the layer carries. `stream` [T, D] is the
     block's input; the block is then called with the row of the position, [1, 1, D], and gives the result of the whole
@@ -32,7 +32,7 @@ def after(
     attend: Attend = attend_fused,
     tap: Tap | None = None,
 ) -> Pass:
-    """The same for the n tokens from `start` on, in a layer of full attention; `attend` is its kernel.
+    """Return the same for the n tokens from `start` on, in a layer of full attention; `attend` is its kernel.
 
     `stream` [S, D] has the block's input up to `start` at least. The kernel is given the queries of the n tokens, and
     the keys and values of all start + n.
@@ -54,7 +54,7 @@ def after(
 
 
 def _read(model: Transformer, stream: Tensor, layer: int) -> KVCache:
-    """A cache in which one layer has read these tokens. stream [T, D], the block's input"""
+    """Return a cache in which one layer has read these tokens. stream [T, D], the block's input"""
     cache, block, T = KVCache.empty(model.config, 1, len(stream) + 1), model.blocks[layer], len(stream)
     if T:
         x = stream[None] if block.post_norm else block.norm1(stream[None])

@@ -7,7 +7,7 @@ from model.gpt.transformer import Transformer
 
 
 def patterns_and_logits(model: Transformer, ids: Tensor) -> tuple[Tensor, Tensor]:
-    """Every head's weights, as `Trace.pattern` has them, and all logits. ids [T] -> [L, H, T, T] and [T, V]"""
+    """Return every head's weights, as `Trace.pattern` has them, and all logits. ids [T] -> [L, H, T, T] and [T, V]"""
     found: dict[int, Tensor] = {}
 
     def see(layer: int, weights: Tensor) -> None:

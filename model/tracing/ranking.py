@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 def top_ids(logits: Tensor, top: int) -> Tensor:
-    """The largest first, ties by the smaller id. [..., V] -> [..., top]"""
+    """Return the largest first, ties by the smaller id. [..., V] -> [..., top]"""
     values, ids = logits.topk(min(top + 1, logits.shape[-1]))
     if values.shape[-1] > top:
         tied = values[..., top - 1] == values[..., top]  # an excluded one may have a smaller id

@@ -122,7 +122,7 @@ class Trace:
     @public(index=unchecked)
     @torch.inference_mode()
     def mixing(self, layer: int, index: int) -> np.ndarray:
-        """The matrix that makes outputs of values, signed: `mixing @ v = mixed`. float32 [T, T]
+        """Return the matrix that makes outputs of values, signed: `mixing @ v = mixed`. float32 [T, T]
 
         `index` is a head; in a layer of Mamba a channel, v and mixed being those of the sites side by side. With a
         softmax it is the pattern, and mixed is z.
@@ -135,14 +135,14 @@ class Trace:
         return mixing_matrix(self, layer, index).numpy()
 
     def _scores(self, layer: int, q: Tensor, k: Tensor) -> Tensor:
-        """Scores of the layer's full attention, or through its window. [1, 1, T, T]"""
+        """Return the scores of the layer's full attention, or through its window. [1, 1, T, T]"""
         window = self.model.blocks[layer].attn.window
         return attention_scores(q, k) if window is None else window_scores(q, k, window)
 
     @public()
     @torch.inference_mode()
     def z(self, layer: int, head: int) -> np.ndarray:
-        """The head's output before the projection o: pattern times values. float32 [T, d_head] (config.z_width)"""
+        """Return the head's output before the projection o: pattern times values. float32 [T, d_head] (config.z_width)"""
         return self.sites(layer, ["z"])["z"][0, self._checked(layer, head)].numpy()
 
     def _head(self, layer: int, head: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -174,11 +174,11 @@ class Trace:
     # --- one layer ---
 
     def prepare(self, layer: int, T: int, tap: Tap | None = None, *, explicit: bool = False) -> Pass:
-        """A Pass to run block `layer` as in this trace: with its edits, and then `tap`.
+        """Return a Pass to run block `layer` as in this trace: with its edits, and then `tap`.
 
         T may be less than the prompt's length: a token does not depend on those after it. `explicit` shows scores and
-        pattern to `tap`; without it the [H, T, T] tensors are computed only where an edit or the trace's own tap
-        needs them.
+        pattern to `tap`; without it the [H, T, T] tensors are computed only where an edit or the trace's own tap needs
+        them.
         """
         own = self._tap_in(layer)
         if own is not None:
@@ -187,7 +187,7 @@ class Trace:
         return self.model.prepare(0, T, tap=tap, attend=None if explicit else attend_fused)
 
     def _tap_in(self, layer: int) -> Tap | None:
-        """The trace's own tap where it may change this layer; other layers run without it."""
+        """Return the trace's own tap where it may change this layer; other layers run without it."""
         return self.tap if _reaches(self.key.edits, layer) else None
 
     @public(names=one_of(SITES))
@@ -208,7 +208,7 @@ class Trace:
 
     @public()
     def mlp_activations(self, layer: int) -> np.ndarray:
-        """Input of the MLP's down projection: f(pre), or silu(gate) * up. float32 [T, M]"""
+        """Return the input of the MLP's down projection: f(pre), or silu(gate) * up. float32 [T, M]"""
         return self.sites(layer, ["mlp_post"])["mlp_post"][0].numpy()
 
     @public()
@@ -230,7 +230,7 @@ class Trace:
 
     @public()
     def edit(self, *edits: Edit, progress: Progress = silent, passed: Passed = unseen) -> "Trace":
-        """A new run of the same tokens with these edits added; this trace stays as it is.
+        """Return a new run of the same tokens with these edits added; this trace stays as it is.
 
         Means are those of the unedited run. Raises InputError for an edit that does not fit the model or the prompt,
         ValueError for a trace whose tap is not made of edits: its key does not determine the result.
@@ -241,7 +241,7 @@ class Trace:
         return self._again(edits, unedited, progress, passed)
 
     def unedited(self) -> "Trace":
-        """The run without edits: this one where it has none, else a new one."""
+        """Return the run without edits: this one where it has none, else a new one."""
         return self if self.tap is None else self._again()
 
     def _again(
@@ -251,7 +251,7 @@ class Trace:
         progress: Progress = silent,
         passed: Passed = unseen,
     ) -> "Trace":
-        """The same tokens of the same model with other edits."""
+        """Return the same tokens of the same model with other edits."""
         of = {"model_id": self.key.model_id, "edits": edits, "unedited": unedited}
         trace = run(self.model, self.tokens, **of, progress=progress, passed=passed)
         trace.piece = self.piece
@@ -269,7 +269,7 @@ class Trace:
 
     @public()
     def logits_at(self, position: int) -> np.ndarray:
-        """Logits that predict the token after `position`; negative positions count from the end. float32 [V]
+        """Return the logits that predict the token after `position`; negative positions count from the end. float32 [V]
 
         The last result is cached: do not write to it.
         """
@@ -286,18 +286,19 @@ class Trace:
 
     @public(top=whole(1), positions=listed)
     def logit_lens(self, top: int = 10, positions: Sequence[int] | None = None) -> pd.DataFrame:
-        """The likeliest next tokens if the model stopped before each block, and at layer n_layer its own prediction.
+        """Return the likeliest next tokens if the model stopped before each block, and at layer n_layer its own
+        prediction.
 
         Columns layer, position, rank (1 is the likeliest), token id, piece, probability; all positions by default,
         those below 0 counted from the end. `piece` is empty where the tokenizer is unknown. Layer n_layer has the
-        softmax of `logits`. Raises InputError for no such position and for top < 1. nostalgebraist 2020,
-        "interpreting GPT: the logit lens": the final norm is recomputed on each stream.
+        softmax of `logits`. Raises InputError for no such position and for top < 1. nostalgebraist 2020, "interpreting
+        GPT: the logit lens": the final norm is recomputed on each stream.
         """
         positions = range(len(self.tokens)) if positions is None else positions
         return lens_rows(read_layers(self, positions, top=top), self.piece or (lambda number: ""))
 
     def head_metrics(self) -> pd.DataFrame:
-        """All of HEAD_METRICS for every head on this prompt, indexed by (layer, head); NaN where undefined."""
+        """Return all of HEAD_METRICS for every head on this prompt, indexed by (layer, head); NaN where undefined."""
         return metrics_table(self.metrics)
 
     def norms(self) -> pd.DataFrame:
@@ -366,7 +367,7 @@ def show(trace: Trace, layer: int, started: float, passed: Passed) -> None:
 
 
 def _means(model: Transformer, tokens: Tokens, edits: Sequence[Edit], unedited: Trace | None) -> Means:
-    """Means over this prompt's positions for the edits that need them: of a head's z, or of an MLP's output."""
+    """Return the means over this prompt's positions for the edits that need them: of a head's z, or of an MLP's output."""
     places = mean_places(edits)
     if not places:
         return {}
@@ -375,7 +376,7 @@ def _means(model: Transformer, tokens: Tokens, edits: Sequence[Edit], unedited: 
 
 
 def _written(trace: Trace, layer: int, head: int | None) -> Tensor:
-    """A head's z [T, E], or for None the output of the layer's MLP [T, D]."""
+    """Return a head's z [T, E], or for None the output of the layer's MLP [T, D]."""
     if head is None:
         return trace.sites(layer, ["mlp_out"])["mlp_out"][0]
     return torch.from_numpy(trace.z(layer, head))

@@ -48,7 +48,7 @@ class Dataset:
 
 
 def token_bytes(tokenizer: Tokenizer) -> np.ndarray:
-    """Number of bytes of each token's text; 0 for special tokens. [V]"""
+    """Return the number of bytes of each token's text; 0 for special tokens. [V]"""
     special = set(tokenizer.special.values())
     lengths = [0 if i in special else len(tokenizer.decode_bytes([i])) for i in range(tokenizer.vocab_size)]
     return np.array(lengths, dtype=np.int64)
@@ -58,14 +58,14 @@ def token_bytes(tokenizer: Tokenizer) -> np.ndarray:
 
 
 def end_of_text(tokenizer: Tokenizer) -> int:
-    """The id of the end-of-text token. Raises InputError for a vocabulary without one."""
+    """Return the id of the end-of-text token. Raises InputError for a vocabulary without one."""
     if END_OF_TEXT not in tokenizer.special:
         raise InputError("The vocabulary has no end of text.", tokenizer.name, "Use a model of text.")
     return tokenizer.special[END_OF_TEXT]
 
 
 def documents(text: str) -> list[str]:
-    """The documents of a text, separated by lines "<|endoftext|>"; empty ones are dropped."""
+    """Return the documents of a text, separated by lines "<|endoftext|>"; empty ones are dropped."""
     parts = (part.strip("\n") for part in text.replace("\r\n", "\n").split(END_OF_TEXT))
     return [part for part in parts if part.strip()]
 
@@ -89,7 +89,7 @@ def split_documents(texts: Sequence[str], share: float, seed: int = 0) -> tuple[
 
 
 def train_vocabulary(texts: Iterator[str] | Sequence[str], vocab_size: int) -> str:
-    """A byte-level BPE vocabulary as a tokenizer.json: bytes first, then merges, the end of text last.
+    """Return a byte-level BPE vocabulary as a tokenizer.json: bytes first, then merges, the end of text last.
 
     Ids are merge ranks, so that tiktoken's engine and the file agree. Sennrich et al. 2016, Radford et al. 2019.
     """
@@ -110,7 +110,8 @@ def train_vocabulary(texts: Iterator[str] | Sequence[str], vocab_size: int) -> s
 
 
 def character_vocabulary(texts: Sequence[str]) -> str:
-    """A tokenizer.json whose tokens are the characters of the texts in the order of Unicode, the end of text last.
+    """Return a tokenizer.json whose tokens are the characters of the texts in the order of Unicode, the end of text
+    last.
 
     Like `symbol_vocabulary`, byte-level BPE in form, which all loaders read: a character of several bytes is put
     together by merges, whose parts stand after the characters.
@@ -128,7 +129,7 @@ def character_vocabulary(texts: Sequence[str]) -> str:
 
 
 def read_vocabulary(tokenizer_json: str) -> Tokenizer:
-    """The tokenizer of a tokenizer.json given as text."""
+    """Return the tokenizer of a tokenizer.json given as text."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "tokenizer.json"
         path.write_text(tokenizer_json, encoding="utf-8")
@@ -136,7 +137,7 @@ def read_vocabulary(tokenizer_json: str) -> Tokenizer:
 
 
 def pack(texts: Sequence[str], tokenizer: Tokenizer) -> np.ndarray:
-    """All documents as one row of tokens, each followed by the end of text. uint16 [N]
+    """Return all documents as one row of tokens, each followed by the end of text. uint16 [N]
 
     Raises InputError for a vocabulary of more than 2^16 tokens.
     """
@@ -151,7 +152,8 @@ def pack(texts: Sequence[str], tokenizer: Tokenizer) -> np.ndarray:
 
 
 def windows(tokens: np.ndarray, end: int) -> Source:
-    """Windows of a row of tokens: half start anywhere, half at the first document that starts within the window.
+    """Return the windows of a row of tokens: half start anywhere, half at the first document that starts within the
+    window.
 
     The second half is there because prompts begin at the start of a document.
     """
@@ -179,7 +181,7 @@ def _batch(ids: np.ndarray, scored: np.ndarray | None = None) -> Batch:
 
 
 def consecutive(tokens: np.ndarray) -> HeldOut:
-    """All tokens in adjacent windows, each predicted once; the rest of the last row is masked."""
+    """Return all tokens in adjacent windows, each predicted once; the rest of the last row is masked."""
 
     def every(rows: int, length: int) -> Iterator[Batch]:
         starts = np.arange(0, len(tokens) - 1, length)
@@ -192,7 +194,7 @@ def consecutive(tokens: np.ndarray) -> HeldOut:
 
 
 def repeated(vocab_size: int) -> Source:
-    """Random tokens, repeated to the end of the row; only the repetition is scored. It teaches a model to copy.
+    """Return random tokens, repeated to the end of the row; only the repetition is scored. It teaches a model to copy.
 
     Periods run from 1/64 to half of the row, and most rows use few different tokens; each doubling of both is equally
     likely, so that short and simple patterns are learned first.
@@ -221,7 +223,9 @@ class Part:
 
 
 def mixture(parts: Sequence[Part], final_from: float = 1.0) -> Source:
-    """Rows drawn from several sources by their shares; the final phase begins when `final_from` of the run is done."""
+    """Return the rows drawn from several sources by their shares; the final phase begins when `final_from` of the run
+    is done.
+    """
 
     def draw(rng: np.random.Generator, rows: int, length: int, done: float) -> Batch:
         shares = np.array([part.final_share if done >= final_from else part.share for part in parts], dtype=float)
@@ -236,7 +240,7 @@ def mixture(parts: Sequence[Part], final_from: float = 1.0) -> Source:
 
 
 def text_dataset(text: str, vocab_size: int | None, *, held_out: float = 0.1, seed: int = 0) -> Dataset:
-    """A single text: its vocabulary, its training tokens, and its held-out part. None: the text's characters.
+    """Return a single text: its vocabulary, its training tokens, and its held-out part. None: the text's characters.
 
     Those of the held-out part are among them: no held-out character is one that the model cannot say.
     """
@@ -255,7 +259,7 @@ def text_dataset(text: str, vocab_size: int | None, *, held_out: float = 0.1, se
 
 
 def task_dataset(name: str, task: Task, *, examples: int = 256, seed: int = 0) -> Dataset:
-    """A synthetic task: fresh examples for training, a fixed set of others for evaluation."""
+    """Return a synthetic task: fresh examples for training, a fixed set of others for evaluation."""
     tokenizer_json = symbol_vocabulary(task.symbols)
 
     def train(rng: np.random.Generator, rows: int, length: int, done: float) -> Batch:
@@ -275,7 +279,7 @@ def write_tokens(path: Path, tokens: np.ndarray) -> None:
 
 
 def read_tokens(path: Path, vocab_size: int = 1 << 16) -> np.ndarray:
-    """A memory-mapped token file. uint16 [N]. Raises InputError for a broken file or one of another vocabulary."""
+    """Return a memory-mapped token file. uint16 [N]. Raises InputError for a broken file or one of another vocabulary."""
     try:
         tokens = np.memmap(path, dtype="<u2", mode="r")
     except (OSError, ValueError) as error:  # empty, or half a token at its end

@@ -65,7 +65,7 @@ def prepare(
 
 
 def prepared(folder: Path, shares: Mapping[str, float], final: Mapping[str, float], final_from: float) -> Dataset:
-    """A mixture of prepared files by their shares; the name "repeated" stands for repeated random tokens."""
+    """Return a mixture of prepared files by their shares; the name "repeated" stands for repeated random tokens."""
     vocabulary = read_text(folder / TOKENIZER)
     tokenizer = data.read_vocabulary(vocabulary)
     end = data.end_of_text(tokenizer)
@@ -84,7 +84,7 @@ def prepared(folder: Path, shares: Mapping[str, float], final: Mapping[str, floa
 
 
 def read_text(path: Path) -> str:
-    """The text of a file; raises InputError."""
+    """Return the text of a file; raises InputError."""
     try:
         if path.exists() and not path.is_file():  # a device file has no end
             raise OSError("it is not a file")
@@ -141,7 +141,9 @@ def train(
 def evaluations(
     run: Run, dataset: Dataset, sizes: np.ndarray, length: int, limit: int | None = None
 ) -> Iterator[dict[str, Any]]:
-    """A row of the log for each held-out text, of which at most `limit` batches are read. sizes: bytes a token, [V]"""
+    """Yield a row of the log for each held-out text, of which at most `limit` batches are read. sizes: bytes a token,
+    [V]
+    """
     for name, held_out in dataset.held_out.items():
         found = loop.evaluate(run.model, held_out, sizes, length=length, limit=limit)
         yield {
@@ -155,7 +157,7 @@ def evaluations(
 
 
 def open_log(path: Path, step: int):
-    """The log, cut back to the rows of the first `step` steps."""
+    """Return the log, cut back to the rows of the first `step` steps."""
     rows = []
     if step and path.is_file():
         try:

@@ -13,7 +13,7 @@ from model.gpt.tap import Tap
 
 
 def attend_rows(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Causal attention, 128 queries at a time over their visible keys. q [B, H, T, E], k and v [B, G, T, E].
+    """Return causal attention, 128 queries at a time over their visible keys. q [B, H, T, E], k and v [B, G, T, E].
 
     On a CPU its backward takes half the time of the fused kernel's, which is used everywhere else.
     """
@@ -21,7 +21,7 @@ def attend_rows(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 def _rows(q: Tensor, k: Tensor, v: Tensor, drop: "Drop | None") -> Tensor:
-    """The same, and with `drop` without a part of the attention weights."""
+    """Return the same, and with `drop` without a part of the attention weights."""
     B, H, T, E = q.shape
     k, v = (x.repeat_interleave(H // x.shape[1], 1) if x.shape[1] < H else x for x in (k, v))
     q, k, v = (q / math.sqrt(E)).reshape(B * H, T, E), k.reshape(B * H, T, E), v.reshape(B * H, T, E)

@@ -116,7 +116,7 @@ SCHEDULES: dict[str, Callable[[int, Recipe], float]] = {
 
 
 def learning_rate(step: int, recipe: Recipe) -> float:
-    """The learning rate of step 0, 1, ...: a linear warm-up, then the schedule.
+    """Return the learning rate of step 0, 1, ...: a linear warm-up, then the schedule.
 
     The last step has the floor, where at least two follow the warm-up.
     """
@@ -152,14 +152,14 @@ class Report:
 
 
 def start(config: ModelConfig, recipe: Recipe) -> Run:
-    """A new model with the initialisation of the seed, and its optimizer."""
+    """Return a new model with the initialisation of the seed, and its optimizer."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
         return from_model(Transformer(config), recipe)
 
 
 def from_model(model: Transformer, recipe: Recipe) -> Run:
-    """A run from existing weights, all of which are trained, with the recipe's optimizer."""
+    """Return a run from existing weights, all of which are trained, with the recipe's optimizer."""
     for parameter in model.parameters():
         parameter.requires_grad_(True)
     optimizer = optimizer_for(
@@ -173,7 +173,7 @@ def from_model(model: Transformer, recipe: Recipe) -> Run:
 
 
 def moved(run: Run, recipe: Recipe, device: str) -> Run:
-    """The run on a device ("cuda", "cuda:1"), its optimizer's state with it; itself where it is there already.
+    """Return the run on a device ("cuda", "cuda:1"), its optimizer's state with it; itself where it is there already.
 
     Raises InputError for a kind of device that torch does not find here.
     """
@@ -183,7 +183,7 @@ def moved(run: Run, recipe: Recipe, device: str) -> Run:
 
 
 def _rebuilt(run: Run, recipe: Recipe, device: str) -> Run:
-    """The run with an optimizer of its model's parameters on a device, which goes on where the old one stood."""
+    """Return the run with an optimizer of its model's parameters on a device, which goes on where the old one stood."""
     state = {"optimizer": run.optimizer.state_dict(), "step": run.step, "tokens": run.tokens}
     there = from_model(run.model.to(device), recipe)
     go_on(there, state)
@@ -240,7 +240,7 @@ def summed_loss(model: Transformer, ids: Tensor, targets: Tensor, how: Reading =
 
 
 def balanced_loss(model: Transformer, ids: Tensor, targets: Tensor, how: Reading = PLAIN) -> tuple[Tensor, Tensor]:
-    """The same of a mixture of experts, and the load-balancing losses of all its layers added up.
+    """Return the same of a mixture of experts, and the load-balancing losses of all its layers added up.
 
     Fedus et al. 2021, 2.2: "for each Switch layer, this auxiliary loss is added to the total model loss".
     """
@@ -256,7 +256,7 @@ def _summed(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def uses_bfloat16(recipe: Recipe, device: torch.device) -> bool:
-    """Whether products run in bfloat16; "auto" times one product in each precision."""
+    """Return whether products run in bfloat16; "auto" times one product in each precision."""
     return recipe.precision == "bfloat16" or (recipe.precision == "auto" and _bfloat16_is_faster(device))
 
 
@@ -353,7 +353,7 @@ def write_state(path: Path, state: dict) -> None:
 
 
 def load_checkpoint(path: Path, recipe: Recipe | None = None) -> tuple[Run, Recipe]:
-    """A saved run, under its own recipe or a new one. Raises CheckpointError for a file that is not a run."""
+    """Return a saved run, under its own recipe or a new one. Raises CheckpointError for a file that is not a run."""
     with reading(path):
         state = read_state(path)
         recipe = recipe or Recipe(**state["recipe"])

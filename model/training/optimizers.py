@@ -39,7 +39,7 @@ class Several(torch.optim.Optimizer):
             each.zero_grad(set_to_none)
 
     def state_dict(self) -> dict[str, Any]:
-        """The states in order."""
+        """Return the states in order."""
         return {"several": [each.state_dict() for each in self.optimizers]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -52,7 +52,7 @@ class Several(torch.optim.Optimizer):
 def grouped(
     parameters: Iterator[tuple[str, nn.Parameter]], weight_decay: float
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The groups with and without weight decay, which is for matrices only. Loshchilov & Hutter 2019.
+    """Return the groups with and without weight decay, which is for matrices only. Loshchilov & Hutter 2019.
 
     Gu & Dao 2023 exempt the rates of a state space, too.
     """
@@ -92,5 +92,5 @@ def optimizer_for(
 
 
 def _is_inner_matrix(name: str, parameter: nn.Parameter) -> bool:
-    """A matrix of a block: not an embedding, a table of positions or the head."""
+    """Return a matrix of a block: not an embedding, a table of positions or the head."""
     return parameter.ndim == 2 and name.startswith("blocks.") and not name.endswith(_UNDECAYED)

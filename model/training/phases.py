@@ -83,7 +83,7 @@ class Plan:
 
 
 def read_plan(path: Path) -> Plan:
-    """The plan of a TOML file; raises InputError, which names the phase that is wrong."""
+    """Return the plan of a TOML file; raises InputError, which names the phase that is wrong."""
     try:
         values = tomllib.loads(read_text(path))
     except tomllib.TOMLDecodeError as error:
@@ -113,7 +113,7 @@ def read_plan(path: Path) -> Plan:
 
 
 def _phase(path: Path, common: Mapping[str, Any], values: Any, number: int) -> Phase:
-    """A phase; its seed is the common one plus its number, so that no phase repeats the rows of another."""
+    """Return a phase; its seed is the common one plus its number, so that no phase repeats the rows of another."""
     try:
         name, shares = values["name"], values["shares"]
         if not isinstance(name, str) or not name.replace(" ", "").replace("-", "").isalnum():
@@ -139,7 +139,7 @@ def _unreadable(path: Path, what: str) -> InputError:
 
 
 def folder_of(plan: Plan, number: int, out: Path) -> Path:
-    """The folder of a phase, numbered from 0."""
+    """Return the folder of a phase, numbered from 0."""
     return out / f"{number + 1}-{plan.phases[number].name.replace(' ', '-')}"
 
 
@@ -165,7 +165,7 @@ def begin(plan: Plan, vocab_size: int, out: Path) -> tuple[int, Run]:
 
 
 def _next(plan: Plan, number: int, run: Run) -> Run:
-    """The run at the start of the phase that follows `number`; unchanged after the last."""
+    """Return the run at the start of the phase that follows `number`; unchanged after the last."""
     if number + 1 == len(plan.phases):
         return run
     recipe = plan.phases[number + 1].recipe
@@ -180,7 +180,8 @@ def _next(plan: Plan, number: int, run: Run) -> Run:
 def follow(
     plan: Plan, data: Path, out: Path, *, device: str = "cpu", save_every: int = 250, held_out_batches: int = 4
 ) -> Iterator[tuple[Phase, Iterator[Report]]]:
-    """Each phase that is left, with the reports of its steps, which are to be read before the next one is asked for.
+    """Yield each phase that is left, with the reports of its steps, which are to be read before the next one is asked
+    for.
 
     `out` gets a folder a phase, with its log, its checkpoint and its model; an interrupted run goes on where its last
     checkpoint stands, as if it had not been interrupted. The model and its optimizer are on `device`, a name of torch.
@@ -207,7 +208,8 @@ def follow(
 
 
 def averaged(plan: Plan, data: Path, out: Path, device: str = "cpu") -> Path | None:
-    """The folder of the mean of the weights after the plan's `average` phases, judged on all held-out text, or None.
+    """Return the folder of the mean of the weights after the plan's `average` phases, judged on all held-out text, or
+    None.
 
     It holds what a phase's folder holds. Weights between which the loss does not rise on a straight line, as after a
     short restart, predict better in their mean than each of them (Izmailov et al. 2018; Wortsman et al. 2022).
@@ -231,7 +233,7 @@ def averaged(plan: Plan, data: Path, out: Path, device: str = "cpu") -> Path | N
 
 
 def described(plan: Plan) -> str:
-    """A line a phase: steps, rows x tokens, learning rate, shares in percent."""
+    """Return a line a phase: steps, rows x tokens, learning rate, shares in percent."""
     lines = []
     for phase in plan.phases:
         recipe, whole = phase.recipe, sum(phase.shares.values())

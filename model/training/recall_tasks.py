@@ -19,7 +19,7 @@ KEYS = len(ascii_lowercase)
 
 
 def most_pairs(length: int) -> int:
-    """Pairs of which half a row of `length` + 1 tokens holds, up to one of every key."""
+    """Return the pairs of which half a row of `length` + 1 tokens holds, up to one of every key."""
     return max(1, min(KEYS, (length + 1) // 4))
 
 
@@ -47,12 +47,12 @@ SELECTIVE = (*ascii_lowercase, SEPARATOR, END)
 
 
 def most_letters(length: int) -> int:
-    """Letters of selective copying: a quarter of the row, so that at least half of it is noise."""
+    """Return the letters of selective copying: a quarter of the row, so that at least half of it is noise."""
     return max(1, (length + 1) // 4)
 
 
 def selective_copy(rng: np.random.Generator, letters: np.ndarray, length: int) -> Rows:
-    """Letters at random places among noise ".", then ">" and the letters without the noise: "..d.b...>db".
+    """Return the letters at random places among noise ".", then ">" and the letters without the noise: "..d.b...>db".
 
     The distances vary, so that a fixed filter cannot copy them. Gu & Dao 2023, "Mamba", 3.1. letters [B]
     """
@@ -74,7 +74,7 @@ COUNTING = (*COUNTED, SEPARATOR, END, *NUMBERS)
 
 
 def most_counted(length: int) -> int:
-    """Letters of which the row holds the counts."""
+    """Return the letters of which the row holds the counts."""
     return max(1, min(99, length - 2 * len(COUNTED)))
 
 
@@ -102,21 +102,22 @@ _INPUTS = (33, 66)  # the numbers that inputs are drawn from: -1 to 1
 
 
 def value_of(ids: np.ndarray) -> np.ndarray:
-    """The values that numbers stand for."""
+    """Return the values that numbers stand for."""
     return ids * STEP - LARGEST
 
 
 def most_points(length: int) -> int:
-    """Points of three numbers each in a row."""
+    """Return the points of three numbers each in a row."""
     return max(1, (length + 1) // (DIMENSIONS + 1))
 
 
 def regression(rng: np.random.Generator, points: np.ndarray, length: int) -> Rows:
-    """Points x1 x2 y of one plane through 0 a row, y = w . x with w ~ N(0, 1): "50 41 55 62 ...". Scored is each y.
+    """Return the points x1 x2 y of one plane through 0 a row, y = w . x with w ~ N(0, 1): "50 41 55 62 ...". Scored is
+    each y.
 
     Garg et al. 2022, "What Can Transformers Learn In-Context?", in two dimensions instead of twenty. The forward reads
-    token ids, so every number is rounded to one of a hundred tokens instead of being an input of its own; a y beyond
-    3 becomes 3. points [B]
+    token ids, so every number is rounded to one of a hundred tokens instead of being an input of its own; a y beyond 3
+    becomes 3. points [B]
     """
     rows, most, width = len(points), most_points(length), DIMENSIONS + 1
     x = rng.integers(_INPUTS[0], _INPUTS[1] + 1, size=(rows, most, DIMENSIONS))

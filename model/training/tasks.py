@@ -27,7 +27,7 @@ class Sizes:
     least: Callable[[int], int] = lambda length: 1
 
     def any(self, rng: np.random.Generator, rows: int, length: int, held_out: bool) -> Rows:
-        """Rows of all sizes, each as likely: `Task.make`."""
+        """Return the rows of all sizes, each as likely: `Task.make`."""
         return self.at(rng, rng.integers(self.least(length), self.most(length) + 1, size=rows), length)
 
 
@@ -74,7 +74,9 @@ PERIODS = Sizes(
 
 
 def _answered(rule: Callable[[np.ndarray], np.ndarray]) -> Sizes:
-    """Rows "letters > answer ....", with the answer `rule(letters)`; its tokens and the first "." are scored."""
+    """Return the rows "letters > answer ....", with the answer `rule(letters)`; its tokens and the first "." are
+    scored.
+    """
     separator, end = _MARKED.index(SEPARATOR), _MARKED.index(END)
 
     def at(rng: np.random.Generator, sizes: np.ndarray, length: int) -> Rows:
@@ -112,7 +114,8 @@ KNOWN_ROWS = 32  # of the noise that comes again and again
 
 
 def _noise(rng: np.random.Generator, rows: int, length: int, held_out: bool) -> Rows:
-    """Letters drawn uniformly and independently, each of them scored: the best guess is 1/V for every letter.
+    """Return the letters drawn uniformly and independently, each of them scored: the best guess is 1/V for every
+    letter.
 
     By Gibbs' inequality the expected loss of any model on fresh rows is at least ln V: -sum (1/V) ln q_i >= ln V.
     """
@@ -120,7 +123,7 @@ def _noise(rng: np.random.Generator, rows: int, length: int, held_out: bool) -> 
 
 
 def _known_noise(rng: np.random.Generator, rows: int, length: int, held_out: bool) -> Rows:
-    """The same few rows of noise in every batch, and fresh ones for the evaluation."""
+    """Return the same few rows of noise in every batch, and fresh ones for the evaluation."""
     if held_out:
         return _noise(rng, rows, length, held_out)
     known, scored = _noise(np.random.default_rng(KNOWN_ROWS), KNOWN_ROWS, length, held_out)
@@ -244,14 +247,14 @@ TASKS: dict[str, Task] = {
 
 
 def task(name: str) -> Task:
-    """The task of that name; raises InputError with the list of names for an unknown one."""
+    """Return the task of that name; raises InputError with the list of names for an unknown one."""
     if name not in TASKS:
         raise InputError("There is no task of that name.", str(name)[:40], say("Choose one of: {}.", ", ".join(TASKS)))
     return TASKS[name]
 
 
 def symbol_vocabulary(symbols: tuple[str, ...]) -> str:
-    """A tokenizer.json whose token i is `symbols[i]`: single ASCII characters, or two digits, which join to one."""
+    """Return a tokenizer.json whose token i is `symbols[i]`: single ASCII characters, or two digits, which join to one."""
     vocab = {symbol: index for index, symbol in enumerate(symbols)}
     merges = [list(symbol) for symbol in symbols if len(symbol) == 2]
     for part in (part for pair in merges for part in pair):
@@ -263,7 +266,9 @@ ONE_CHARACTER = r"[\s\S]"  # means the same to every regex engine
 
 
 def bpe_file(vocab: dict[str, int], merges: list[list[str]], pattern: str, added: Sequence[dict] = ()) -> str:
-    """A tokenizer.json of byte-level BPE within the parts that the pattern matches; `added` are its added tokens."""
+    """Return a tokenizer.json of byte-level BPE within the parts that the pattern matches; `added` are its added
+    tokens.
+    """
     split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
     return json.dumps(

@@ -18,7 +18,7 @@ from viz.work.playground import Playground
 
 
 def unique(endpoints: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
-    """The same endpoints; raises InputError where two have one name, as those of views from outside may."""
+    """Return the same endpoints; raises InputError where two have one name, as those of views from outside may."""
     name, count = Counter(each.name for each in endpoints).most_common(1)[0]
     if count > 1:
         raise InputError("The name of an endpoint is taken.", name, "Give its function another name.")
@@ -59,7 +59,7 @@ def finish(page: gr.Blocks, app: Starlette) -> None:
 
 
 def documented(text: str) -> str:
-    """The text of docs/endpoints.md with the table of what is there now."""
+    """Return the text of docs/endpoints.md with the table of what is there now."""
     return re.sub(r"(?<=table -->\n)(\|.*\n)*", lambda _: f"{table(ENDPOINTS)}\n", text)
 
 

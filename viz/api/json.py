@@ -11,10 +11,10 @@ DIGITS = 8  # float32 carries seven
 
 
 def plain(value: object) -> object:
-    """A value of numpy arrays, frames, dataclasses, tuples and numbers as what JSON can hold.
+    """Return a value of numpy arrays, frames, dataclasses, tuples and numbers as what JSON can hold.
 
-    Floats are rounded to DIGITS significant digits, and NaN and infinities become None. A frame is a list of
-    records, its index among the columns. Raises TypeError for anything else.
+    Floats are rounded to DIGITS significant digits, and NaN and infinities become None. A frame is a list of records,
+    its index among the columns. Raises TypeError for anything else.
     """
     if value is None or isinstance(value, str | bool | int):
         return value
@@ -46,7 +46,7 @@ def _nested(value: object) -> object:
 
 
 def count(value: object) -> int:
-    """How many numbers and texts a value holds, arrays by their size."""
+    """Return how many numbers and texts a value holds, arrays by their size."""
     if isinstance(value, np.ndarray | pd.DataFrame):
         return int(value.size)
     if isinstance(value, Mapping):

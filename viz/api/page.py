@@ -8,7 +8,7 @@ from viz.work.playground import Playground
 
 
 def models(playground: Playground) -> dict:
-    """The models that can be named in the other endpoints.
+    """Return the models that can be named in the other endpoints.
 
     Returns:
         models: records with id, label, and loaded: whether it is in memory; default: the id that is used for none.

@@ -81,7 +81,7 @@ class Argument:
 
 
 def arguments(endpoint: Endpoint) -> list[Argument]:
-    """All arguments in the order of a call: the prompt, its own, and what all share."""
+    """Return all arguments in the order of a call: the prompt, its own, and what all share."""
     hints = typing.get_type_hints(endpoint.function, include_extras=True)
     _, texts, _ = parse_docstring(endpoint.function)
     empty = inspect.Parameter.empty
@@ -97,7 +97,7 @@ def arguments(endpoint: Endpoint) -> list[Argument]:
 
 
 def _ranged(text: str, hint: object, default: object) -> str:
-    """An argument's description with its range and its default."""
+    """Return an argument's description with its range and its default."""
     within = rule(hint)
     notes = [f"{within.low:g} to {within.high:g}"] if isinstance(within, Within) else []
     if isinstance(default, int | float | str) and default != "":
@@ -106,7 +106,7 @@ def _ranged(text: str, hint: object, default: object) -> str:
 
 
 def parse_docstring(function: Callable) -> tuple[str, dict[str, str], str]:
-    """A docstring as (summary, {argument: description}, return value), each on one line."""
+    """Return a docstring as (summary, {argument: description}, return value), each on one line."""
     text, _, back = inspect.getdoc(function).partition("Returns:")
     about, _, listed = text.partition("Args:")
     texts: dict[str, str] = {}
@@ -120,7 +120,7 @@ def parse_docstring(function: Callable) -> tuple[str, dict[str, str], str]:
 
 
 def document(endpoint: Endpoint) -> str:
-    """The docstring that Gradio reads: a line for each argument."""
+    """Return the docstring that Gradio reads: a line for each argument."""
     about, _, back = parse_docstring(endpoint.function)
     lines = [f"    {each.name}: {each.description}" for each in arguments(endpoint)]
     return "\n".join([about, "", *(["Args:", *lines, ""] if lines else []), "Returns:", f"    {back}"])
@@ -130,7 +130,7 @@ def document(endpoint: Endpoint) -> str:
 
 
 def call(playground: Playground, endpoint: Endpoint, sent: dict[str, object], owner: str = "") -> dict:
-    """The answer to unchecked arguments, as JSON holds it; raises PlaygroundError.
+    """Return the answer to unchecked arguments, as JSON holds it; raises PlaygroundError.
 
     Long work waits for its turn, as that of the page does; `owner` is the visitor it counts for.
     """
@@ -183,12 +183,12 @@ def answer(playground: Playground, endpoint: Endpoint, values: dict[str, object]
 
 
 def asked(values: Mapping[str, Any]) -> Prompt:
-    """The prompt, or the conversation in its place; raises InputError for what are no messages."""
+    """Return the prompt, or the conversation in its place; raises InputError for what are no messages."""
     return conversation(values["messages"]) if values.get("messages") else Prompt(values["prompt"])
 
 
 def scene_of(playground: Playground, model: LanguageModel, prompt: Prompt, edits: list[dict]) -> Scene:
-    """The run of a prompt with edits, as the page's own views take it; raises PlaygroundError."""
+    """Return the run of a prompt with edits, as the page's own views take it; raises PlaygroundError."""
     tokens = playground.tokens(model, prompt)
     if len(edits) > MOST_EDITS:
         raise InputError("These are too many edits.", str(len(edits)), say("At most {}.", MOST_EDITS))
@@ -202,7 +202,7 @@ def scene_of(playground: Playground, model: LanguageModel, prompt: Prompt, edits
 
 
 def table(endpoints: tuple[Endpoint, ...]) -> str:
-    """All endpoints as a Markdown table: name with arguments, and what it gives."""
+    """Return all endpoints as a Markdown table: name with arguments, and what it gives."""
     rows = ["| Endpoint | Arguments | Gives |", "| --- | --- | --- |"]
     for each in endpoints:
         names = [f"`{a.name}`" if a.default is inspect.Parameter.empty else a.name for a in arguments(each)]
@@ -211,5 +211,5 @@ def table(endpoints: tuple[Endpoint, ...]) -> str:
 
 
 def _first(endpoint: Endpoint) -> str:
-    """The first sentence of its summary."""
+    """Return the first sentence of its summary."""
     return parse_docstring(endpoint.function)[0].split(". ")[0].rstrip(".") + "."

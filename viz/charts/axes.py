@@ -20,7 +20,7 @@ LEGEND: dict[str, Any] = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x
 
 
 def axis(title: str, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """An axis with its name, room for its labels, and no line at zero."""
+    """Return an axis with its name, room for its labels, and no line at zero."""
     named = {"title": {"text": plotly_text(title), "standoff": 8}} if title else {}
     return {"automargin": True, "zeroline": False, **named, **(more or {})}
 
@@ -39,14 +39,14 @@ def powers(low: float, high: float, most: int = 8) -> dict[str, Any]:
 
 
 def ticks(n: int, limit: int = MOST_TICKS) -> list[int]:
-    """Positions 0 .. n - 1 thinned to at most so many labels, evenly."""
+    """Return the positions 0 .. n - 1 thinned to at most so many labels, evenly."""
     return list(range(0, n, max(1, -(-n // limit))))
 
 
 def token_axis(
     title: str, pieces: Sequence[str], more: Mapping[str, Any] | None = None, limit: int = MOST_TICKS
 ) -> dict[str, Any]:
-    """An axis of token positions: short texts at a few of them; names for hovers come from `token_names`."""
+    """Return an axis of token positions: short texts at a few of them; names for hovers come from `token_names`."""
     at = ticks(len(pieces), limit)
     labels = [tick_text(pieces[i]) for i in at]
     shown = {"tickvals": at, "ticktext": labels, "tickangle": -60, "showgrid": False}
@@ -54,25 +54,25 @@ def token_axis(
 
 
 def row_axis(names: Sequence[str], ticks: Sequence[str], more: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """An axis of rows from top to bottom: names that differ, each once, and the texts beside them."""
+    """Return an axis of rows from top to bottom: names that differ, each once, and the texts beside them."""
     rows = {"type": "category", "categoryorder": "array", "categoryarray": list(names), "showgrid": False}
     shown = {"tickvals": list(names), "ticktext": list(ticks), "tickfont": {"size": 11}}
     return axis("", {**rows, **shown, "range": [len(names) - 0.3, -0.7], **(more or {})})
 
 
 def row_tick(piece: str, marked: bool) -> str:
-    """A token beside its row, in bold where it is marked."""
+    """Return a token beside its row, in bold where it is marked."""
     return f"<b>◆ {tick_text(piece)}</b>" if marked else tick_text(piece)
 
 
 def count_axis(title: str, count: int, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """An axis of whole numbers from 0 up, as layers and heads are, with a label on at most 16 of them."""
+    """Return an axis of whole numbers from 0 up, as layers and heads are, with a label on at most 16 of them."""
     shown = {"tickmode": "linear", "tick0": 0, "dtick": max(1, -(-count // 16)), "showgrid": False}
     return axis(title, {**shown, **(more or {})})
 
 
 def token_names(pieces: Sequence[str]) -> list[str]:
-    """Position and text of every token, as a hover shows it."""
+    """Return the position and text of every token, as a hover shows it."""
     return [axis_name(i, piece) for i, piece in enumerate(pieces)]
 
 
@@ -93,5 +93,5 @@ def figure(
 
 
 def hover(name: str, *lines: str) -> str:
-    """A hover template: the name of the series, then "label: value" lines, and nothing in the box beside it."""
+    """Return a hover template: the name of the series, then "label: value" lines, and nothing in the box beside it."""
     return "<br>".join([plotly_text(name), *lines]) + "<extra></extra>"

@@ -10,7 +10,7 @@ from viz.numbers import BIT, bits, difference, logit, nats, percent
 
 
 def likeliest(logits: np.ndarray, limit: int) -> list[int]:
-    """The tokens with the largest logits, the largest first, of equals the smaller id first. logits [V]"""
+    """Return the tokens with the largest logits, the largest first, of equals the smaller id first. logits [V]"""
     return [int(number) for number in np.argsort(-logits, kind="stable")[:limit]]
 
 
@@ -22,7 +22,7 @@ def entropy(logits: np.ndarray) -> float:
 
 
 def prediction_rows(table: pd.DataFrame, pieces: Sequence[str]) -> list[dict]:
-    """The table of model.attention.effects.next_tokens for the page, with each token's visible text.
+    """Return the table of model.attention.effects.next_tokens for the page, with each token's visible text.
 
     Probabilities are 0 to 1. "texts" holds the numbers as they are read, "change" that of the probability in points.
     """

@@ -32,12 +32,12 @@ class Window:
 
     @staticmethod
     def whole(T: int) -> "Window":
-        """All of it."""
+        """Return all of it."""
         return Window(0, T, 0, T)
 
     @staticmethod
     def of(value: object, T: int) -> "Window":
-        """The requested window, or all of it where the request is not four positions in order."""
+        """Return the requested window, or all of it where the request is not four positions in order."""
         if not (isinstance(value, list | tuple) and len(value) == 4 and all(isinstance(v, int) for v in value)):
             return Window.whole(T)
         q0, q1, k0, k1 = (min(max(v, 0), T) for v in value)
@@ -71,7 +71,9 @@ class Look:
 
 
 def pool(z: np.ndarray, block: int) -> np.ndarray:
-    """The value of largest size in each block x block square, NaN where all are. [q, k] -> [ceil(q/b), ceil(k/b)]"""
+    """Return the value of largest size in each block x block square, NaN where all are. [q, k] -> [ceil(q/b),
+    ceil(k/b)]
+    """
     if block == 1:
         return z
     q, k = (-(-n // block) * block for n in z.shape)
@@ -159,7 +161,7 @@ _SQUARE = {"scaleanchor": "x", "constraintoward": "top"}
 
 
 def _axes(panels: Sequence[Panel], words: PatternWords, x: dict, y: dict, columns: int) -> dict:
-    """One pair of axes a panel, so many panels a row, that zoom together; titles at the outer sides only."""
+    """Return one pair of axes a panel, so many panels a row, that zoom together; titles at the outer sides only."""
     x, y = x | {"tickangle": -60}, y | {"autorange": "reversed"}
     if len(panels) == 1:
         return {"xaxis": x | {"title": _title(words.key)}, "yaxis": y | {"title": _title(words.query)}}
@@ -209,7 +211,7 @@ def _axes(panels: Sequence[Panel], words: PatternWords, x: dict, y: dict, column
 
 
 def _largest(z: np.ndarray) -> float:
-    """The largest absolute value that is drawn."""
+    """Return the largest absolute value that is drawn."""
     return float(np.nanmax(np.abs(z))) if np.isfinite(z).any() else 0.0
 
 
@@ -222,7 +224,7 @@ def _bar_ticks(look: Look, top: float) -> list[float]:
 
 
 def combined(matrices: Sequence[np.ndarray], how: str) -> np.ndarray:
-    """Several matrices as one, cell by cell: their "mean" or "max"; NaN where any is. float32 [T, T] each"""
+    """Return several matrices as one, cell by cell: their "mean" or "max"; NaN where any is. float32 [T, T] each"""
     stacked = functools.reduce(np.maximum if how == "max" else np.add, matrices)
     return stacked if how == "max" else stacked / np.float32(len(matrices))
 
@@ -232,7 +234,7 @@ def _title(text: str) -> dict:
 
 
 def _axis_look(ticks: list[str], texts: list[str]) -> dict:
-    """A category axis with a label on some of its tokens."""
+    """Return a category axis with a label on some of its tokens."""
     return {
         "type": "category",
         "tickmode": "array",
@@ -258,7 +260,7 @@ def _axis(tokens: Tokens, start: int, end: int, block: int, limit: int) -> tuple
 
 
 def overview(thumbnails: np.ndarray, metrics: pd.DataFrame, group_size: int) -> dict:
-    """Every layer x head as one picture for the page's grid: codes 0 .. 254 on the ramp, 255 blank.
+    """Return every layer x head as one picture for the page's grid: codes 0 .. 254 on the ramp, 255 blank.
 
     thumbnails uint8 [L, H, t, t]. The codes are square roots of max-pooled weights, deflated and base64-coded.
     """

@@ -32,7 +32,9 @@ class EffectWords:
 
 
 def effect_figure(effects: np.ndarray, words: EffectWords, *, signed: bool) -> go.Figure:
-    """Layers across, heads down, a cell's colour its effect: signed around 0, or a size from 0 up. effects [L, H]"""
+    """Return the layers across, heads down, a cell's colour its effect: signed around 0, or a size from 0 up. effects
+    [L, H]
+    """
     hover = f"{plotly_text(words.value)}: %{{z:{'+' if signed else ''}.5f}} {plotly_text(words.unit)}"
     return head_figure(
         effects, HeadWords(words.layer, words.head, f"{words.value} ({words.unit})"), hover, signed=signed
@@ -42,7 +44,9 @@ def effect_figure(effects: np.ndarray, words: EffectWords, *, signed: bool) -> g
 def head_figure(
     z: np.ndarray, words: HeadWords, hover: str, *, signed: bool, customdata: list | None = None
 ) -> go.Figure:
-    """A number a head as a map, blank where NaN. `hover`: the template after the place. z [L, H], customdata [H, L]"""
+    """Return a number a head as a map, blank where NaN. `hover`: the template after the place. z [L, H], customdata [H,
+    L]
+    """
     L, H = z.shape
     fixed, each, smallest, largest = _NARROW
     finite = np.abs(z[np.isfinite(z)])

@@ -17,7 +17,7 @@ HOVER_TEXT = "%{hovertext}<extra></extra>"  # a hover template of whole texts, f
 
 
 def running_mean(values: np.ndarray, window: int = SMOOTH) -> np.ndarray:
-    """The mean of each value and those before it, `window` in all, fewer at the beginning. [N] -> [N]"""
+    """Return the mean of each value and those before it, `window` in all, fewer at the beginning. [N] -> [N]"""
     total = np.concatenate([[0.0], np.cumsum(values)])
     at = np.arange(1, len(values) + 1)
     first = np.maximum(at - window, 0)
@@ -25,7 +25,7 @@ def running_mean(values: np.ndarray, window: int = SMOOTH) -> np.ndarray:
 
 
 def values(y: Sequence[float]) -> list[float | None]:
-    """Numbers for a trace: six significant digits, None where there is none."""
+    """Return the numbers for a trace: six significant digits, None where there is none."""
     return [plain(float(each)) for each in y]
 
 
@@ -41,7 +41,7 @@ def line(
     width: float = 2,
     more: Mapping[str, Any] | None = None,
 ) -> go.Scatter:
-    """A line, its points marked where they are few. `hover` is the template after the name of the series."""
+    """Return a line, its points marked where they are few. `hover` is the template after the name of the series."""
     label = plotly_text(name)
     settings = {
         "x": list(x),
@@ -65,7 +65,7 @@ def band(
     edges: tuple[str, str] = ("", ""),
     hover: str = "",
 ) -> list[go.Scatter]:
-    """The room between two lines, to put below the line of that name; it comes and goes with it.
+    """Return the room between two lines, to put below the line of that name; it comes and goes with it.
 
     It is only seen; with `hover` its edges are read and exported, too, each by its name in `edges`.
     """
@@ -100,7 +100,7 @@ def runs(
     dash: str = "solid",
     more: Mapping[str, Any] | None = None,
 ) -> list[go.Scatter]:
-    """The mean of several runs over a band from the smallest to the largest, which its hover names. y [runs, N]"""
+    """Return the mean of several runs over a band from the smallest to the largest, which its hover names. y [runs, N]"""
     low, high = y.min(0), y.max(0)
     spans = [f"{number(a)} – {number(b)}" for a, b in zip(low, high, strict=True)]
     style = {"legendgroup": plotly_text(name), **(more or {})}
@@ -110,7 +110,7 @@ def runs(
 
 
 def guide(name: str, x: Sequence[Any], y: Sequence[float], dash: str = "dot") -> go.Scatter:
-    """A line to compare with, grey and thin: no hover, and no part of an export."""
+    """Return a line to compare with, grey and thin: no hover, and no part of an export."""
     more = {"mode": "lines", "hoverinfo": "skip"}
     return line(name, x, y, GREY, hover="", dash=dash, width=1.5, more=more)
 
@@ -161,7 +161,7 @@ def rows(
 
 
 def token_data(n: int) -> list[dict]:
-    """The selection by a click on the points 0 .. n - 1: the token there."""
+    """Return the selection by a click on the points 0 .. n - 1: the token there."""
     return [{"tokens": [i]} for i in range(n)]
 
 
@@ -213,7 +213,7 @@ def grid(
 def _places(
     names: Sequence[str], x: Mapping[str, Mapping], y: Mapping[str, Mapping], columns: int, beside: float
 ) -> dict:
-    """The axes of panels in so many columns, `beside` of the width between two."""
+    """Return the axes of panels in so many columns, `beside` of the width between two."""
     n_rows, axes = -(-len(names) // columns), {}
     gap = 0.2 / n_rows if columns == 1 else 0.15
     height, width = (1 - gap * (n_rows - 1)) / n_rows, (1 - beside * (columns - 1)) / columns

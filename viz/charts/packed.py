@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 
 def packed(values: np.ndarray) -> dict:
-    """An array as the page's scripts read it, with every digit."""
+    """Return an array as the page's scripts read it, with every digit."""
     whole = np.ascontiguousarray(values, dtype="<f4" if values.dtype == np.float32 else "<f8")
     shape = ", ".join(str(n) for n in whole.shape)
     return {"bdata": base64.b64encode(whole.tobytes()).decode(), "dtype": whole.dtype.str[1:], "shape": shape}

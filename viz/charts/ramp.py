@@ -9,7 +9,7 @@ from viz.theme import RAMPS
 
 
 def blind(V: int) -> float:
-    """The surprisal of every token where all V are equally likely, in bits: the end of the ramp."""
+    """Return the surprisal of every token where all V are equally likely, in bits: the end of the ramp."""
     return math.log2(V)
 
 
@@ -26,5 +26,5 @@ def ramp_ticks(by: str, V: int) -> list[list]:
 
 
 def ramps() -> dict[str, list[str]]:
-    """The colours of the ramp, light and dark."""
+    """Return the colours of the ramp, light and dark."""
     return {name: list(stops) for name, stops in RAMPS.items()}

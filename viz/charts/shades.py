@@ -34,7 +34,7 @@ def shade_of(values: np.ndarray, signed: bool) -> str:
 
 
 def wide(values: np.ndarray) -> bool:
-    """Whether sizes span so much that an axis for them is logarithmic."""
+    """Return whether sizes span so much that an axis for them is logarithmic."""
     size = np.abs(values[np.isfinite(values) & (values != 0)])
     return bool(size.size and size.max() >= SPAN * size.min())
 
@@ -71,12 +71,12 @@ def coloured(values: np.ndarray, shade: str) -> tuple[np.ndarray, dict, dict[str
 
 
 def _signed(values: np.ndarray | np.float64, knee: float) -> Any:
-    """The number itself, or with a knee: straight below it and logarithmic beyond, of either sign."""
+    """Return the number itself, or with a knee: straight below it and logarithmic beyond, of either sign."""
     return np.arcsinh(values / knee) if knee else values
 
 
 def _signed_ticks(top: float, knee: float) -> list[float]:
-    """Labels around 0, at most seven."""
+    """Return the labels around 0, at most seven."""
     if not knee:
         return [-top, -top / 2, 0.0, top / 2, top]
     steps = range(math.ceil(math.log10(knee)), math.floor(math.log10(top)) + 1)
@@ -95,7 +95,7 @@ def decades(low: float, high: float) -> list[float]:
 
 
 def label(value: float) -> str:
-    """A number beside a colour bar; powers of ten are short."""
+    """Return a number beside a colour bar; powers of ten are short."""
     return number(value) if value == 0 or 1e-3 <= abs(value) < 1e6 else power(value, 1)
 
 

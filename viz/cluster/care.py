@@ -22,12 +22,12 @@ def join(address: str) -> None:
 
 
 def names() -> list[str]:
-    """The replicas of all pages, in order."""
+    """Return the replicas of all pages, in order."""
     return sorted(each["name"] for each in ray.util.list_named_actors(True) if each["namespace"] == NAMESPACE)
 
 
 def listed(address: str) -> Iterator[str]:
-    """A line for each replica."""
+    """Yield a line for each replica."""
     join(address)
     for name in names():
         try:

@@ -129,22 +129,22 @@ class Cluster:
         return replace(self._call(key.model_id, "run", key), read=read)
 
     def measure(self, ask: Ask[T]) -> T:
-        """A quick measure, where the trace is."""
+        """Return a quick measure, where the trace is."""
         task: Any = ask.elsewhere()
         return ask.here() if task is None else self._call(ask.model_id, "measure", task)
 
     def job(self, ask: Ask[Work]) -> Work:
-        """A slow measure, where the trace is."""
+        """Return a slow measure, where the trace is."""
         task: Any = ask.elsewhere()
         return ask.here() if task is None else Work(lambda progress: self._job(ask.model_id, task, progress), False)
 
     def write(self, ask: Ask[Iterator[T]], stop: threading.Event) -> Iterator[T]:
-        """A text, where the model is."""
+        """Return a text, where the model is."""
         task: Any = ask.elsewhere()
         return ask.here() if task is None else self._text(ask.model_id, task, stop)
 
     def status(self) -> tuple[Status, ...]:
-        """The replicas."""
+        """Return the replicas."""
         with self._lock:
             rings = {model_id: list(ring) for model_id, ring in self._rings.items()}
         return tuple(
@@ -152,7 +152,7 @@ class Cluster:
         )
 
     def places(self) -> int:
-        """The replicas that are ready."""
+        """Return the replicas that are ready."""
         return max(1, sum(each.ready for each in self.status()))
 
     def is_reachable(self) -> bool:
@@ -167,7 +167,7 @@ class Cluster:
     # --- asking ---
 
     def _call(self, model_id: str, method: str, task: object) -> Any:
-        """The answer to a quick question. A replica that is gone for good is replaced, once."""
+        """Return the answer to a quick question. A replica that is gone for good is replaced, once."""
         for last in (False, True):
             held = self._choose(model_id, route_of(task))
             try:
@@ -241,7 +241,7 @@ class Cluster:
     # --- replicas ---
 
     def _choose(self, model_id: str, route: str) -> Held:
-        """The replica that a prompt belongs to, among those that are ready."""
+        """Return the replica that a prompt belongs to, among those that are ready."""
         if self._lost.is_set():
             raise _unreachable()
         with self._lock:
@@ -253,7 +253,7 @@ class Cluster:
             return ready[home(route, tuple(ready))]
 
     def _ring(self, model_id: str) -> list[Held]:
-        """The replicas of a model, at least one."""
+        """Return the replicas of a model, at least one."""
         ring = self._rings.setdefault(model_id, [])
         if not ring:
             self._make_room(self._needs[model_id])
@@ -308,7 +308,7 @@ class Cluster:
             self._lost.clear()
 
     def _asks(self, name: str) -> bool:
-        """Whether this page asks the replica of that name."""
+        """Return whether this page asks the replica of that name."""
         with self._lock:
             return any(held.name == name for ring in self._rings.values() for held in ring)
 
@@ -368,7 +368,7 @@ def _send(held: Held, method: str, *arguments: object) -> Any:
 
 
 def _sent(held: Held, method: str, *arguments: object) -> Any:
-    """The same once the replica has a place for the question. Raises Busy where it has none for long."""
+    """Return the same once the replica has a place for the question. Raises Busy where it has none for long."""
     until = time.monotonic() + FULL
     while True:
         try:

@@ -23,18 +23,21 @@ class Need:
     gpus: float = 0.0
 
     def fits(self, free: dict[str, float]) -> bool:
-        """Whether so much is free, as Ray counts it."""
+        """Return whether so much is free, as Ray counts it."""
         wanted = {"CPU": self.cpus, "memory": self.memory, "GPU": self.gpus}
         return all(free.get(name, 0.0) >= amount for name, amount in wanted.items())
 
 
 def need_of(model: LanguageModel, cpus: int, memory_mb: int, gpus: int = 0) -> Need:
-    """A replica's processors and bytes: the weights that it holds in memory, traces and results, and the program."""
+    """Return a replica's processors and bytes: the weights that it holds in memory, traces and results, and the
+    program.
+    """
     return Need(float(cpus), model.nbytes + (memory_mb << 20) + PROGRAM, float(gpus))
 
 
 def home(route: str, names: Sequence[str]) -> str:
-    """The name that a route goes to; a name that is added or taken away moves only the routes that it gains or had.
+    """Return the name that a route goes to; a name that is added or taken away moves only the routes that it gains or
+    had.
 
     Rendezvous hashing: Thaler & Ravishankar 1998, "Using name-based mappings to increase hit rates".
     """

@@ -79,7 +79,7 @@ class Replica:
         return self._answer(lambda: self.playground.opened(self.model_id).id)
 
     def run(self, key: RunKey) -> bytes:
-        """The run of that key, as a Ran."""
+        """Return the run of that key, as a Ran."""
 
         def make() -> Ran:
             trace = self._trace(key)
@@ -100,7 +100,7 @@ class Replica:
         return self._answer(make)
 
     def measure(self, task: Measuring) -> bytes:
-        """A quick measure's background.Result."""
+        """Return a quick measure's background.Result."""
 
         def make() -> background.Result | None:
             view, scene = VIEWS[task.view], task.scene.open(self.playground)
@@ -121,7 +121,7 @@ class Replica:
             self.going.pop(name, None)
 
     def told(self, name: str, have: int) -> list[Any]:
-        """The pieces of long work beyond those that the asker has."""
+        """Return the pieces of long work beyond those that the asker has."""
         going = self.going.get(name)
         if going is None:  # not begun, or over
             time.sleep(LISTEN)

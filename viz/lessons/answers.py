@@ -38,7 +38,7 @@ def read(given: Any, kind: str) -> Any:
 
 
 def same(question: Question, given: Any, value: Any, show: str) -> bool:
-    """Whether what was read is this value, within the tolerance."""
+    """Return whether what was read is this value, within the tolerance."""
     if question.kind == "number":
         if isinstance(value, str | list) or value is None:
             return False
@@ -74,12 +74,12 @@ def _is(question: Question, given: Any, value: Any, lesson: Lesson, name: str) -
 
 
 def _said(value: Any, question: Question) -> str:
-    """An answer as the verdict repeats it; braces in it are no names of values."""
+    """Return an answer as the verdict repeats it; braces in it are no names of values."""
     text = question.choices.get(value, "") if question.kind == "choice" else ""
     shown = text or written(value, "head" if question.kind == "head" else "token")
     return shown.replace("{", "(").replace("}", ")")
 
 
 def _bare(token: Any) -> str:
-    """A token without the space in front and the sign that the page draws for it."""
+    """Return a token without the space in front and the sign that the page draws for it."""
     return str(token).replace("·", " ").strip()

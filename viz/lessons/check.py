@@ -17,7 +17,7 @@ Lessons = Mapping[str, Mapping[str, Lesson]]
 
 
 def faults_of(folder: Path) -> tuple[Lessons, list[Fault]]:
-    """The lessons of a folder and what is wrong with their files."""
+    """Return the lessons of a folder and what is wrong with their files."""
     lessons, faults = read_folder(folder)
     if not lessons and not faults:
         faults = [Fault(str(folder), "", "There is no lesson here: a lesson is a file KEY.LANGUAGE.toml.")]
@@ -70,7 +70,7 @@ def judged(lesson: Lesson, found: Mapping[str, object]) -> list[Fault]:
 
 
 def start(lesson: Lesson) -> Page:
-    """The page as a lesson begins."""
+    """Return the page as a lesson begins."""
     state = lesson.state
     heads = tuple(map(tuple, state.get("heads", ())))
     return Page(lesson.model, state.get("prompt", ""), heads, tuple(state.get("tokens", ())))  # type: ignore[arg-type]

@@ -37,7 +37,7 @@ _STATE: Mapping[str, type] = {
 
 
 def read_state(table: Table, presses: bool = False) -> dict[str, Any]:
-    """A state as in a link, its `view` among the values, where the page expects it."""
+    """Return a state as in a link, its `view` among the values, where the page expects it."""
     found = {name: table.take(name, kind, kind()) for name, kind in _STATE.items() if name in table.raw}
     table.read |= set(_STATE)
     tab, view = found.get("tab"), found.pop("view", None)

@@ -35,7 +35,9 @@ class Table:
         self.faults.append(Fault(self.file, where, what))
 
     def take(self, name: str, kind: type, default: Any = None) -> Any:
-        """The value of a key; `default` where it is missing, a fault where that is None or it is of another kind."""
+        """Return the value of a key; `default` where it is missing, a fault where that is None or it is of another
+        kind.
+        """
         self.read.add(name)
         if name not in self.raw:
             if default is None:
@@ -62,7 +64,7 @@ class Table:
         return tuple(found)
 
     def table(self, name: str, optional: bool = False) -> "Table | None":
-        """A table within this one; None where it is missing."""
+        """Return a table within this one; None where it is missing."""
         if optional and name not in self.raw:
             self.read.add(name)
             return None
@@ -70,7 +72,7 @@ class Table:
         return Table(self.file, ".".join(part for part in (self.where, name) if part), raw, self.faults)
 
     def one_of(self, name: str, names: Collection[str], default: str | None = None) -> str:
-        """A text that is one of these names."""
+        """Return a text that is one of these names."""
         value = self.take(name, str, default)
         if value and value not in names and value != default:
             self.fault(name, f"There is no “{value}” here. Choose one of: {', '.join(names)}.")

@@ -96,5 +96,5 @@ class Lesson:
     runs: Mapping[str, Run] = field(default_factory=dict)
 
     def step(self, key: str) -> Step | None:
-        """The step of that id."""
+        """Return the step of that id."""
         return next((step for step in self.steps if step.id == key), None)

@@ -16,18 +16,20 @@ class Library:
     lessons: Mapping[str, Mapping[str, Lesson]]
 
     def lesson(self, key: str, language: str) -> Lesson | None:
-        """One lesson in a language, else in English, else as it is."""
+        """Return one lesson in a language, else in English, else as it is."""
         found = self.lessons.get(key)
         return None if not found else found.get(language) or found.get("en") or next(iter(found.values()))
 
     def path(self, language: str) -> list[Lesson]:
-        """All lessons in the order in which they are taken."""
+        """Return all lessons in the order in which they are taken."""
         found = [lesson for key in self.lessons if (lesson := self.lesson(key, language))]
         return sorted(found, key=lambda each: (PARTS.index(each.part), each.order, each.key))
 
 
 def library(own: Path | None = None) -> Library:
-    """The lessons of the project, and of a teacher's folder. Raises InputError that names what is wrong with a file."""
+    """Return the lessons of the project, and of a teacher's folder. Raises InputError that names what is wrong with a
+    file.
+    """
     lessons = read(BUNDLED)
     if own is not None:
         more = read(own)
@@ -40,7 +42,7 @@ def library(own: Path | None = None) -> Library:
 
 
 def read(folder: Path) -> dict[str, dict[str, Lesson]]:
-    """The lessons of a folder; raises InputError for the first fault."""
+    """Return the lessons of a folder; raises InputError for the first fault."""
     lessons, faults = read_folder(folder)
     if faults:
         hint = say("There are {} faults: python -m viz.lessons check {} lists them.", len(faults), folder)

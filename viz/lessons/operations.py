@@ -67,14 +67,14 @@ def taken(answer: Any, path: Sequence) -> Any:
 
 
 def flat(value: Any) -> list:
-    """The entries of nested lists, in their order, without those that are no number."""
+    """Return the entries of nested lists, in their order, without those that are no number."""
     if isinstance(value, list):
         return [each for part in value for each in flat(part)]
     return [] if value is None else [value]
 
 
 def made(operation: str, value: Any) -> Any:
-    """An operation on what was taken; raises InputError where it does not fit."""
+    """Return an operation on what was taken; raises InputError where it does not fit."""
     if not operation:
         return value
     try:
@@ -84,7 +84,7 @@ def made(operation: str, value: Any) -> Any:
 
 
 def derived(operation: str, values: Mapping[str, Any]) -> Any:
-    """An operation on values by their names; raises InputError where it does not fit."""
+    """Return an operation on values by their names; raises InputError where it does not fit."""
     try:
         if operation in OF_NAMES:
             return OF_NAMES[operation](values)

@@ -15,7 +15,7 @@ WANTS = ("texts", "see", "check", "hint")
 
 
 def listed(library: Library, language: str) -> dict:
-    """The path: every lesson with what one learns and how long it takes, and the words of the whole place."""
+    """Return the path: every lesson with what one learns and how long it takes, and the words of the whole place."""
     rows = [
         {
             "key": each.key,
@@ -32,7 +32,7 @@ def listed(library: Library, language: str) -> dict:
 
 
 def whole(lesson: Lesson) -> dict:
-    """A lesson as it is walked through; what its values are is not in it."""
+    """Return a lesson as it is walked through; what its values are is not in it."""
     return {
         "key": lesson.key,
         "title": lesson.title,
@@ -74,7 +74,7 @@ def _asked(step: Step) -> list[str]:
 
 
 def _blank(text: str) -> list[Piece]:
-    """A sentence that is shown before anything was computed."""
+    """Return a sentence that is shown before anything was computed."""
     return pieces(text, lambda name: "…")
 
 
@@ -96,7 +96,8 @@ def _question(lesson: Lesson, question: Question | None) -> dict | None:
 def said(
     playground: Playground, lesson: Lesson, step: Step, sent: Mapping[str, Any], page: Page, language: str, owner: str
 ) -> dict:
-    """The answer to what a page sent: after the action what is to be seen, to an answer whether it is right, a hint.
+    """Return the answer to what a page sent: after the action what is to be seen, to an answer whether it is right, a
+    hint.
 
     Everything is computed now, by the model that the page shows; raises PlaygroundError.
     """
@@ -125,7 +126,7 @@ def said(
 
 
 def _result(question: Question | None, value: Any, shown: Any) -> str:
-    """The right answer in words."""
+    """Return the right answer in words."""
     if question is None:
         return ""
     return question.choices[value(question.answer)] if question.kind == "choice" else shown(question.answer)

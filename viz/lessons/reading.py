@@ -26,7 +26,7 @@ Languages = Mapping[str, Lesson]
 
 
 def read_folder(folder: Path) -> tuple[dict[str, dict[str, Lesson]], list[Fault]]:
-    """The lessons of a folder by key and language, and everything that is wrong with their files."""
+    """Return the lessons of a folder by key and language, and everything that is wrong with their files."""
     faults: list[Fault] = []
     raw: dict[str, dict[str, dict]] = {}
     for path in sorted(folder.glob("*.toml")):
@@ -60,7 +60,7 @@ def _needed(lessons: Mapping[str, Languages], faults: list[Fault]) -> None:
 
 
 def read_languages(key: str, tables: Mapping[str, dict], faults: list[Fault]) -> dict[str, Lesson]:
-    """One lesson in all its languages."""
+    """Return one lesson in all its languages."""
     found = {}
     for language, raw in tables.items():
         file = f"{key}.{language}.toml"
@@ -78,7 +78,7 @@ def read_languages(key: str, tables: Mapping[str, dict], faults: list[Fault]) ->
 
 
 def words_of(raw: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
-    """All words of a whole lesson by their place."""
+    """Return all words of a whole lesson by their place."""
     found: dict[tuple[str, ...], Any] = {(name,): raw[name] for name in ("title", "goals") if name in raw}
     steps = raw.get("step", {})
     for key, step in (steps if isinstance(steps, Mapping) else {}).items():
@@ -105,7 +105,7 @@ def _flat(raw: Mapping[str, Any], above: tuple[str, ...] = ()) -> dict[tuple[str
 
 
 def translated(whole: Mapping[str, Any], words: Mapping[str, Any], file: str, faults: list[Fault]) -> dict:
-    """A whole lesson with the words of another language; what it does not say, or says too much, is a fault."""
+    """Return a whole lesson with the words of another language; what it does not say, or says too much, is a fault."""
     asked, said = words_of(whole), _flat(words)
     faults += [Fault(file, ".".join(place), "This is not translated.") for place in asked if place not in said]
     faults += [
@@ -126,7 +126,7 @@ def _filled(raw: Any, words: Mapping[tuple[str, ...], Any], above: tuple[str, ..
 
 
 def read_lesson(key: str, language: str, raw: Mapping[str, Any], faults: list[Fault]) -> Lesson:
-    """A whole lesson."""
+    """Return a whole lesson."""
     top = Table(f"{key}.{language}.toml", "", raw, faults)
     runs = _runs(top)
     values = _values(top, runs)
@@ -173,7 +173,7 @@ def _band(top: Table, values: Mapping[str, Value]) -> Band:
 
 
 def _value(table: Table, name: str, values: Mapping[str, Value]) -> str:
-    """The name of a value."""
+    """Return the name of a value."""
     found = table.take(name, str)
     if found and found not in values:
         table.fault(name, f"There is no value “{found}”: declare it as [value.{found}].")

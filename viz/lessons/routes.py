@@ -25,7 +25,7 @@ MOST = 8  # heads, and tokens, that a page says are picked
 
 
 def routes(playground: Playground, library: Callable[[], Library]) -> list[Route]:
-    """The addresses of the lessons, which are read when one is asked for."""
+    """Return the addresses of the lessons, which are read when one is asked for."""
 
     def listed(request: Request) -> Response:
         return JSONResponse(payloads.listed(library(), _language(request)))

@@ -29,7 +29,7 @@ FORMS: dict[str, Callable[[Playground, str, Mapping[str, Any]], Any]] = {
 
 
 def found(playground: Playground, lesson: Lesson, name: str, known: tuple[str, ...]) -> LiveRun:
-    """The newest of the known runs that was set up as the lesson says and has ended well.
+    """Return the newest of the known runs that was set up as the lesson says and has ended well.
 
     Raises InputError where there is none.
     """
@@ -42,12 +42,12 @@ def found(playground: Playground, lesson: Lesson, name: str, known: tuple[str, .
 
 
 def job_for(playground: Playground, lesson: Lesson, run: Run) -> Any:
-    """The job of a lesson's run. Raises InputError for settings that describe none."""
+    """Return the job of a lesson's run. Raises InputError for settings that describe none."""
     return FORMS[run.part](playground, lesson.model or playground.options.model, run.values)
 
 
 def made(playground: Playground, lesson: Lesson) -> tuple[str, ...]:
-    """The ids of all runs of a lesson, each made now unless it was before: for those who check lessons.
+    """Return the ids of all runs of a lesson, each made now unless it was before: for those who check lessons.
 
     Raises InputError for a run that cannot be made, or did not end well.
     """

@@ -9,12 +9,12 @@ Piece = tuple[str, str]  # its kind: "", "code", "strong" or "value"; its text
 
 
 def names_in(text: str) -> list[str]:
-    """The values that a sentence names."""
+    """Return the values that a sentence names."""
     return NAMED.findall(text)
 
 
 def pieces(text: str, written: Callable[[str], str]) -> list[Piece]:
-    """The sentence in pieces; `written` gives the text of a value. What a value says is never read for marks."""
+    """Return the sentence in pieces; `written` gives the text of a value. What a value says is never read for marks."""
     found: list[Piece] = []
     end = 0
     for match in _MARKED.finditer(text):

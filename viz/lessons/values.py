@@ -30,7 +30,9 @@ class Page:
     runs: tuple[str, ...] = ()  # the numbers of what was trained on it, the newest last
 
     def read(self, name: str) -> Any:
-        """The prompt, the main head's layer or head, or the picked position; raises InputError where none is picked."""
+        """Return the prompt, the main head's layer or head, or the picked position; raises InputError where none is
+        picked.
+        """
         if name == "prompt":
             return self.prompt
         if name == "position":
@@ -52,7 +54,7 @@ class _Kept:
 
 
 def value_of(playground: Playground, lesson: Lesson, name: str, page: Page, owner: str = "") -> Any:
-    """A number, a text, or a head as [layer, head]; raises PlaygroundError."""
+    """Return a number, a text, or a head as [layer, head]; raises PlaygroundError."""
     value = lesson.values[name]
     if value.of:
         return derived(value.make, {each: value_of(playground, lesson, each, page, owner) for each in value.of})
@@ -67,7 +69,7 @@ def value_of(playground: Playground, lesson: Lesson, name: str, page: Page, owne
 
 
 def _sent(playground: Playground, lesson: Lesson, value: Value, page: Page) -> dict[str, Any]:
-    """The arguments of its call: the lesson's, its prompt, and the model that the page shows."""
+    """Return the arguments of its call: the lesson's, its prompt, and the model that the page shows."""
     names = {each.name for each in arguments(ENDPOINT[value.call])}
     sent = dict(value.arguments)
     for name, each in value.arguments.items():
@@ -87,7 +89,7 @@ def _reads(argument: Any, what: str) -> bool:
 
 
 def written(value: Any, show: str) -> str:
-    """A value as a sentence has it."""
+    """Return a value as a sentence has it."""
     if show == "head":
         return ".".join(map(str, value))
     if isinstance(value, str):
@@ -98,5 +100,5 @@ def written(value: Any, show: str) -> str:
 
 
 def entered(value: float, show: str) -> float:
-    """A number as a visitor types it: a share in percent."""
+    """Return a number as a visitor types it: a share in percent."""
     return 100 * value if show == "percent" else value

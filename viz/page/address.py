@@ -44,7 +44,7 @@ class Answer:
 
 
 def link_of(value: object, tabs: tuple[str, ...]) -> Link:
-    """The link that a page sent; invalid fields count as absent."""
+    """Return the link that a page sent; invalid fields count as absent."""
     sent = value if isinstance(value, Mapping) else {}
     model, tab = _text(sent.get("model"), MOST_NAME), sent.get("tab")
     fits = model is not None and model.isprintable() and model.strip()
@@ -58,20 +58,20 @@ def link_of(value: object, tabs: tuple[str, ...]) -> Link:
 
 
 def _text(value: object, limit: int) -> str | None:
-    """A text that is not too long; halves of characters, which no file can hold, become question marks."""
+    """Return a text that is not too long; halves of characters, which no file can hold, become question marks."""
     if not isinstance(value, str) or len(value) > limit:
         return None
     return whole(value)
 
 
 def name_of(playground: Playground, model_id: str) -> str:
-    """A model's name in a link: its id, but of a folder or file its name alone: a path stays private."""
+    """Return a model's name in a link: its id, but of a folder or file its name alone: a path stays private."""
     local = playground.options.local
     return f"local:{local.label}" if local and model_id == local.model_id else model_id
 
 
 def id_of(playground: Playground, name: str) -> str:
-    """The id of the model that a link calls so."""
+    """Return the id of the model that a link calls so."""
     local = playground.options.local
     return local.model_id if local and name == name_of(playground, local.model_id) else name
 
@@ -85,7 +85,7 @@ def there(playground: Playground, model_id: str) -> bool:
 
 
 def answer(playground: Playground, link: Link, present: str, first: tuple[str, str]) -> Answer:
-    """The answer to a link: `present` is the model that is shown now, `first` the prompt and tab of a new page.
+    """Return the answer to a link: `present` is the model that is shown now, `first` the prompt and tab of a new page.
 
     A model that failed to load is shown all the same: the page then says why, and offers to try again.
     """
@@ -103,7 +103,7 @@ def answer(playground: Playground, link: Link, present: str, first: tuple[str, s
 
 
 def tokens_id(model: LanguageModel, ids: list[int]) -> str:
-    """The run id as by viz.seam.scene.prompt_id, of a run on these tokens."""
+    """Return the run id as by viz.seam.scene.prompt_id, of a run on these tokens."""
     return run_id(RunKey(model.id, tuple(ids)), "")
 
 

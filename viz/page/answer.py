@@ -21,7 +21,7 @@ class Stops:
     events: dict[str, threading.Event] = field(default_factory=dict)
 
     def begin(self, owner: str) -> threading.Event:
-        """A new one; the visitor's last answer is stopped."""
+        """Return a new one; the visitor's last answer is stopped."""
         self.stop(owner)
         self.events[owner] = threading.Event()
         return self.events[owner]

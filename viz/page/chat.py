@@ -14,13 +14,13 @@ MOST_FOUND = 4  # special tokens that are named
 
 
 def found_in(model: LanguageModel, text: str) -> tuple[str, ...]:
-    """The special tokens whose texts stand in a text, in the order in which they do."""
+    """Return the special tokens whose texts stand in a text, in the order in which they do."""
     special = [each for each in model.tokenizer.special if each and each in text]
     return tuple(sorted(special, key=text.index)[:MOST_FOUND])
 
 
 def payload(playground: Playground, model: LanguageModel, words: Catalogue, text: str) -> dict:
-    """The payload for static/page/chat/chat.js; `text` stands in the prompt's box."""
+    """Return the payload for static/page/chat/chat.js; `text` stands in the prompt's box."""
     offered, names = bool(model.tokenizer.chat_template), Words(words, "strategies.names")
     return {
         "offered": offered,
@@ -49,7 +49,7 @@ def token_words(scene: Scene) -> dict:
 
 
 def left_out(scene: Scene, asked: Prompt) -> dict:
-    """The notice that a model without a chat template reads one turn alone; empty for any other."""
+    """Return the notice that a model without a chat template reads one turn alone; empty for any other."""
     if scene.prompt.turns or not asked.turns:
         return {}
     texts = scene.words["chat.left_out"].format(model=scene.model.label), scene.words["chat.left_out_hint"]

@@ -39,7 +39,7 @@ def _lines(layer: int, head: int, token: int) -> Place:
 
 
 def _induction(layer: int, head: int) -> Place:
-    """The map of a head that comes first where heads are ordered by induction."""
+    """Return the map of a head that comes first where heads are ordered by induction."""
     values = {"attention_view": {"view": "map"}, "overview_heads": {"order": "induction"}}
     return {"tab": "attention", "heads": [[layer, head]], "values": values}
 
@@ -82,12 +82,12 @@ ANY = {"coreference": FIRST, "repeated": _GEESE, "indirect_object": _STORE}  # o
 
 
 def examples(model_id: str) -> Mapping[str, str]:
-    """The prompts for a model, by the key of their words."""
+    """Return the prompts for a model, by the key of their words."""
     return EXAMPLES.get(model_id, ANY)
 
 
 def payload(words: Catalogue, model_id: str) -> dict:
-    """The list that the page offers. What a prompt shows is said only of models on which it was tried."""
+    """Return the list that the page offers. What a prompt shows is said only of models on which it was tried."""
     tried, places = model_id in EXAMPLES, PLACES.get(model_id, {})
     items = [
         {

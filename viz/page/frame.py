@@ -38,7 +38,7 @@ def _tab(catalogue: Catalogue, tab: Tab) -> dict:
 
 
 def _views(catalogue: Catalogue, tab: Tab) -> Iterator[dict]:
-    """Every view of a tab: where it is, its name, the textbook's word for it, and what it shows."""
+    """Yield every view of a tab: where it is, its name, the textbook's word for it, and what it shows."""
     for view in tab.views:
         yield {
             "tab": tab.key,

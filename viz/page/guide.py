@@ -13,7 +13,7 @@ _FOLDER = Path(__file__).parents[1]
 
 @functools.cache
 def table(name: str) -> Mapping[str, Any]:
-    """A language-independent file beside the words."""
+    """Return a language-independent file beside the words."""
     return tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
 
 
@@ -24,18 +24,18 @@ def payload(words: Catalogue) -> dict:
 
 
 def steps(words: Catalogue) -> list[dict]:
-    """The tour in its order: each step's control, what ticks it off, and its words."""
+    """Return the tour in its order: each step's control, what ticks it off, and its words."""
     return [step | section(words, f"tour_{step['id']}") for step in table("tour")["step"]]
 
 
 def terms(words: Catalogue) -> dict[str, dict]:
-    """The glossary by term, in the order of their names: what it means, its formula, its source, and its forms."""
+    """Return the glossary by term, in the order of their names: what it means, its formula, its source, and its forms."""
     by_key = {key: term_of(words, key, entry) for key, entry in table("glossary").items()}
     return dict(sorted(by_key.items(), key=lambda item: item[1]["name"].casefold()))
 
 
 def term_of(words: Catalogue, key: str, entry: Mapping[str, object]) -> dict:
-    """One term."""
+    """Return one term."""
     texts = section(words, f"term_{key}")
     forms = [form.strip() for form in texts["forms"].split(",")]
     return {"name": texts["name"], "about": texts["about"], "forms": forms, "common": False, **entry}

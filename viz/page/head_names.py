@@ -14,7 +14,7 @@ Names = Mapping[tuple[int, int], list[tuple[str, float, float]]]  # by (layer, h
 
 
 def known(scene: Scene) -> Names:
-    """The names of the model's heads; none before one of the measures that give them has run."""
+    """Return the names of the model's heads; none before one of the measures that give them has run."""
     for view in (view for tab in TABS for view in tab.all_views if view.names_heads):
         result = panels.measured(view, view.names_heads, scene, panels.settings_of(view, scene, {}))
         if result is not None:
@@ -24,7 +24,7 @@ def known(scene: Scene) -> Names:
 
 
 def payload(scene: Scene) -> dict[str, list]:
-    """The same for the page: {"4.1": [[text, score, hue]]}, the strongest name of a head first."""
+    """Return the same for the page: {"4.1": [[text, score, hue]]}, the strongest name of a head first."""
     return {
         f"{layer}.{head}": [
             [scene.words[f"label.{label}"], decimals(score, 2), HUES[LABELS.index(label)]] for label, score, _ in names

@@ -92,7 +92,7 @@ def load_model(playground: Playground, model_id: str, language: str) -> Generato
 
 
 def _bar(label: str, report: tuple | None, seconds: float, catalogue: Mapping[str, str]) -> dict:
-    """A progress bar with megabytes done, and the time left once it can be estimated."""
+    """Return a progress bar with megabytes done, and the time left once it can be estimated."""
     done, total, what = report or (0, None, "")
     fraction = done / total if total else None
     parts = []

@@ -44,7 +44,7 @@ class Page:
     request: PageRequest
 
     def figures(self) -> dict[str, str]:
-        """The names of all figures, each with the place where the page shows it: "Tab / View"."""
+        """Return the names of all figures, each with the place where the page shows it: "Tab / View"."""
         catalogue = words(self.request.language)
         names = {}
         for tab, view, name in _places():
@@ -53,12 +53,12 @@ class Page:
         return names
 
     def figure(self, name: str, *, theme: str = "light", **settings: Mapping[str, object]) -> go.Figure:
-        """One figure by its name in `figures()`, in the colours of the light or the dark page.
+        """Return one figure by its name in `figures()`, in the colours of the light or the dark page.
 
         `settings` are the values of the controls beside it, by the name of their part: figure("sizes_profile",
         sizes_form={"number": "rms"}). What is left out has its default. Raises InputError for a name that is no figure,
-        and, with the page's own sentence, for one that has nothing to show: a figure of a slow measure needs
-        `run(its job)` first.
+        and, with the page's own sentence, for one that has nothing to show: a figure of a slow measure needs `run(its
+        job)` first.
         """
         if theme not in _LOOKS:
             raise ValueError(f"theme is {theme!r}, not one of {', '.join(_LOOKS)}")
@@ -89,7 +89,7 @@ class Page:
         return self.playground.results.get(planned.key, lambda: result).value
 
     def jobs(self) -> tuple[str, ...]:
-        """The names of the slow measures."""
+        """Return the names of the slow measures."""
         return tuple(name for tab in TABS for name in tab.jobs)
 
     def _request(self, tab: Tab, view: str, settings: Mapping[str, Mapping[str, object]]) -> PageRequest:
@@ -112,8 +112,8 @@ def page_of(
     distractor: int | None = None,
     language: str = "en",
 ) -> Page:
-    """A page for this model and prompt, or the messages of a conversation, with what is picked on it: heads (layer,
-    head), token positions, edits, and ids of the tokens that are watched.
+    """Return a page for this model and prompt, or the messages of a conversation, with what is picked on it: heads
+    (layer, head), token positions, edits, and ids of the tokens that are watched.
 
     Raises InputError for an empty prompt or one beyond the model's context.
     """
@@ -141,12 +141,12 @@ FIGURES = frozenset({"figure", "effectmap", "gridmap", "neurontop", "wrotemap"})
 
 @functools.cache
 def _kinds() -> dict[str, str]:
-    """The kind of every part of every tab, as their layouts say."""
+    """Return the kind of every part of every tab, as their layouts say."""
     return {slot.name: slot.kind for tab in TABS for slot in slots(tab.layout)}
 
 
 def _places() -> Iterator[tuple[Tab, str, str]]:
-    """Every figure with its tab and its view; the view is "" where the tab has none or shows the figure in all."""
+    """Yield every figure with its tab and its view; the view is "" where the tab has none or shows the figure in all."""
     for tab in TABS:
         for name in tab.parts:
             if _kinds().get(name) in FIGURES:
@@ -165,17 +165,19 @@ def _choosers() -> dict[str, tuple[str, str, Mapping[str, list[str]]]]:
 
 
 def _chooser(tab: Tab) -> tuple[str, str, Mapping[str, list[str]]]:
-    """The same of one tab, empty where it has no views."""
+    """Return the same of one tab, empty where it has no views."""
     return _choosers().get(tab.key, ("", "", {}))
 
 
 def _view_of(tab: Tab, part: str) -> str:
-    """The view that shows a part."""
+    """Return the view that shows a part."""
     return next((view for view, parts in _chooser(tab)[2].items() if part in parts), "")
 
 
 def _job_of(tab: Tab, part: str) -> str:
-    """The slow measure that fills a part: of those of its view the last one whose button stands before it, or ""."""
+    """Return the slow measure that fills a part: of those of its view the last one whose button stands before it, or
+    "".
+    """
     view = _view_of(tab, part)
     jobs = [job for job in tab.jobs if _view_of(tab, job) == view]
     before = [job for job in jobs if tab.parts.index(job) < tab.parts.index(part)]
@@ -183,7 +185,7 @@ def _job_of(tab: Tab, part: str) -> str:
 
 
 def _dressed(payload: Mapping[str, Any], theme: str) -> go.Figure:
-    """The figure as the page shows it: its colours, its height, its title and the line that says whose numbers."""
+    """Return the figure as the page shows it: its colours, its height, its title and the line that says whose numbers."""
     text, ground, grid = _LOOKS[theme]
     figure = go.Figure(unpacked_figure(payload["figure"]), skip_invalid=True)
     meta = figure.layout.meta or {}

@@ -64,7 +64,7 @@ def _count(n: int) -> str:
 
 
 def tokens_payload(scene: Scene, box: str) -> dict:
-    """The prompt as chips; `box` is what stands in the prompt's box, whatever is asked."""
+    """Return the prompt as chips; `box` is what stands in the prompt's box, whatever is asked."""
     texts = some(scene.words, "tokens", "label", "all", "hint", "help", "help_touch")
     pieces = scene.tokens.raw
     cut = sum(len(raw) == 1 and raw[0] > 0x7F for raw in pieces)
@@ -104,7 +104,7 @@ def _dropped(selection: dict, sent: object) -> list[str]:
 
 
 def edit_payload(edit: Edit) -> dict:
-    """An edit as the page sends it."""
+    """Return an edit as the page sends it."""
     return {name: value for name, value in vars(edit).items() if value is not None}
 
 
@@ -180,7 +180,7 @@ def payloads(
 
 
 def opened_tab(request: PageRequest) -> Tab:
-    """The tab that is open."""
+    """Return the tab that is open."""
     return next((tab for tab in TABS if tab.key == request.tab), TABS[0])
 
 
@@ -190,7 +190,7 @@ def _drawn(request: PageRequest) -> dict[str, str]:
 
 
 def scene_of(playground: Playground, request: PageRequest, see: Callable = nothing) -> Scene:
-    """The requested run with its selection; raises PlaygroundError. `see`: viz.page.ahead, while it goes on."""
+    """Return the requested run with its selection; raises PlaygroundError. `see`: viz.page.ahead, while it goes on."""
     model = playground.opened(request.model_id)
     prompt = fitted(model, request.asked)
     tokens = playground.tokens(model, prompt)
@@ -245,13 +245,13 @@ def _pictures(
 
 
 def _chat(playground: Playground, model: LanguageModel, request: PageRequest) -> Picture:
-    """The conversation's part."""
+    """Return the conversation's part."""
     key = (model.id, bool(model.tokenizer.chat_template), chat.found_in(model, request.prompt))
     return Picture(key, lambda: chat.payload(playground, model, words(request.language), request.prompt))
 
 
 def _chat_alone(playground: Playground, request: PageRequest) -> dict[str, dict]:
-    """The same where nothing else can be shown; nothing without a model."""
+    """Return the same where nothing else can be shown; nothing without a model."""
     try:
         return {"chat": _chat(playground, playground.opened(request.model_id), request).make()}
     except PlaygroundError:
@@ -268,7 +268,7 @@ def _same(selection: dict, sent: object) -> bool:
 
 
 def _payload(picture: Picture, language: str) -> dict:
-    """The payload, or the error in its place; raises Busy."""
+    """Return the payload, or the error in its place; raises Busy."""
     try:
         return picture.make()
     except Busy:

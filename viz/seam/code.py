@@ -6,7 +6,7 @@ from viz.words import Catalogue, Words
 
 
 def code_payload(code: Code, catalogue: Catalogue) -> Payload:
-    """The project's lines, and those of docs/mini_gpt.py where there are some. Sets without lines are left out."""
+    """Return the project's lines, and those of docs/mini_gpt.py where there are some. Sets without lines are left out."""
     words = Words(catalogue, "code")
     sets = {"project": code.own, "mini": code.mini}
     return {
@@ -24,7 +24,7 @@ def _excerpt(excerpt: Excerpt) -> dict:
 
 
 def code_answer(code: Code) -> dict:
-    """The same for programs."""
+    """Return the same for programs."""
 
     def listed(found: tuple[Excerpt, ...]) -> list[dict]:
         return [

@@ -13,6 +13,8 @@ HUES = [SIGNED[1], SIGNED[-2]]  # of what lowers the number, and of what raises 
 
 
 def strongest(effects: np.ndarray, written: Callable[[float], str] = signed) -> list[dict]:
-    """The heads with the largest effects, whichever way: {"head": [layer, head], "effect", "text"}. effects [L, H]"""
+    """Return the heads with the largest effects, whichever way: {"head": [layer, head], "effect", "text"}. effects [L,
+    H]
+    """
     heads = [(row["layer"], row["head"], row["value"]) for row in ranked_heads(effects, STRONGEST, size=True)]
     return [{"head": [layer, head], "effect": value, "text": written(value)} for layer, head, value in heads]

@@ -31,7 +31,7 @@ Node = Slot | Box
 
 
 def of_view(view: View, placed: Collection[str] = ()) -> tuple[Node, ...]:
-    """The layout of a view, without the parts that have a place already."""
+    """Return the layout of a view, without the parts that have a place already."""
 
     def stack(layout: tuple | str) -> tuple[Node, ...]:
         return tuple(node(each) for each in ((layout,) if isinstance(layout, str) else layout) if stands(each))
@@ -49,7 +49,7 @@ def of_view(view: View, placed: Collection[str] = ()) -> tuple[Node, ...]:
 
 
 def slots(nodes: tuple[Node, ...]) -> Iterator[Slot]:
-    """All parts in their order."""
+    """Yield all parts in their order."""
     for each in nodes:
         if isinstance(each, Slot):
             yield each

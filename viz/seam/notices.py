@@ -6,7 +6,7 @@ from viz.words import translate, words
 
 
 def notice(error: PlaygroundError, language: str) -> dict:
-    """An error and its remedy, with a button to try again unless the visitor's own input is at fault.
+    """Return an error and its remedy, with a button to try again unless the visitor's own input is at fault.
 
     A prompt that is too long can be cut where the model's context ends.
     """
@@ -21,6 +21,6 @@ def notice(error: PlaygroundError, language: str) -> dict:
 
 
 def broken(language: str) -> dict:
-    """The notice of a fault of ours; the details are in the log."""
+    """Return the notice of a fault of ours; the details are in the log."""
     catalogue = words(language)
     return notice(PlaygroundError(catalogue["notice.failed"], "", catalogue["notice.failed_hint"]), language)

@@ -24,7 +24,7 @@ from viz.work.engine import Ask, Done, Work
 
 
 def settings_of(view: View, scene: Scene, values: Values) -> Settings:
-    """The checked values of the view's form and its asking parts. An asking part may raise InputError."""
+    """Return the checked values of the view's form and its asking parts. An asking part may raise InputError."""
     from_form = read_all((*view.tab_settings, *view.settings), values.get(f"{view.key}_form"), scene)
     from_parts = [
         (name, part.read(values.get(view.part_name(name)), scene)) for name, part in view.parts.items() if part.read
@@ -33,7 +33,7 @@ def settings_of(view: View, scene: Scene, values: Values) -> Settings:
 
 
 def depended(scene: Scene, names: tuple[Depends, ...]) -> tuple:
-    """The values of what a measure or a picture depends on, in order."""
+    """Return the values of what a measure or a picture depends on, in order."""
     return tuple(_DEPENDS[name](scene) for name in names)
 
 
@@ -226,7 +226,7 @@ def _nbytes(value: object) -> int:
 
 
 def facts_of(scene: Scene) -> Facts:
-    """The facts of a scene for its pictures."""
+    """Return the facts of a scene for its pictures."""
     model, picked = scene.model, scene.picked
     return Facts(
         model.id,
@@ -254,7 +254,9 @@ def facts_of(scene: Scene) -> Facts:
 
 
 def pictures(view: View, scene: Scene, values: Values) -> dict[str, Picture]:
-    """Every part's picture with its key; raises InputError where an asking part cannot be read and no part says so."""
+    """Return every part's picture with its key; raises InputError where an asking part cannot be read and no part says
+    so.
+    """
     facts = facts_of(scene)
     try:
         settings = settings_of(view, scene, values)
@@ -273,7 +275,7 @@ def pictures(view: View, scene: Scene, values: Values) -> dict[str, Picture]:
 
 
 def _refused(view: View, scene: Scene, facts: Facts, error: InputError) -> dict[str, Picture]:
-    """The error of an asking part, shown by one part; the asking parts are drawn, the others stay as they are."""
+    """Return the error of an asking part, shown by one part; the asking parts are drawn, the others stay as they are."""
 
     def say() -> Payload:
         raise error
@@ -328,7 +330,7 @@ def _layers(needed: list[Question]) -> int | None:
 
 
 def finished(payload: Payload, seen: Seen, scene: Scene, key: tuple) -> Payload:
-    """The payload with what every picture carries: whose numbers these are, a file name, a name of its own."""
+    """Return the payload with what every picture carries: whose numbers these are, a file name, a name of its own."""
     if "empty" in payload or "problem" in payload:
         return payload
     template = seen.words.get(f"{seen.part}.source")
@@ -368,7 +370,7 @@ def fixed(view: View, words: Catalogue) -> dict[str, Payload]:
 
 
 def names_of(view: View) -> tuple[str, ...]:
-    """All parts of the view on the page, in the order of its layout."""
+    """Return all parts of the view on the page, in the order of its layout."""
     names: list[str] = []
 
     def walk(layout: tuple | str) -> None:
@@ -383,11 +385,11 @@ def names_of(view: View) -> tuple[str, ...]:
 
 
 def asks_of(view: View) -> tuple[str, ...]:
-    """The form and the parts that ask, by their names on the page."""
+    """Return the form and the parts that ask, by their names on the page."""
     form = (f"{view.key}_form",) if view.settings else ()
     return (*form, *(view.part_name(name) for name, part in view.parts.items() if part.read))
 
 
 def kind_of(view: View, part: str) -> Part:
-    """The part of that short name; the form is there by itself."""
+    """Return the part of that short name; the form is there by itself."""
     return view.parts[part] if part in view.parts else Part("controls", settings=())

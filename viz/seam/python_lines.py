@@ -24,7 +24,7 @@ def model_script(facts: Facts, lines: Sequence[str], imports: Sequence[str] = ()
 
 
 def loading(model_id: str) -> str:
-    """The call that loads a model; what was trained on the page is found where the visitor put its files."""
+    """Return the call that loads a model; what was trained on the page is found where the visitor put its files."""
     name = "the folder of the downloaded model" if model_id.startswith("trained:") else model_id
     return f"load_model({name!r})"
 

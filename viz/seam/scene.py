@@ -29,7 +29,7 @@ class SceneKey:
     language: str
 
     def open(self, playground: Playground) -> "Scene":
-        """The scene with its model and its trace, looked up or computed again; raises PlaygroundError."""
+        """Return the scene with its model and its trace, looked up or computed again; raises PlaygroundError."""
         model = playground.opened(self.model_id)
         tokens = model.tokenizer.tokens(list(self.ids))
         trace = playground.trace_tokens(model, tokens, self.selection.edits)
@@ -91,7 +91,8 @@ class Scene:
         return self._plain[0]
 
     def beside(self, model_id: str, prompt: Prompt) -> Trace:
-        """The run of another prompt or another model, without edits; raises PlaygroundError where there can be none.
+        """Return the run of another prompt or another model, without edits; raises PlaygroundError where there can be
+        none.
 
         Looked up once: `prepare` does it before a measure holds the model.
         """
@@ -113,19 +114,19 @@ class Scene:
 
 
 def run_id(key: RunKey, language: str) -> str:
-    """A short name for what is shown, so that the page can tell whether a picture is of the present prompt."""
+    """Return a short name for what is shown, so that the page can tell whether a picture is of the present prompt."""
     text = json.dumps([key.model_id, key.ids, [str(edit) for edit in key.edits], language])
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def prompt_id(scene: Scene) -> str:
-    """A short name of the prompt's tokens, whatever its edits: what is picked stays while edits come and go."""
+    """Return a short name of the prompt's tokens, whatever its edits: what is picked stays while edits come and go."""
     key = scene.trace.key
     return run_id(RunKey(key.model_id, key.ids), "")
 
 
 def source(scene: Scene) -> str:
-    """The line below a picture: whose numbers these are."""
+    """Return the line below a picture: whose numbers these are."""
     text = scene.words["pattern.source"].format(
         model=scene.model.label, dtype=scene.model.dtype, ms=round(scene.trace.seconds * 1000)
     )
@@ -133,7 +134,7 @@ def source(scene: Scene) -> str:
 
 
 def default_head(trace: Trace) -> tuple[int, int]:
-    """The head that most attends to the previous token: the easiest picture to understand first."""
+    """Return the head that most attends to the previous token: the easiest picture to understand first."""
     scores = trace.head_metrics()["previous_token"].fillna(0)
     layer, head = scores.idxmax()
     return int(layer), int(head)

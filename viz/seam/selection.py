@@ -33,7 +33,7 @@ class Selection:
 
 
 def picked(value: object, config: ModelConfig, T: int, model: str | None = None, size: int | None = None) -> Selection:
-    """The selection a page sent, without what is not of this model or this prompt of T tokens.
+    """Return the selection a page sent, without what is not of this model or this prompt of T tokens.
 
     `model`: its name, None for a selection that names none. Edits and ids of tokens mean something else in another
     model, so those that were picked `of` another one go. `size`: ids of the vocabulary, all rows of the model for None.
@@ -66,12 +66,12 @@ def _is_int(value: object) -> TypeGuard[int]:
 
 
 def _id(value: object, size: int) -> int | None:
-    """The id of a token, or None."""
+    """Return the id of a token, or None."""
     return value if _is_int(value) and 0 <= value < size else None
 
 
 def _whole(value: object) -> tuple[int, int] | None:
-    """Two whole numbers, or None."""
+    """Return two whole numbers, or None."""
     if isinstance(value, list | tuple) and len(value) == 2 and all(_is_int(n) for n in value):
         return value[0], value[1]
     return None

@@ -32,18 +32,18 @@ class Choice:
     help: Callable[[Words, str], str] | None = None  # the help of an option, where a name is not enough
 
     def options_in(self, scene: object) -> tuple[str, ...]:
-        """The options in this scene."""
+        """Return the options in this scene."""
         return self.options(scene) if callable(self.options) else self.options
 
     def read(self, value: object, scene: object) -> str:
-        """The value, or the default."""
+        """Return the value, or the default."""
         options = self.options_in(scene)
         default = self.default(scene) if callable(self.default) else self.default
         default = default if default in options else options[0] if options else ""
         return value if isinstance(value, str) and value in options else default
 
     def control(self, words: Words, scene: object) -> dict:
-        """The payload for static/parts/form.js."""
+        """Return the payload for static/parts/form.js."""
         listed = []
         for option in self.options_in(scene):
             about = self.help(words, option) if self.help else words.get(f"{self.name}_{option}_help")
@@ -81,7 +81,7 @@ class Range:
         return low, high, default
 
     def read(self, value: object, scene: object) -> float:
-        """The value within its bounds and on its steps, or the default."""
+        """Return the value within its bounds and on its steps, or the default."""
         low, high, default = self.bounds(scene)
         if not _is_number(value):
             return default
@@ -92,7 +92,7 @@ class Range:
         return int(stepped) if isinstance(self.step, int) and isinstance(low, int) else round(min(stepped, high), 9)
 
     def control(self, words: Words, scene: object) -> dict:
-        """The payload for static/parts/form.js."""
+        """Return the payload for static/parts/form.js."""
         empty: Any = ""  # what the field starts with
         setting = dataclasses.replace(self, default=empty) if self.blank else self
         low, high, default = setting.bounds(scene)
@@ -110,7 +110,7 @@ def Number(
     step: float = 1,
     when: Mapping[str, tuple] | None = None,
 ) -> Range:
-    """A number in a field to type into."""
+    """Return a number in a field to type into."""
     return Range(name, low, high, step, default, when or {}, "number")
 
 
@@ -124,11 +124,11 @@ class Check:
     label: Callable[[Words, Any], str] | None = None  # (words, scene): its text where that depends on the scene
 
     def read(self, value: object, scene: object) -> bool:
-        """The value, or the default."""
+        """Return the value, or the default."""
         return value if isinstance(value, bool) else self.default
 
     def control(self, words: Words, scene: object) -> dict:
-        """The payload for static/parts/form.js."""
+        """Return the payload for static/parts/form.js."""
         named = {"label": self.label(words, scene)} if self.label else {}
         return _control(self, "check", words) | named | {"value": self.default}
 
@@ -145,12 +145,12 @@ class Text:
     file: str = ""  # which files may be opened into it, as a browser's file chooser takes it; "" for none
 
     def read(self, value: object, scene: object) -> str:
-        """The beginning of the text, halves of characters as question marks."""
+        """Return the beginning of the text, halves of characters as question marks."""
         text = value if isinstance(value, str) else self.default
         return whole(text[: self.max_length])
 
     def control(self, words: Words, scene: object) -> dict:
-        """The payload for static/parts/form.js."""
+        """Return the payload for static/parts/form.js."""
         empty = words.get(f"{self.name}_empty") or ""
         file = {"file": self.file} if self.file else {}
         shown = {"value": self.default, "placeholder": empty, "lines": self.lines}
@@ -203,20 +203,20 @@ class Settings(Mapping):
         return Settings(tuple(item for item in self.items_ if item[0] in names))
 
     def but(self, **changes: object) -> "Settings":
-        """The same with other values; raises KeyError for a name that is none of them."""
+        """Return the same with other values; raises KeyError for a name that is none of them."""
         for name in changes:
             self[name]
         return Settings(tuple((name, changes.get(name, value)) for name, value in self.items_))
 
 
 def read_all(declared: tuple[Setting, ...], sent: object, scene: object) -> Settings:
-    """The settings in what a page sent for a form; anything that does not fit is the default."""
+    """Return the settings in what a page sent for a form; anything that does not fit is the default."""
     values = sent if isinstance(sent, Mapping) else {}
     return Settings(tuple((each.name, each.read(values.get(each.name), scene)) for each in declared))
 
 
 def form(declared: tuple[Setting, ...], words: Words, scene: object) -> dict:
-    """The payload of the form. A setting that is not shown hides no other one."""
+    """Return the payload of the form. A setting that is not shown hides no other one."""
     shown = [each for each in declared if not isinstance(each, Choice) or each.options_in(scene)]
     names = {each.name for each in shown}
     controls = []
@@ -231,13 +231,13 @@ def form(declared: tuple[Setting, ...], words: Words, scene: object) -> dict:
 
 
 def choice(value: object, name: str, allowed: tuple[str, ...]) -> str:
-    """A setting that a page sent in a part's value, or the first that is allowed."""
+    """Return a setting that a page sent in a part's value, or the first that is allowed."""
     sent = value.get(name) if isinstance(value, dict) else None
     return sent if isinstance(sent, str) and sent in allowed else allowed[0]
 
 
 def number(value: object, name: str, low: float, high: float, default: float) -> float:
-    """A finite number that a page sent in a part's value, kept within its bounds."""
+    """Return a finite number that a page sent in a part's value, kept within its bounds."""
     sent = value.get(name) if isinstance(value, dict) else None
     if isinstance(sent, int | float) and not isinstance(sent, bool) and sent == sent:
         return min(max(sent, low), high)

@@ -116,7 +116,7 @@ class Tab:
         return payloads
 
     def draw(self, scene: Scene, values: Values) -> dict[str, Picture]:
-        """The parts that depend on the scene or on settings: those of the chosen view, and of the one beside it."""
+        """Return the parts that depend on the scene or on settings: those of the chosen view, and of the one beside it."""
         chosen = choice(values.get(self.chooser), "view", tuple(view.key for view in self.views))
         pictures: dict[str, Picture] = {}
         for view in self.all_views:
@@ -125,7 +125,7 @@ class Tab:
         return pictures
 
     def _shown(self, view: View) -> tuple[str, ...]:
-        """All that is on the page while a view is: its explanations come and go with its parts."""
+        """Return all that is on the page while a view is: its explanations come and go with its parts."""
         return (f"{view.key}_howto", *(() if self.alone else (f"{view.key}_about",)), *panels.names_of(view))
 
     def _place(self, view: View) -> str:
@@ -139,7 +139,7 @@ class Tab:
         return plan
 
     def _values_for(self, view: View, values: Values) -> Values:
-        """The values that the page sent, with the settings that the views share in the view's own form."""
+        """Return the values that the page sent, with the settings that the views share in the view's own form."""
         shared, form = values.get(self.chooser), values.get(f"{view.key}_form")
         if not view.tab_settings or not isinstance(shared, Mapping):
             return values
@@ -147,7 +147,7 @@ class Tab:
         return {**values, f"{view.key}_form": {**(form if isinstance(form, Mapping) else {}), **chosen}}
 
     def _choosing(self, words: Catalogue) -> Payload:
-        """The row of views, and beside it the settings that they share, each shown with the views that name it."""
+        """Return the row of views, and beside it the settings that they share, each shown with the views that name it."""
         row = {
             "name": "view",
             "kind": "views",

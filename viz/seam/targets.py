@@ -43,7 +43,7 @@ def read(sent: object, scene: Scene) -> str:
 
 
 def measure_offered(scene: Scene, settings: Settings) -> Offered:
-    """The tokens that a text may mean: itself, then what begins with it, the likeliest next token first.
+    """Return the tokens that a text may mean: itself, then what begins with it, the likeliest next token first.
 
     For no text: the likeliest next tokens, then those of the prompt.
     """
@@ -65,7 +65,7 @@ def measure_offered(scene: Scene, settings: Settings) -> Offered:
 
 @functools.lru_cache(maxsize=4)
 def _bare(tokenizer: Tokenizer) -> tuple[str, ...]:
-    """The text of every token without the space in front, in small letters. [V]"""
+    """Return the text of every token without the space in front, in small letters. [V]"""
     return tuple(tokenizer.piece(id).lstrip(" ").casefold() for id in range(tokenizer.vocab_size))
 
 
@@ -80,7 +80,7 @@ def fields(
     settings: tuple[str, ...] = (),
     depends: tuple[Depends, ...] = (),
 ) -> Part:
-    """The fields of target and distractor, of which `roles(seen)` are shown.
+    """Return the fields of target and distractor, of which `roles(seen)` are shown.
 
     `usual(seen)`: the tokens that empty fields stand for; `of`: the measures that it reads. Words of the view:
     `targets.<role>_empty` where they differ from the common ones.
@@ -93,7 +93,7 @@ def fields(
 
 
 def _payload(seen: Seen, roles: tuple[str, ...], usual: Usual) -> Payload:
-    """The payload of static/parts/targets.js."""
+    """Return the payload of static/parts/targets.js."""
     offered: Offered = seen.results["offered"]
     chosen = dict(zip(WATCHED, seen.facts.watched, strict=True))
     rows = [
@@ -114,7 +114,7 @@ _WORDS = ("clear", "likely", "prompt", "taken", "taken_spaced", "id", "offered")
 
 
 def _field(seen: Seen, role: str, chosen: int | None, usual: int | None) -> Payload:
-    """One field: its name, the token in it, and what it stands for while it is empty."""
+    """Return one field: its name, the token in it, and what it stands for while it is empty."""
     empty = seen.here[f"{role}_empty"]
     return {
         "role": role,

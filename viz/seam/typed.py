@@ -14,12 +14,12 @@ MOST_PIECES = 12  # tokens named where a text is not one token
 
 
 def quoted(scene: Scene, token: int) -> str:
-    """A token's text as the page shows it."""
+    """Return a token's text as the page shows it."""
     return shorten(visible(scene.model.tokenizer.piece(token)), 40)
 
 
 def typed_token(scene: Scene, values: object, name: str) -> int | None:
-    """The token that was typed into a field, None for an empty one; raises InputError where it is not one token."""
+    """Return the token that was typed into a field, None for an empty one; raises InputError where it is not one token."""
     text = values.get(name) if isinstance(values, Mapping) else None
     if not isinstance(text, str) or not text:
         return None
@@ -30,7 +30,7 @@ def typed_token(scene: Scene, values: object, name: str) -> int | None:
 
 
 def readings(scene: Scene, text: str) -> tuple[list[int], list[str]]:
-    """The tokens that a typed text may mean, the one that is taken first, and what the text is split into.
+    """Return the tokens that a typed text may mean, the one that is taken first, and what the text is split into.
 
     Most tokens begin with a space, which is easily forgotten: the one with it comes first where the prompt holds it or
     it is among the likeliest next ones, else the text as it was typed. Raises InputError for what cannot be read.
@@ -53,13 +53,13 @@ def not_one(words: Mapping[str, str], text: str, pieces: Sequence[str]) -> str:
 
 
 def token_of(model: LanguageModel, text: str) -> tuple[int | None, list[str]]:
-    """The token that a text is, else None; and what it is split into. Raises InputError for what cannot be read."""
+    """Return the token that a text is, else None; and what it is split into. Raises InputError for what cannot be read."""
     ids = ids_of(model, text)
     return ids[0] if len(ids) == 1 else None, [model.tokenizer.piece(number) for number in ids]
 
 
 def ids_of(model: LanguageModel, text: str) -> list[int]:
-    """The tokens of a text that was typed.
+    """Return the tokens of a text that was typed.
 
     The signs that the page shows for spaces, line breaks and tabs are read as these, unless that is no token and the
     sign itself is. A special token is meant where its whole text is given. Raises InputError for what cannot be read.

@@ -180,7 +180,7 @@ def Form(
     depends: tuple[Depends, ...] = (),
     settings: tuple[str, ...] = (),
 ) -> Part:
-    """The settings of the view. `of`, `depends`, `settings`: what its options depend on.
+    """Return the settings of the view. `of`, `depends`, `settings`: what its options depend on.
 
     There by itself as "form" in the layout; declared only where its options follow from measures or other settings.
     """
@@ -229,12 +229,14 @@ def Custom(
     shared: bool = False,
     kept: bool = False,
 ) -> Part:
-    """A part of a kind of its own. `kept`: its script holds a value, of which the server knows nothing, for links."""
+    """Return a part of a kind of its own. `kept`: its script holds a value, of which the server knows nothing, for
+    links.
+    """
     return Part(kind, draw, _names(of), also, depends, settings, shared=shared, kept=kept)
 
 
 def Steady(kind: str, draw: Draw, of: str | tuple[str, ...], first: Callable[[Words], Payload]) -> Part:
-    """A part of a kind of its own that tells nothing of a model or a prompt. `first` gets the words of the view."""
+    """Return a part of a kind of its own that tells nothing of a model or a prompt. `first` gets the words of the view."""
     return Part(kind, draw, _names(of), steady=True, first=first)
 
 
@@ -249,7 +251,7 @@ def Asking(
     settings: tuple[str, ...] | None = (),
     shared: bool = False,
 ) -> Part:
-    """A part with a value of its own: `settings.<part>` is what `read` makes of it. `read` may raise InputError."""
+    """Return a part with a value of its own: `settings.<part>` is what `read` makes of it. `read` may raise InputError."""
     return Part(kind, draw, _names(of), also, depends, settings, read, shared=shared)
 
 
@@ -262,7 +264,7 @@ def Job(
     settings: tuple[str, ...] | None = None,
     again: bool = False,
 ) -> Part:
-    """The button of a slow measure. Words: `<part>.start`, and `<part>.hint` where there is no `hint` function.
+    """Return the button of a slow measure. Words: `<part>.start`, and `<part>.hint` where there is no `hint` function.
 
     `again`: it measures times, which a second run may find otherwise.
 
@@ -375,11 +377,11 @@ class View:
     streams: tuple[Stream, ...] = ()  # events beyond the page's one pipeline
 
     def part_name(self, part: str) -> str:
-        """The name of a part on the page."""
+        """Return the name of a part on the page."""
         return part if part in self.parts and self.parts[part].shared else f"{self.key}_{part}"
 
     def measure(self, name: str) -> Measure:
-        """The measure of that name; raises KeyError."""
+        """Return the measure of that name; raises KeyError."""
         for each in self.measures:
             if each.name == name:
                 return each

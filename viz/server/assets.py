@@ -62,7 +62,7 @@ class Assets:
 
 
 def read(static: Path) -> Assets:
-    """The folder as it is now: every script by its path, and all styles as one sheet."""
+    """Return the folder as it is now: every script by its path, and all styles as one sheet."""
     bodies = {path.relative_to(static).as_posix(): path.read_bytes() for path in sorted(static.rglob("*.js"))}
     bodies[STYLE] = stylesheet(static / "style")
     whole = hashlib.sha256()
@@ -72,19 +72,19 @@ def read(static: Path) -> Assets:
 
 
 def asset(name: str, body: bytes) -> Asset:
-    """A file as it is sent."""
+    """Return a file as it is sent."""
     etag = f'"{hashlib.sha256(body).hexdigest()[:16]}"'
     return Asset(body, TYPES[Path(name).suffix], etag)
 
 
 def stylesheet(folder: Path) -> bytes:
-    """All styles as one: those of the whole page first, each folder's own files before its folders'."""
+    """Return all styles as one: those of the whole page first, each folder's own files before its folders'."""
     paths = sorted(folder.rglob("*.css"), key=lambda path: (path.parent != folder, path.name != "base.css", path))
     return b"\n".join(path.read_bytes() for path in paths)
 
 
 def tags(assets: Assets) -> str:
-    """The content of the page's head: the styles and the scripts."""
+    """Return the content of the page's head: the styles and the scripts."""
     return "".join(
         (
             f"<script>{assets.files[POLICY].body.decode()}</script>",
@@ -108,7 +108,7 @@ def answer(assets: Assets) -> Callable[[Request], Response]:
 
 
 def sent(file: Asset, request: Request) -> Response:
-    """A file as who asks can read it, or that it is the one they have."""
+    """Return a file as who asks can read it, or that it is the one they have."""
     headers = {"etag": file.etag, "vary": "Accept-Encoding"}
     if request.headers.get("if-none-match") == file.etag:
         return Response(status_code=304, headers=headers)
@@ -166,7 +166,7 @@ class Head:
 
 
 def policy_of(page: bytes, options: Options) -> str:
-    """The policy of a page: the scripts and style sheets that stand in it, and no others, run."""
+    """Return the policy of a page: the scripts and style sheets that stand in it, and no others, run."""
     found: dict[str, list[str]] = {"script": [], "style": []}
     for tag, attributes, text in _INLINE.findall(page):
         if b"src=" not in attributes:
@@ -175,7 +175,7 @@ def policy_of(page: bytes, options: Options) -> str:
 
 
 def with_tags(page: bytes, more: str) -> bytes:
-    """A page with more in its head, where addresses are already relative to the folder of the app."""
+    """Return a page with more in its head, where addresses are already relative to the folder of the app."""
     base = _BASE.search(page)
     if not base:
         raise ValueError("the page has no <base> that tells where the app is")

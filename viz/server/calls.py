@@ -17,7 +17,7 @@ class Unreadable(ValueError):
 
 
 def read(body: bytes) -> Any:
-    """A call as JSON. Raises Unreadable for what is none, keys that are there twice, and files."""
+    """Return a call as JSON. Raises Unreadable for what is none, keys that are there twice, and files."""
     try:
         return json.loads(body, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
@@ -25,7 +25,9 @@ def read(body: bytes) -> Any:
 
 
 def session_of(call: Any) -> str:
-    """The session that a call names, "" for none. Raises Unreadable for what is no call, or no name of a session."""
+    """Return the session that a call names, "" for none. Raises Unreadable for what is no call, or no name of a
+    session.
+    """
     if not isinstance(call, dict):
         raise Unreadable("no call")
     session = call.get("session_hash")

@@ -11,7 +11,7 @@ from viz.work.playground import Options
 
 
 def client_of(scope: Scope, proxies: int) -> str:
-    """The client's address: the peer's, or the one that the outermost trusted proxy saw. Of IPv6 the network.
+    """Return the client's address: the peer's, or the one that the outermost trusted proxy saw. Of IPv6 the network.
 
     Each proxy appends the address of its client, so that anything forged by a visitor stays to the left.
     """
@@ -23,7 +23,7 @@ def client_of(scope: Scope, proxies: int) -> str:
 
 
 def network_of(peer: str) -> str:
-    """An address, of IPv6 its network, which one household has; what is no address is cut to 64 characters."""
+    """Return an address, of IPv6 its network, which one household has; what is no address is cut to 64 characters."""
     try:
         address = ipaddress.ip_address(peer.strip("[]").partition("%")[0])
     except ValueError:
@@ -34,7 +34,7 @@ def network_of(peer: str) -> str:
 
 
 def name_of(host: str) -> str:
-    """The name in a Host header, without its port; "" for what is none."""
+    """Return the name in a Host header, without its port; "" for what is none."""
     try:
         return (urlsplit(f"//{host}").hostname or "").rstrip(".")
     except ValueError:
@@ -42,10 +42,10 @@ def name_of(host: str) -> str:
 
 
 def is_ours(name: str, options: Options) -> bool:
-    """Whether a server on one's own machine answers to that name.
+    """Return whether a server on one's own machine answers to that name.
 
-    A page of a stranger may have its own name point to this machine (DNS rebinding), but it cannot make its address
-    bar show a number, this machine's own name, or one that was given on the command line.
+    A page of a stranger may have its own name point to this machine (DNS rebinding), but it cannot make its address bar
+    show a number, this machine's own name, or one that was given on the command line.
     """
     if options.public:
         return True
@@ -80,7 +80,9 @@ def is_foreign(scope: Scope, options: Options) -> bool:
 
 
 def is_our_origin(origin: str, headers: Headers, options: Options) -> bool:
-    """Whether an Origin header names this server: as Host does with its port, by --allow-host, or a page of --embed."""
+    """Return whether an Origin header names this server: as Host does with its port, by --allow-host, or a page of
+    --embed.
+    """
     scheme, _, rest = origin.lower().partition("://")
     usual = {"http": 80, "https": 443}.get(scheme)
     name, port = name_of(rest), port_of(rest, usual)
@@ -97,7 +99,7 @@ def is_our_origin(origin: str, headers: Headers, options: Options) -> bool:
 
 
 def port_of(host: str, usual: int | None) -> int | None:
-    """The port in a Host header, `usual` where it names none, None for what is no port."""
+    """Return the port in a Host header, `usual` where it names none, None for what is no port."""
     try:
         found = urlsplit(f"//{host}").port
     except ValueError:

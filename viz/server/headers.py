@@ -61,7 +61,7 @@ def ancestors(options: Options) -> str:
 
 
 def hashed(text: bytes) -> str:
-    """A script or a style sheet as a policy names it."""
+    """Return a script or a style sheet as a policy names it."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text).digest()).decode()}'"
 
 
@@ -83,7 +83,7 @@ def always(options: Options) -> dict[str, str]:
 
 
 def cached(path: str) -> str:
-    """The caching header of an answer: only files under a hash never change."""
+    """Return the caching header of an answer: only files under a hash never change."""
     if path.startswith(HASHED):
         return "public, max-age=31536000, immutable"
     return KEPT if path.startswith(("/playground/plotly/", "/static/")) else "no-store"

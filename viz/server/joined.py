@@ -40,13 +40,13 @@ class Module:
 
 
 def module(name: str, text: str) -> Module:
-    """A module by its text."""
+    """Return a module by its text."""
     imports = [posixpath.normpath(posixpath.join(posixpath.dirname(name), at)) for _, at in _IMPORT.findall(text)]
     return Module(name, text, tuple(imports), tuple(_EXPORT.findall(text)))
 
 
 def joined(assets: Assets) -> Assets:
-    """The files as they are sent: what the page runs at first and what its lessons need as one script each.
+    """Return the files as they are sent: what the page runs at first and what its lessons need as one script each.
 
     The worker runs beside the pages and has what it imports for itself.
     """
@@ -63,7 +63,7 @@ def joined(assets: Assets) -> Assets:
 
 
 def order(modules: Mapping[str, Module], entry: str) -> list[str]:
-    """All that a module imports, and itself, as they run. Raises ValueError where they go in a circle."""
+    """Return all that a module imports, and itself, as they run. Raises ValueError where they go in a circle."""
     done: dict[str, bool] = {}
 
     def visit(name: str) -> Iterator[str]:
@@ -81,7 +81,7 @@ def order(modules: Mapping[str, Module], entry: str) -> list[str]:
 
 
 def join(modules: Mapping[str, Module], entry: str, before: Mapping[str, str] | None = None) -> str:
-    """A module and all that it imports as one script. `before`: modules that other scripts have, and which.
+    """Return a module and all that it imports as one script. `before`: modules that other scripts have, and which.
 
     Raises ValueError for what cannot be joined.
     """
@@ -108,7 +108,7 @@ def hand_on(module: Module, script: str) -> str:
 
 
 def _function(modules: Mapping[str, Module], module: Module, script: str) -> str:
-    """A module as a function that is called at once and gives what it exports, in a script of that name."""
+    """Return a module as a function that is called at once and gives what it exports, in a script of that name."""
     where = f'new URL("{_address(module.name, script)}", import.meta.url).href'
     others = iter(module.imports)
 

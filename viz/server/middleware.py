@@ -60,7 +60,7 @@ _NAMED = {
 
 
 def path_of(scope: Scope) -> str:
-    """The path of a request, without the folder that the app may be mounted at."""
+    """Return the path of a request, without the folder that the app may be mounted at."""
     path, root = scope["path"], scope.get("root_path", "").rstrip("/")
     return path.removeprefix(root) if root and path.startswith(f"{root}/") else path
 
@@ -73,7 +73,7 @@ def is_open(path: str) -> bool:
 
 
 async def body_of(receive: Receive, limit: int) -> bytes | None:
-    """The whole body of a request; None where it is larger than `limit`, in however many pieces it comes."""
+    """Return the whole body of a request; None where it is larger than `limit`, in however many pieces it comes."""
     body = bytearray()
     while True:
         message = await receive()
@@ -87,7 +87,7 @@ async def body_of(receive: Receive, limit: int) -> bytes | None:
 
 
 def again(body: bytes, receive: Receive) -> Receive:
-    """A channel that gives a body that was read already, and then what comes after it."""
+    """Return a channel that gives a body that was read already, and then what comes after it."""
     left = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive_again() -> Message:
@@ -106,7 +106,7 @@ class Refused(Exception):
 
 
 def refusal(refused: Refused, scope: Scope) -> Response:
-    """The answer, in the reader's language; as JSON for programs, which look for "detail"."""
+    """Return the answer, in the reader's language; as JSON for programs, which look for "detail"."""
     query = dict(part.partition("=")[::2] for part in scope["query_string"].decode("latin-1").split("&"))
     catalogue = words(pick_language(query.get("lang"), Headers(scope=scope).get("accept-language")))
     text = catalogue[f"server.{'host' if refused.name else _NAMED[refused.status]}"].format(name=refused.name)
@@ -177,7 +177,7 @@ class Guard:
         return at_itself(scope) if path.startswith(f"{API}mcp") and scope["method"] == "POST" else scope
 
     async def _admitted(self, scope: Scope, receive: Receive, client: str, name: str | None) -> Receive:
-        """The channel of a request that may pass; raises Refused."""
+        """Return the channel of a request that may pass; raises Refused."""
         path, method = path_of(scope), scope["method"]
         host = Headers(scope=scope).get("host", "")
         if not is_ours(name_of(host), self.options):
@@ -201,7 +201,7 @@ class Guard:
         return await self._bounded(scope, receive, client)
 
     async def _bounded(self, scope: Scope, receive: Receive, client: str) -> Receive:
-        """The channel of a request whose body is not too large and not one too many; raises Refused."""
+        """Return the channel of a request whose body is not too large and not one too many; raises Refused."""
         limit, path = self.options.allowed.body, path_of(scope)
         length = Headers(scope=scope).get("content-length", "0")
         if not (length.isascii() and length.isdigit()):

@@ -22,7 +22,7 @@ class Folder:
         self._packing = threading.Lock()  # whoever comes meanwhile waits for the same
 
     def pack(self, name: str) -> Asset:
-        """A script or a style sheet, packed. Raises KeyError for a name that is not there."""
+        """Return a script or a style sheet, packed. Raises KeyError for a name that is not there."""
         with self._packing:
             if name not in self._packed:
                 file = asset(name, self._paths[name].read_bytes())

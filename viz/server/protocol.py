@@ -155,7 +155,7 @@ def _stopped(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:
 
 
 def bounded(crowd: Crowd) -> type[Bounded]:
-    """The protocol of one server."""
+    """Return the protocol of one server."""
     return type("BoundedHere", (Bounded,), {"crowd": crowd})
 
 

@@ -24,7 +24,7 @@ EXPLAINED = ("view", "about", "howto.body", "howto.formula", "howto.caveat", "ho
 
 
 def tabs(others: Sequence[Tab]) -> tuple[Tab, ...]:
-    """Their tab beside the others, or none without a folder. Raises InputError for what the page cannot show."""
+    """Return their tab beside the others, or none without a folder. Raises InputError for what the page cannot show."""
     found = views()
     if not found:
         return ()
@@ -48,13 +48,13 @@ def check(tab: Tab, others: Sequence[Tab], texts: Mapping[str, str]) -> None:
 
 
 def folders() -> list[Path]:
-    """The folders of views, by their names."""
+    """Return the folders of views, by their names."""
     root = os.environ.get(VARIABLE, "")
     return sorted(path.parent for path in Path(root).glob("*/view.py")) if root else []
 
 
 def views() -> tuple[View, ...]:
-    """The declared views. Raises InputError for a folder without views, or a view.py that cannot be used."""
+    """Return the declared views. Raises InputError for a folder without views, or a view.py that cannot be used."""
     root = os.environ.get(VARIABLE, "")
     if not root:
         return ()
@@ -68,7 +68,7 @@ def views() -> tuple[View, ...]:
 
 
 def _view(path: Path) -> View:
-    """The view of one folder."""
+    """Return the view of one folder."""
     name = f"{PACKAGE}.{path.name}.view"
     package = types.ModuleType(f"{PACKAGE}.{path.name}")
     package.__path__ = [str(path)]

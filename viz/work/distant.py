@@ -29,7 +29,7 @@ class DistantTrace:
         self._made: Trace | None = None
 
     def head_metrics(self) -> pd.DataFrame:
-        """All of HEAD_METRICS for every head, as of a trace."""
+        """Return all of HEAD_METRICS for every head, as of a trace."""
         return metrics_table(self.metrics)
 
     @property

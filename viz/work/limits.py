@@ -95,7 +95,9 @@ def check_time(allowed: Allowed, seconds: float) -> None:
 
 
 def within(work: Callable[[Progress], Work], allowed: Allowed) -> Callable[[Progress], Work]:
-    """The same work, ended by an InputError once it has computed for too long; waiting for others is not counted."""
+    """Return the same work, ended by an InputError once it has computed for too long; waiting for others is not
+    counted.
+    """
 
     def bounded(progress: Progress) -> Work:
         spent, began = 0.0, time.perf_counter()
@@ -113,5 +115,5 @@ def within(work: Callable[[Progress], Work], allowed: Allowed) -> Callable[[Prog
 
 
 def limits_of(allowed: Allowed, minutes: float) -> Limits:
-    """The bounds of a training run of at most so many minutes; 0 switches training off."""
+    """Return the bounds of a training run of at most so many minutes; 0 switches training off."""
     return dataclasses.replace(allowed.training, minutes=minutes)

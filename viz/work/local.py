@@ -21,19 +21,19 @@ class Local:
         """It is loaded."""
 
     def run(self, ask: Ask[Trace]) -> Trace:
-        """The run."""
+        """Return the run."""
         return ask.here()
 
     def measure(self, ask: Ask[T]) -> T:
-        """The measure."""
+        """Return the measure."""
         return ask.here()
 
     def job(self, ask: Ask[Work]) -> Work:
-        """The work."""
+        """Return the work."""
         return ask.here()
 
     def write(self, ask: Ask[Iterator[T]], stop: Event) -> Iterator[T]:
-        """The text."""
+        """Return the text."""
         return ask.here()
 
     def status(self) -> tuple[Status, ...]:

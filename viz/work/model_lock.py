@@ -59,12 +59,12 @@ class Turns:
                 self._held = False
 
     def locked(self) -> bool:
-        """Whether somebody holds it."""
+        """Return whether somebody holds it."""
         with self._inside:
             return self._held
 
     def mine(self) -> bool:
-        """Whether the thread that asks holds it."""
+        """Return whether the thread that asks holds it."""
         with self._inside:
             return self._held and self._holder == threading.get_ident()
 

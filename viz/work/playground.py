@@ -90,7 +90,7 @@ class Playground:
         return ([(local.label, local.model_id)] if local else []) + named + trained
 
     def load(self, model_id: str, progress: Progress | None = None) -> LanguageModel:
-        """The model of that id, fetched and loaded if need be. Paths are taken from the command line only.
+        """Return the model of that id, fetched and loaded if need be. Paths are taken from the command line only.
 
         Raises InputError for an id that means nothing, or is not one of those that this server offers.
         """
@@ -143,7 +143,7 @@ class Playground:
         self.models.drop(is_there)
 
     def opened(self, model_id: str) -> LanguageModel:
-        """The same for a model that was loaded before; one that failed to load fails again without another try.
+        """Return the same for a model that was loaded before; one that failed to load fails again without another try.
 
         A page calls this at every key; only a person who asks for it starts a download.
         """
@@ -152,12 +152,12 @@ class Playground:
         return self.load(model_id)
 
     def loaded(self) -> dict[str, LanguageModel]:
-        """The models of the list that are in memory, by id."""
+        """Return the models of the list that are in memory, by id."""
         models = {model_id: self.models.peek(model_id) for _, model_id in self.choices()}
         return {model_id: model for model_id, model in models.items() if model is not None}
 
     def eight_bit(self, model: LanguageModel) -> LanguageModel:
-        """The same model with 8-bit weights, made once."""
+        """Return the same model with 8-bit weights, made once."""
         return self.models.get((model.id, "int8"), lambda: int8(model))
 
     def _resolve(self, model_id: str, progress: Progress | None) -> Resolved:
@@ -169,15 +169,17 @@ class Playground:
         return resolve(model_id, progress, offline=self.options.offline)
 
     def trace(self, model: LanguageModel, prompt: Prompt, edits: tuple[Edit, ...] = ()) -> Trace:
-        """The trace of a prompt; raises InputError for one that is empty or too long for the model or this server."""
+        """Return the trace of a prompt; raises InputError for one that is empty or too long for the model or this
+        server.
+        """
         return self.trace_tokens(model, self.tokens(model, prompt), edits)
 
     def tokens(self, model: LanguageModel, prompt: Prompt) -> Tokens:
-        """The prompt's tokens; raises InputError for none, or too many for the model or this server."""
+        """Return the prompt's tokens; raises InputError for none, or too many for the model or this server."""
         return self.read(model, prompt).tokens
 
     def read(self, model: LanguageModel, prompt: Prompt) -> Read:
-        """The prompt's tokens with their turns; the same errors, and those of a chat template.
+        """Return the prompt's tokens with their turns; the same errors, and those of a chat template.
 
         A template runs in a process of its own: what it wrote is kept.
         """
@@ -198,7 +200,7 @@ class Playground:
     def trace_tokens(
         self, model: LanguageModel, tokens: Tokens, edits: tuple[Edit, ...] = (), passed: Passed = unseen
     ) -> Trace:
-        """The trace of tokens that are within the limits. `passed` sees what is done of a run made here for it."""
+        """Return the trace of tokens that are within the limits. `passed` sees what is done of a run made here for it."""
         key = RunKey(model.id, tuple(tokens.ids.tolist()), edits)
         unedited = self.trace_tokens(model, tokens) if edits else None
 
@@ -221,7 +223,7 @@ class Playground:
         return self.traces.get(key, run)
 
     def _recent(self, model_id: str) -> list[Trace]:
-        """The last runs of a model without edits, that were made here: what was typed before goes on from them."""
+        """Return the last runs of a model without edits, that were made here: what was typed before goes on from them."""
 
         def plain(key: Any) -> bool:
             return isinstance(key, RunKey) and key.model_id == model_id and not key.edits
@@ -230,12 +232,12 @@ class Playground:
 
 
 def shown(name: str) -> str:
-    """The beginning of a name on one line, for a message."""
+    """Return the beginning of a name on one line, for a message."""
     return " ".join(name[:MOST_NAME].split())[:80]
 
 
 def _too_long(model: LanguageModel, tokens: Tokens, got: str, limit: int) -> PromptTooLong:
-    """The error for a prompt beyond the model's context or the server's limit, with the beginning that fits."""
+    """Return the error for a prompt beyond the model's context or the server's limit, with the beginning that fits."""
     start = int(len(tokens) > 0 and tokens.ids[0] == model.tokenizer.begin_id)
     count = limit
     while True:  # the beginning alone may be cut into other tokens, and more of them

@@ -74,7 +74,7 @@ class Presence:
         return known == owner
 
     def owner_of(self, visit: str) -> str:
-        """The address or login name behind a visit; the visit itself where nobody has asked in its name."""
+        """Return the address or login name behind a visit; the visit itself where nobody has asked in its name."""
         return self._owners.get(visit, visit)
 
     def is_known(self, visit: str) -> bool:

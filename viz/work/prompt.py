@@ -141,13 +141,13 @@ def _turns(sent: object) -> tuple[tuple[str, str], ...]:
 
 
 def _last_user(turns: tuple[tuple[str, str], ...]) -> int | None:
-    """The last turn of a user, else of anybody; None where there is none."""
+    """Return the last turn of a user, else of anybody; None where there is none."""
     users = [at for at, (role, _) in enumerate(turns) if role == "user"]
     return users[-1] if users else len(turns) - 1 if turns else None
 
 
 def with_text(prompt: Prompt, text: str) -> Prompt:
-    """The same with another text in place of `prompt.own`."""
+    """Return the same with another text in place of `prompt.own`."""
     at = _last_user(prompt.turns)
     if at is None:
         return replace(prompt, text=text)
@@ -155,12 +155,12 @@ def with_text(prompt: Prompt, text: str) -> Prompt:
 
 
 def fitted(model: LanguageModel, prompt: Prompt) -> Prompt:
-    """The prompt as this model can be asked: without a chat template, only the last text of a user."""
+    """Return the prompt as this model can be asked: without a chat template, only the last text of a user."""
     return prompt if model.tokenizer.chat_template or not prompt.turns else Prompt(prompt.own)
 
 
 def read(model: LanguageModel, prompt: Prompt) -> Read:
-    """The prompt's tokens; raises InputError for what the model or its chat template does not take."""
+    """Return the prompt's tokens; raises InputError for what the model or its chat template does not take."""
     if not prompt.turns:
         return Read(model.encode(prompt.text, special=prompt.special), None)
     begun = bool(prompt.begun)
@@ -169,7 +169,7 @@ def read(model: LanguageModel, prompt: Prompt) -> Read:
 
 
 def python_of(prompt: Prompt, lm: str = "lm") -> str:
-    """The prompt in Python, as `trace` and `generate` take it; `lm` is the model's name there."""
+    """Return the prompt in Python, as `trace` and `generate` take it; `lm` is the model's name there."""
     if prompt.turns:
         lines = "".join(f"    {message!r},\n" for message in prompt.messages)
         return f"{lm}.chat([\n{lines}]{prompt.ending}).ids"
@@ -177,7 +177,9 @@ def python_of(prompt: Prompt, lm: str = "lm") -> str:
 
 
 def turn_names(roles: Sequence[str], words: Mapping[str, str]) -> list[str]:
-    """A name for each turn: its role, numbered where the role speaks more than once. `words`: the whole catalogue."""
+    """Return a name for each turn: its role, numbered where the role speaks more than once. `words`: the whole
+    catalogue.
+    """
     often, seen, names = Counter(roles), Counter[str](), []
     for role in roles:
         seen[role] += 1

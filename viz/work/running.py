@@ -28,7 +28,7 @@ class Running:
             self._now = None
 
     def report(self) -> dict[str, float]:
-        """Layers done and in all, and the seconds it has taken so far; empty where nothing is computed."""
+        """Return the layers done and in all, and the seconds it has taken so far; empty where nothing is computed."""
         now = self._now
         if now is None:
             return {}

@@ -12,7 +12,8 @@ from model.public import above, array, between, check_alike, public, whole
 
 @public(rewards=array("N"), log_ratios=array("N T"), written=array("N T"), coefficient=between(0, 1e6))
 def token_rewards(rewards: Tensor, log_ratios: Tensor, written: Tensor, coefficient: float) -> Tensor:
-    """The reward of each token: -coefficient times its log-ratio to the reference, and at the last the text's reward.
+    """Return the reward of each token: -coefficient times its log-ratio to the reference, and at the last the text's
+    reward.
 
     R(x, y) = r(x, y) - beta ln(p(y | x) / q(y | x)), spread over the tokens: Ziegler et al. 2019, 2.2; Stiennon et al.
     2020. rewards [N], log_ratios and written [N, T] -> [N, T], which adds up to R over each row.
@@ -25,7 +26,7 @@ def token_rewards(rewards: Tensor, log_ratios: Tensor, written: Tensor, coeffici
 
 @public(rewards=array("N T"), written=array("N T"), gamma=between(0, 1))
 def returns(rewards: Tensor, written: Tensor, gamma: float = 1.0) -> Tensor:
-    """The discounted sum of a token's reward and of all that follow. [N, T] -> [N, T], 0 outside `written`"""
+    """Return the discounted sum of a token's reward and of all that follow. [N, T] -> [N, T], 0 outside `written`"""
     check_alike(rewards=rewards, written=written)
     total, out = torch.zeros_like(rewards[:, 0]), torch.zeros_like(rewards)
     for place in reversed(range(rewards.shape[1])):

@@ -43,7 +43,7 @@ class Look:
 
 
 def probe_of(reference: Transformer, task: Task, course: Course, prompt: Sequence[int]) -> tuple[int, ...]:
-    """A prompt with what the reference writes after it: at most PROBE_TOKENS tokens, at least two."""
+    """Return a prompt with what the reference writes after it: at most PROBE_TOKENS tokens, at least two."""
     room = max(1, min(PROBE_TOKENS, reference.config.n_ctx) - len(prompt))
     prompt = prompt[: PROBE_TOKENS - 1]
     found = sample(reference, [prompt], task.writing(room), uniforms(course.seed, _PROBE, 1, room))
@@ -54,7 +54,7 @@ def probe_of(reference: Transformer, task: Task, course: Course, prompt: Sequenc
 def look(
     policy: Transformer, reference: Transformer, task: Task, course: Course, probe: Sequence[int], step: int
 ) -> Look:
-    """Both models on the probe, and WATCHED texts of the policy."""
+    """Return both models on the probe, and WATCHED texts of the policy."""
     ids = torch.tensor(probe)
     theirs, log_q = _read(reference, ids, task.size)
     ours, log_p = _read(policy, ids, task.size)
@@ -75,13 +75,13 @@ def look(
 
 
 def _read(model: Transformer, ids: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """Every head's weights [L, H, T, T] and ln p of the next token [T, V]."""
+    """Return every head's weights [L, H, T, T] and ln p of the next token [T, V]."""
     patterns, logits = patterns_and_logits(model, ids)
     return patterns, usable(logits, size).log_softmax(-1)
 
 
 def watched(policy: Transformer, reference: Transformer, task: Task, course: Course) -> tuple[Sample, ...]:
-    """Texts of the first prompts, with random numbers that depend on the seed alone."""
+    """Return the texts of the first prompts, with random numbers that depend on the seed alone."""
     prompts = [task.prompts[row % len(task.prompts)] for row in range(WATCHED)]
     numbers = uniforms(course.seed, _WATCH, WATCHED, course.new_tokens)
     rollouts = sample(policy, prompts, task.writing(course.new_tokens), numbers)

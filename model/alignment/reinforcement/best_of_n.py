@@ -16,10 +16,10 @@ def kl_bound(n: int) -> float:
 
 
 def expected_best(rewards: np.ndarray, n: int) -> float:
-    """The mean highest reward of n texts drawn from each group, over all choices of n of its N, without bias.
+    """Return the mean highest reward of n texts drawn from each group, over all choices of n of its N, without bias.
 
-    The i-th smallest of N is the highest of C(i - 1, n - 1) of the C(N, n) choices. Nakano et al. 2021,
-    "WebGPT". rewards [groups, N]. Raises InputError where a group has fewer than n texts.
+    The i-th smallest of N is the highest of C(i - 1, n - 1) of the C(N, n) choices. Nakano et al. 2021, "WebGPT".
+    rewards [groups, N]. Raises InputError where a group has fewer than n texts.
     """
     N = rewards.shape[1]
     if not 1 <= n <= N:

@@ -76,21 +76,21 @@ def act(options: argparse.Namespace) -> None:
 
 
 def course_of(options: argparse.Namespace) -> Course:
-    """The defaults of the method under the preset, with the numbers that were given."""
+    """Return the defaults of the method under the preset, with the numbers that were given."""
     names = [field.name for field in dataclasses.fields(Course) if field.name != "method"]
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     return job.course_of(options.method, options.preset, given, adapted=options.lora > 0)
 
 
 def reward_of(options: argparse.Namespace, lm: LanguageModel) -> Callable[[Answers], np.ndarray]:
-    """The reward model's, or that of the rules."""
+    """Return the reward model's, or that of the rules."""
     if options.reward_model:
         return by_model(load_reward(options.reward_model, lm.model))
     return by_rules(options.rules or PRESETS[options.preset].rules)
 
 
 def pairs_of(options: argparse.Namespace, lm: LanguageModel, work: Task, course: Course) -> PairRows | None:
-    """The pairs of DPO, from a file or by the reward; None for other methods."""
+    """Return the pairs of DPO, from a file or by the reward; None for other methods."""
     if course.method != "dpo":
         return None
     if options.pair_file is None:

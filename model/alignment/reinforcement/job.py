@@ -93,7 +93,7 @@ def begin(job: Practice, limits: Limits) -> RunningJob:
 
 
 def reward_of(job: Practice, lm: LanguageModel) -> Reward:
-    """The reward model's, that of the rules, or none for pairs alone."""
+    """Return the reward model's, that of the rules, or none for pairs alone."""
     if job.reward is not None:
         return by_model(load_reward(job.reward, lm.model))
     return by_rules(job.rules) if job.rules else _nothing
@@ -164,7 +164,7 @@ def _chosen(job: Practice, lm: LanguageModel, work: Task, files: dict[str, str])
 
 
 def name_of(job: Practice) -> str:
-    """The name of the trained model in the picker."""
+    """Return the name of the trained model in the picker."""
     return f"{job.base.label}, {NAMES[job.course.method]}"
 
 
@@ -175,7 +175,7 @@ NAMES = {"reinforce": "REINFORCE", "ppo": "PPO", "grpo": "GRPO", "dpo": "DPO", "
 
 
 def course_of(method: str, preset: str, changes: dict[str, float], adapted: bool = False) -> Course:
-    """The course of a method under a preset, with what a person changed; "" for no preset.
+    """Return the course of a method under a preset, with what a person changed; "" for no preset.
 
     `adapted`: with LoRA, whose learning rate is higher. Raises InputError for what does not fit.
     """
@@ -190,7 +190,7 @@ def course_of(method: str, preset: str, changes: dict[str, float], adapted: bool
 def practice(
     base: Resolved, course: Course, rules: str, prompts: str, pairs: tuple[Pair, ...] = (), minutes: float = 20.0
 ) -> Practice:
-    """A run from what a page or a command line sends: rules as parse_rules reads them, a prompt on each line."""
+    """Return a run from what a page or a command line sends: rules as parse_rules reads them, a prompt on each line."""
     lines = tuple(line.rstrip() for line in prompts.splitlines() if line.strip()) or PROMPTS
     parsed = parse_rules(rules) if rules.strip() else ()
     return Practice(base=base, course=course, prompts=lines, rules=parsed, pairs=pairs, minutes=minutes)

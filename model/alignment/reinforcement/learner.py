@@ -49,10 +49,10 @@ class Learner:
 
 
 def start(reference: Transformer, course: Course, lora: Lora | None = None) -> Learner:
-    """A policy that begins as the reference, a value head that says 0, and Adam. The reference is left as it is.
+    """Return a policy that begins as the reference, a value head that says 0, and Adam. The reference is left as it is.
 
-    With `lora` the policy is the reference's own weights with adapters, and these alone learn (Hu et al. 2021).
-    Without weight decay: the weights are to stay near the reference, not near 0.
+    With `lora` the policy is the reference's own weights with adapters, and these alone learn (Hu et al. 2021). Without
+    weight decay: the weights are to stay near the reference, not near 0.
     """
     policy = trainable(reference) if lora is None else adapted_beside(reference, lora, course.seed)
     linear.tune(policy)
@@ -69,7 +69,7 @@ def start(reference: Transformer, course: Course, lora: Lora | None = None) -> L
 
 
 def trainable(model: Transformer) -> Transformer:
-    """A copy whose parameters take gradients, none of them shared with the model's."""
+    """Return a copy whose parameters take gradients, none of them shared with the model's."""
     copy = build(model.config, {name: tensor.detach().clone() for name, tensor in model.state_dict().items()})
     for parameter in copy.parameters():
         parameter.requires_grad_(True)
@@ -77,7 +77,7 @@ def trainable(model: Transformer) -> Transformer:
 
 
 def descend(learner: Learner, loss: Tensor) -> float:
-    """One step of Adam down the loss; the norm of the gradient before clipping.
+    """Return one step of Adam down the loss; the norm of the gradient before clipping.
 
     Raises FloatingPointError, and leaves the weights alone, where loss or gradient are not finite.
     """
@@ -92,7 +92,8 @@ def descend(learner: Learner, loss: Tensor) -> float:
 
 
 def adapted(coefficient: float, kl: float, target: float, gain: float = _GAIN) -> float:
-    """The next coefficient: up where KL is above its target, down where it is below, by at most a fifth of the gain.
+    """Return the next coefficient: up where KL is above its target, down where it is below, by at most a fifth of the
+    gain.
 
     beta (1 + gain clip(kl / target - 1, -0.2, 0.2)): Ziegler et al. 2019, 2.2. KL and target in nats a text.
     """

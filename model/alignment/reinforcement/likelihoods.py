@@ -37,17 +37,17 @@ class Scored:
         return self.log_probs - self.reference
 
     def rows(self, index: Tensor) -> "Scored":
-        """Some of the texts. index [M]"""
+        """Return some of the texts. index [M]"""
         return Scored(*(part[index] for part in vars(self).values()))
 
 
 def k1(log_ratios: Tensor) -> Tensor:
-    """The plain estimate of KL(policy || reference), from tokens that the policy drew. Any shape"""
+    """Return the plain estimate of KL(policy || reference), from tokens that the policy drew. Any shape"""
     return log_ratios
 
 
 def k3(log_ratios: Tensor) -> Tensor:
-    """The estimate that is never negative: exp(-l) - 1 + l. Schulman 2020. Any shape"""
+    """Return the estimate that is never negative: exp(-l) - 1 + l. Schulman 2020. Any shape"""
     return torch.expm1(-log_ratios) + log_ratios
 
 
@@ -77,7 +77,7 @@ def drawn(log_p: Tensor, rollouts: Rollouts) -> Tensor:
 
 
 def to_rows(flat: Tensor, written: Tensor) -> Tensor:
-    """Numbers of the written tokens at their places, 0 elsewhere; gradients pass. [n] -> [N, T]"""
+    """Return the numbers of the written tokens at their places, 0 elsewhere; gradients pass. [n] -> [N, T]"""
     return torch.zeros(written.shape, dtype=flat.dtype).masked_scatter(written, flat)
 
 
@@ -90,7 +90,7 @@ def log_probs(model: Transformer, rollouts: Rollouts, size: int) -> Tensor:
 def score(
     policy: Transformer, reference: Transformer, rollouts: Rollouts, size: int, head: nn.Module | None = None
 ) -> Scored:
-    """Both models' numbers of the same texts, CHUNK texts at a time. `head` maps states [n, D] to values [n, 1]."""
+    """Return both models' numbers of the same texts, CHUNK texts at a time. `head` maps states [n, D] to values [n, 1]."""
     parts: list[list[Tensor]] = []
     for index in torch.arange(len(rollouts.ids)).split(CHUNK):
         rows = rollouts.rows(index)

@@ -13,12 +13,14 @@ from model.public import above, array, between, check_alike, public
 
 
 def token_mean(values: Tensor, written: Tensor) -> Tensor:
-    """Mean over all written tokens. [N, T] -> []"""
+    """Return the mean over all written tokens. [N, T] -> []"""
     return (values * written).sum() / written.sum().clamp(min=1)
 
 
 def text_mean(values: Tensor, written: Tensor) -> Tensor:
-    """Mean over the tokens of each text, then over the texts, so that a long text counts no more. [N, T] -> []"""
+    """Return the mean over the tokens of each text, then over the texts, so that a long text counts no more. [N, T] ->
+    []
+    """
     return ((values * written).sum(1) / written.sum(1).clamp(min=1)).mean()
 
 

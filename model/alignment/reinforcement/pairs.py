@@ -58,7 +58,8 @@ def with_reference(reference: Transformer, chosen: Rollouts, rejected: Rollouts)
 def from_texts(
     reference: Transformer, task: Task, pairs: Sequence[tuple[str, str, str]], longest: int | None = None
 ) -> PairRows:
-    """Pairs of texts (prompt, chosen, rejected) as rows; what does not fit into the context, or `longest`, is cut.
+    """Return the pairs of texts (prompt, chosen, rejected) as rows; what does not fit into the context, or `longest`,
+    is cut.
 
     Prompts begin as the vocabulary asks, and answers end with `Tokenizer.end_id`, so that stopping is learned too, as
     in trl (DPOTrainer); an answer that was cut has no end.
@@ -87,7 +88,7 @@ def from_texts(
 
 
 def by_reward(reference: Transformer, task: Task, course: Course) -> PairRows:
-    """The best and the worst text of each group that the reference writes, where their rewards differ.
+    """Return the best and the worst text of each group that the reference writes, where their rewards differ.
 
     Raises InputError where no group has two different rewards.
     """

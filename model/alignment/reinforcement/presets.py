@@ -24,7 +24,7 @@ class Preset:
     learning_rate: float | None = None
 
     def course(self, method: str) -> Course:
-        """The method's defaults with these changes."""
+        """Return the method's defaults with these changes."""
         changes = {"coefficient": self.coefficient, "learning_rate": self.learning_rate}
         return dataclasses.replace(
             DEFAULTS[method], **{name: value for name, value in changes.items() if value is not None}
@@ -41,11 +41,11 @@ PRESETS: dict[str, Preset] = {
 
 
 def by_rules(rules: str | tuple[Rule, ...]) -> Callable[[Answers], np.ndarray]:
-    """The reward that rules give to what was written. Raises InputError as parse_rules does."""
+    """Return the reward that rules give to what was written. Raises InputError as parse_rules does."""
     parsed = parse_rules(rules) if isinstance(rules, str) else rules
     return lambda answers: score(parsed, answers.texts)
 
 
 def by_model(model: RewardModel) -> Callable[[Answers], np.ndarray]:
-    """The reward that a reward model gives to prompt and answer together, at the last token."""
+    """Return the reward that a reward model gives to prompt and answer together, at the last token."""
     return lambda answers: model.score_ids(answers.ids).numpy()

@@ -41,7 +41,7 @@ class Rollouts:
         return self.ends - self.starts
 
     def texts(self) -> list[list[int]]:
-        """Each text with its prompt, without padding."""
+        """Return each text with its prompt, without padding."""
         return [row[:end] for row, end in zip(self.ids.tolist(), self.ends.tolist(), strict=True)]
 
     def answers(self) -> list[list[int]]:
@@ -50,7 +50,7 @@ class Rollouts:
         return [row[start:end] for row, start, end in spans]
 
     def rows(self, index: Tensor) -> "Rollouts":
-        """Some of the texts. index [M]"""
+        """Return some of the texts. index [M]"""
         return Rollouts(self.ids[index], self.starts[index], self.ends[index], self.log_probs[index])
 
 
@@ -65,13 +65,13 @@ class Writing:
 
 
 def uniforms(seed: int, step: int, texts: int, new_tokens: int) -> np.ndarray:
-    """The random numbers of a step, a function of (seed, step). [N, new_tokens] float64 in [0, 1)"""
+    """Return the random numbers of a step, a function of (seed, step). [N, new_tokens] float64 in [0, 1)"""
     return np.random.default_rng([seed, step]).random((texts, new_tokens))
 
 
 @torch.no_grad()
 def sample(model: Transformer, prompts: Sequence[Sequence[int]], writing: Writing, numbers: np.ndarray) -> Rollouts:
-    """One text after each prompt, drawn from the model's own distribution with the given uniform numbers.
+    """Return one text after each prompt, drawn from the model's own distribution with the given uniform numbers.
 
     All rows advance together, one position at a time over one cache: a row whose prompt is longer reads it while the
     others already write. numbers [N, new_tokens]; the same number gives the same token wherever the row stands.
@@ -118,7 +118,7 @@ def next_log_probs(model: Transformer, stream: Tensor, size: int) -> Tensor:
 
 
 def draw(log_p: Tensor, numbers: Tensor) -> Tensor:
-    """The token at which the running sum of the probabilities passes the number. [n, V], [n] in [0, 1) -> [n]"""
+    """Return the token at which the running sum of the probabilities passes the number. [n, V], [n] in [0, 1) -> [n]"""
     running = log_p.double().exp().cumsum(-1)
     whole = running[:, -1:]
     found = torch.searchsorted(running, numbers[:, None] * whole, right=True)[:, 0]
@@ -126,7 +126,7 @@ def draw(log_p: Tensor, numbers: Tensor) -> Tensor:
 
 
 def _lengths(prompts: Sequence[Sequence[int]], new_tokens: int, n_ctx: int) -> list[int]:
-    """The lengths of the prompts, each checked."""
+    """Return the lengths of the prompts, each checked."""
     if not prompts or not all(prompts):
         raise InputError("A prompt is empty.", "", "Give each prompt at least one token.")
     starts = [len(prompt) for prompt in prompts]

@@ -88,7 +88,7 @@ class Measured:
 
 
 def task(tokenizer: Tokenizer, prompts: Sequence[str], reward: Reward) -> Task:
-    """A task from texts. Raises InputError for a prompt without a token, and where there is none."""
+    """Return a task from texts. Raises InputError for a prompt without a token, and where there is none."""
     ids = tuple(tuple(tokenizer.prompt_ids(prompt)) for prompt in prompts)
     if not ids or not all(ids):
         raise InputError("A prompt is empty.", "", "Give each prompt at least one token.")
@@ -96,14 +96,14 @@ def task(tokenizer: Tokenizer, prompts: Sequence[str], reward: Reward) -> Task:
 
 
 def chosen_prompts(task: Task, course: Course, step: int) -> list[tuple[int, ...]]:
-    """The prompts of a step, `course.group` texts of each: in turn from a shuffled list. [N]"""
+    """Return the prompts of a step, `course.group` texts of each: in turn from a shuffled list. [N]"""
     order = np.random.default_rng([course.seed, step, 1]).permutation(len(task.prompts))
     groups = course.texts // course.group
     return [task.prompts[order[at % len(order)]] for at in range(groups) for _ in range(course.group)]
 
 
 def write(model: Transformer, task: Task, course: Course, step: int) -> tuple[Rollouts, Tensor]:
-    """The texts of a step and their rewards [N], a function of the model, the seed and the step."""
+    """Return the texts of a step and their rewards [N], a function of the model, the seed and the step."""
     numbers = uniforms(course.seed, step, course.texts, course.new_tokens)
     rollouts = sample(model, chosen_prompts(task, course, step), task.writing(course.new_tokens), numbers)
     return rollouts, rewards_of(task, rollouts)
@@ -129,7 +129,7 @@ def decoded(task: Task, rollouts: Rollouts) -> list[str]:
 
 
 def measure(batch: Batch) -> Measured:
-    """The means over a step's texts."""
+    """Return the means over a step's texts."""
     rollouts, scored = batch.rollouts, batch.scored
     written, count = rollouts.written, max(int(rollouts.lengths.sum()), 1)
     answers = rollouts.answers()
@@ -153,7 +153,7 @@ def measure(batch: Batch) -> Measured:
 
 
 def samples(task: Task, batch: Batch) -> tuple[Sample, ...]:
-    """The texts with the highest, the middle and the lowest reward."""
+    """Return the texts with the highest, the middle and the lowest reward."""
     order = torch.argsort(batch.rewards, descending=True, stable=True).tolist()
     chosen = sorted({order[0], order[len(order) // 2], order[-1]}, key=order.index)[:SHOWN]
     texts, rewards = decoded(task, batch.rollouts), batch.rewards.tolist()

@@ -56,7 +56,8 @@ NONE = Update()
 
 
 def reinforce(learner: Learner, batch: Batch, course: Course) -> Update:
-    """One step of the policy gradient; the baseline is the mean reward of the group's other texts. Williams 1992.
+    """Return one step of the policy gradient; the baseline is the mean reward of the group's other texts. Williams
+    1992.
 
     KL is part of the reward of a text: r - beta ln(p / q).
     """
@@ -69,7 +70,7 @@ def reinforce(learner: Learner, batch: Batch, course: Course) -> Update:
 
 
 def ppo(learner: Learner, batch: Batch, course: Course) -> Update:
-    """Several passes over the texts with the clipped ratio and a value head; KL is part of the tokens' rewards.
+    """Return several passes over the texts with the clipped ratio and a value head; KL is part of the tokens' rewards.
 
     Schulman et al. 2017; the reward with its KL penalty and the adaptive coefficient: Ziegler et al. 2019.
     """
@@ -95,7 +96,9 @@ def ppo(learner: Learner, batch: Batch, course: Course) -> Update:
 
 
 def grpo(learner: Learner, batch: Batch, course: Course) -> Update:
-    """Several passes with the clipped ratio, rewards normalised in their group, KL in the loss. Shao et al. 2024."""
+    """Return several passes with the clipped ratio, rewards normalised in their group, KL in the loss. Shao et al.
+    2024.
+    """
     scored, written = batch.scored, batch.rollouts.written
     advantages = _group_normalised(batch.rewards, course.group)[:, None]
     losses, norms, cuts = [], [], []
@@ -113,7 +116,9 @@ UPDATES: dict[str, Callable[[Learner, Batch, Course], Update]] = {"reinforce": r
 
 
 def dpo(learner: Learner, pairs: PairRows, course: Course) -> Update:
-    """One step on PAIRS pairs, drawn anew at each step. Rafailov et al. 2023. Loss and margins are from before it."""
+    """Return one step on PAIRS pairs, drawn anew at each step. Rafailov et al. 2023. Loss and margins are from before
+    it.
+    """
     rng = np.random.default_rng([course.seed, learner.step, 2])
     rows = torch.from_numpy(rng.permutation(len(pairs))[:PAIRS])
     chosen = log_probs(learner.policy, pairs.chosen.rows(rows), pairs.size).sum(1)
@@ -126,7 +131,7 @@ def dpo(learner: Learner, pairs: PairRows, course: Course) -> Update:
 
 
 def minibatches(course: Course, step: int, texts: int) -> Iterator[Tensor]:
-    """The rows of each minibatch: every text once in each pass, in an order of (seed, step, pass)."""
+    """Yield the rows of each minibatch: every text once in each pass, in an order of (seed, step, pass)."""
     for number in range(course.epochs):
         order = np.random.default_rng([course.seed, step, 3, number]).permutation(texts)
         yield from (torch.from_numpy(part) for part in np.array_split(order, course.minibatches) if len(part))

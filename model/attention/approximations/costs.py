@@ -20,7 +20,7 @@ def softmax_operations(T: int, E: int) -> int:
 
 @public(T=whole(1, _FAR), E=whole(1))
 def operations(way: Way, T: int, E: int) -> int:
-    """Operations of the causal form that is computed here, for a prompt of T tokens and d_head E.
+    """Return the operations of the causal form that is computed here, for a prompt of T tokens and d_head E.
 
     Feature maps: S += phi(k) v^T and s += phi(k), then phi(q) S and phi(q).s; with w.q and w.k for random features.
     Linformer: E K and F V token by token, then a score and a mix a projected key. Nystromformer: all of it for each
@@ -38,7 +38,7 @@ def operations(way: Way, T: int, E: int) -> int:
 
 
 def published_operations(way: Way, T: int, E: int) -> int:
-    """Operations of the form of the paper, in which every token is read by all: one pass over a whole text."""
+    """Return the operations of the form of the paper, in which every token is read by all: one pass over a whole text."""
     m = size_of(way, T, E)
     if way.method == "nystrom":
         return 8 * T * m * E + 4 * m * m * E + _inverse(m)
@@ -46,7 +46,7 @@ def published_operations(way: Way, T: int, E: int) -> int:
 
 
 def softmax_bytes(T: int, E: int) -> int:
-    """Keys and values of T tokens, float32: what generating the next token reads."""
+    """Return the keys and values of T tokens, float32: what generating the next token reads."""
     return ITEM * 2 * T * E
 
 
@@ -73,7 +73,7 @@ def _inverse(m: int) -> int:
 
 
 def cheaper_from(way: Way, E: int) -> int | None:
-    """The shortest prompt from which on it takes fewer operations than softmax; None where there is none."""
+    """Return the shortest prompt from which on it takes fewer operations than softmax; None where there is none."""
     if operations(way, _FAR, E) >= softmax_operations(_FAR, E):
         return None
     low, high = 0, _FAR  # dearer or equal, cheaper

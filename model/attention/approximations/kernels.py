@@ -17,11 +17,11 @@ _TINY = 1e-200  # a sum below it has lost digits
 
 
 def directions(count: int, width: int, *, orthogonal: bool, generator: torch.Generator) -> Tensor:
-    """Random vectors w, each normal with variance 1 in every dimension. float64 [m, E]
+    """Return random vectors w, each normal with variance 1 in every dimension. float64 [m, E]
 
     `orthogonal`: every `width` of them stand at right angles, with the lengths of independent ones (Choromanski et al.
-    2021, "orthogonal random features"). The basis is uniform over all (Mezzadri 2007, section 5), so that
-    each vector alone is as normal as before and the estimate stays unbiased.
+    2021, "orthogonal random features"). The basis is uniform over all (Mezzadri 2007, section 5), so that each vector
+    alone is as normal as before and the estimate stays unbiased.
     """
     drawn = torch.randn(count, width, generator=generator, dtype=torch.float64)
     if not orthogonal:
@@ -72,7 +72,7 @@ def hidden(rows: Tensor, T: int) -> Tensor:
 
 
 def parallel(log_q: Tensor, log_k: Tensor, rows: Tensor) -> Tensor:
-    """The T x T matrix: phi(q).phi(k) over its sum along the keys read so far. Rows sum to 1.
+    """Return the T x T matrix: phi(q).phi(k) over its sum along the keys read so far. Rows sum to 1.
 
     log_q [..., R, m] of the queries at positions `rows` [R], log_k [..., T, m] of all keys -> [..., R, T].
     Katharopoulos et al. 2020, section 3.3.
@@ -92,7 +92,7 @@ def parallel(log_q: Tensor, log_k: Tensor, rows: Tensor) -> Tensor:
 
 
 def recurrent(log_q: Tensor, log_k: Tensor, v: Tensor) -> Tensor:
-    """The same outputs by a state of one size, whatever the length: S = sum phi(k) v^T, s = sum phi(k).
+    """Return the same outputs by a state of one size, whatever the length: S = sum phi(k) v^T, s = sum phi(k).
 
     z = phi(q) S / phi(q).s, token by token. log_q and log_k [T, m], v [T, E] -> [T, E]. Katharopoulos et al. 2020,
     section 3.4. Each feature is kept over its largest value so far, as the online softmax does.

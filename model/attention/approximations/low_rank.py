@@ -12,7 +12,7 @@ _CELLS = 1 << 22  # landmark x key weights in memory at once
 
 
 def exact(q: Tensor, k: Tensor, rows: Tensor) -> Tensor:
-    """Softmax attention. q [..., R, E] at positions `rows` [R], k [..., T, E] -> [..., R, T]"""
+    """Return the softmax attention. q [..., R, E] at positions `rows` [R], k [..., T, E] -> [..., R, T]"""
     scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
     return scores.masked_fill(hidden(rows, k.shape[-2]), -math.inf).softmax(-1)
 
@@ -35,13 +35,14 @@ def segments(count: int, T: int) -> Tensor:
 
 
 def linformer(q: Tensor, k: Tensor, rows: Tensor, projection: Tensor, *, mean: bool) -> Tensor:
-    """The T x T matrix of softmax(q (E K)^T / sqrt(d_head)) F V with E = F = `projection` over the keys read so far.
+    """Return the T x T matrix of softmax(q (E K)^T / sqrt(d_head)) F V with E = F = `projection` over the keys read so
+    far.
 
-    q [..., R, E] at positions `rows` [R], k [..., T, E], projection [r, T] -> [..., R, T]. Wang et al. 2020, eq. 7,
-    and section 4 for one projection shared by keys and values. As published every projected key mixes all tokens,
-    later ones, too; here query i reads sums over the keys 0 .. i, so that nothing of the future enters. With `mean`
-    each sum is divided by how many keys it has, and one without keys is not seen. Under a random projection weights of
-    single tokens may be negative and rows need not sum to 1: only the row over projected keys is divided by its sum.
+    q [..., R, E] at positions `rows` [R], k [..., T, E], projection [r, T] -> [..., R, T]. Wang et al. 2020, eq. 7, and
+    section 4 for one projection shared by keys and values. As published every projected key mixes all tokens, later
+    ones, too; here query i reads sums over the keys 0 .. i, so that nothing of the future enters. With `mean` each sum
+    is divided by how many keys it has, and one without keys is not seen. Under a random projection weights of single
+    tokens may be negative and rows need not sum to 1: only the row over projected keys is divided by its sum.
     """
     seen = ~hidden(rows, k.shape[-2])  # [R, T]
     dots = (q @ k.transpose(-1, -2)).masked_fill(~seen, 0.0)
@@ -73,13 +74,12 @@ def pseudoinverse(a: Tensor, iterations: int = ITERATIONS) -> Tensor:
 
 
 def nystrom(q: Tensor, k: Tensor, rows: Tensor, count: int, iterations: int = ITERATIONS) -> Tensor:
-    """Row i of the matrix that Nystromformer computes for the tokens 0 .. i.
+    """Return the row i of the matrix that Nystromformer computes for the tokens 0 .. i.
 
     Xiong et al. 2021. q [..., T, E] of all queries, k [..., T, E] -> [..., R, T] for the positions `rows` [R], in
-    order: softmax(q K~^T) softmax(Q~ K~^T)^+ softmax(Q~ K^T), where the m landmarks
-    Q~ and K~ are means of segments. As published landmarks mix later tokens into every row; here each query has its own
-    landmarks of what it has read, which is causal and saves nothing. Up to m tokens each is a landmark, and the row is
-    softmax's own.
+    order: softmax(q K~^T) softmax(Q~ K~^T)^+ softmax(Q~ K^T), where the m landmarks Q~ and K~ are means of segments. As
+    published landmarks mix later tokens into every row; here each query has its own landmarks of what it has read,
+    which is causal and saves nothing. Up to m tokens each is a landmark, and the row is softmax's own.
     """
     T, few = k.shape[-2], rows[rows < count]
     parts = [exact(q[..., few, :], k, few)] if len(few) else []
@@ -94,7 +94,7 @@ def nystrom(q: Tensor, k: Tensor, rows: Tensor, count: int, iterations: int = IT
 
 
 def _nystrom_rows(q: Tensor, k: Tensor, sums: tuple[Tensor, Tensor], at: Tensor, count: int, iterations: int) -> Tensor:
-    """The rows at these positions over the keys up to the last of them. -> [..., n, S]"""
+    """Return the rows at these positions over the keys up to the last of them. -> [..., n, S]"""
     S, root = int(at[-1]) + 1, math.sqrt(q.shape[-1])
     bounds = (at[:, None] + 1) * torch.arange(count + 1) // count  # [n, m + 1]
     lengths = (bounds[:, 1:] - bounds[:, :-1])[..., None]

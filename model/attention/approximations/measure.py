@@ -73,7 +73,7 @@ CURVES = {
 
 
 def curve_of(way: Way) -> str:
-    """The curve that a way is on."""
+    """Return the curve that a way is on."""
     used = (way.method, way.orthogonal and way.method == "performer", way.projection)
     kind = used if way.method == "linformer" else (*used[:2], "random")
     return next(key for key, each in CURVES.items() if each == kind)
@@ -82,7 +82,8 @@ def curve_of(way: Way) -> str:
 @public(layer=whole(0))
 @torch.inference_mode()
 def approximate(qkv: HeadQKV, way: Way, layer: int = 0) -> Approximation:
-    """One head with its softmax replaced, in float64. The identity: the matrix times v is the recurrent form's output.
+    """Return one head with its softmax replaced, in float64. The identity: the matrix times v is the recurrent form's
+    output.
 
     `layer` only decides which draws are used.
     """
@@ -116,7 +117,7 @@ def doubles(qkv: HeadQKV) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _uniform(rows: Tensor, T: int) -> Tensor:
-    """Rows that read all keys so far alike. [R, T]"""
+    """Return the rows that read all keys so far alike. [R, T]"""
     return (torch.arange(T) <= rows[:, None]).double() / (rows[:, None] + 1)
 
 

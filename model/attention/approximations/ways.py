@@ -41,7 +41,7 @@ class Way:
 
 
 def matrix(way: Way, q: Tensor, k: Tensor, rows: Tensor, layer: int = 0) -> Tensor:
-    """The matrix by which the way mixes the values: z = matrix @ v. 0 where a key lies in the future.
+    """Return the matrix by which the way mixes the values: z = matrix @ v. 0 where a key lies in the future.
 
     q and k [..., T, E] float64, `rows` [R] positions of the queries wanted, in order -> [..., R, T]. The heads of a
     layer share its draws, as in the published programs; `layer` tells layers apart.
@@ -50,7 +50,7 @@ def matrix(way: Way, q: Tensor, k: Tensor, rows: Tensor, layer: int = 0) -> Tens
 
 
 def feature_map(way: Way, width: int, layer: int = 0) -> kernels.FeatureMap:
-    """The feature map of performer or linear; raises ValueError for the others."""
+    """Return the feature map of performer or linear; raises ValueError for the others."""
     if way.method == "linear":
         return kernels.elu_features
     if way.method != "performer":

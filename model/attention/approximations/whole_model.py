@@ -37,7 +37,7 @@ class Experiment:
         return self.uniform.before
 
     def of(self, size: int) -> list[Reading]:
-        """The readings at a size, one a draw."""
+        """Return the readings at a size, one a draw."""
         return [each.reading for each in self.rows if each.way.size == size]
 
 
@@ -61,7 +61,7 @@ def attend_by(way: Way, report: Callable[[], None] = lambda: None) -> Attend:
 
 
 def attend_alike(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Every row the mean of all values so far."""
+    """Return every row the mean of all values so far."""
     counts = torch.arange(1, v.shape[2] + 1, dtype=v.dtype)[:, None]
     return (v.cumsum(2) / counts).repeat_interleave(q.shape[1] // v.shape[1], 1)
 

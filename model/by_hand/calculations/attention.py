@@ -23,7 +23,7 @@ class Options:
 
 
 def attention(given: Mapping[str, Step], options: Options) -> tuple[Step, ...]:
-    """Every step from the given matrices to the output; the last step is the output [T × D].
+    """Return every step from the given matrices to the output; the last step is the output [T × D].
 
     `given`: X [T × D] with W_Q, W_K, W_V [D × E], or Q, K, V [T × E] themselves; W_O where heads are put together.
     Raises InputError where the width cannot be split into the heads.
@@ -61,7 +61,7 @@ def attention(given: Mapping[str, Step], options: Options) -> tuple[Step, ...]:
 
 
 def _slice(whole: Step, h: int, heads: int) -> Step:
-    """The columns of one head."""
+    """Return the columns of one head."""
     width = whole.shape[1] // heads
     first = h * width
     said = Said(
@@ -104,7 +104,7 @@ def _head(qkv: tuple[Step, Step, Step], options: Options, mark: str) -> list[Ste
 
 
 def _concat(outputs: list[Step]) -> Step:
-    """The heads side by side."""
+    """Return the heads side by side."""
     rows = [[x for each in outputs for x in each.row(i)] for i in range(outputs[0].shape[0])]
     names = ", ".join(each.name for each in outputs)
     text = ", ".join(f"O^({n + 1})" for n in range(len(outputs)))

@@ -10,12 +10,13 @@ from model.by_hand.steps import Said, Step, step
 
 
 def cache(given: Mapping[str, Step]) -> tuple[Step, ...]:
-    """The steps of a cache of keys and values, or of online softmax where scores s are given."""
+    """Return the steps of a cache of keys and values, or of online softmax where scores s are given."""
     return online(given) if "s" in given else cached(given)
 
 
 def cached(given: Mapping[str, Step]) -> tuple[Step, ...]:
-    """Causal attention of Q, K, V [T × d] a token at a time: o_t from one query and the t keys and values so far.
+    """Return causal attention of Q, K, V [T × d] a token at a time: o_t from one query and the t keys and values so
+    far.
 
     Only k_t and v_t are new at step t, the others were kept; the last steps are the whole computation at once, whose
     rows are the same numbers (Pope et al. 2022, section 3.1).

@@ -9,7 +9,7 @@ from model.by_hand.tables import Table
 
 
 def _sizes(given: Mapping[str, Step]) -> tuple[Step, ...]:
-    """Width and parameters of a gated MLP: three matrices of d × m, no biases (Shazeer 2020)."""
+    """Return the width and parameters of a gated MLP: three matrices of d × m, no biases (Shazeer 2020)."""
     d, ratio = given["d_model"].at(0, 0), given["ratio"].at(0, 0)
     width = step(Said("d_mlp", "d_mlp", "mlp_width", "m = r d", "m = r d", "d_mlp = ratio * d_model"), [[ratio * d]])
     m = width.at(0, 0)
@@ -20,7 +20,8 @@ def _sizes(given: Mapping[str, Step]) -> tuple[Step, ...]:
 
 
 def _speculative(given: Mapping[str, Step]) -> tuple[Step, ...]:
-    """One token of speculative sampling: p of the large model, q of the draft (Leviathan et al. 2023, theorem 3.5).
+    """Return one token of speculative sampling: p of the large model, q of the draft (Leviathan et al. 2023, theorem
+    3.5).
 
     A draft token is kept with probability min(1, p / q); after a rejection the token is drawn from max(0, p − q),
     normalised. Together that is p.
@@ -66,7 +67,7 @@ def _speculative(given: Mapping[str, Step]) -> tuple[Step, ...]:
 
 
 def _law(given: Mapping[str, Step]) -> tuple[Step, ...]:
-    """The joint law L(N, D) = ((N_c / N)^(α_N / α_D) + D_c / D)^α_D of Kaplan et al. 2020, equation 1.5."""
+    """Return the joint law L(N, D) = ((N_c / N)^(α_N / α_D) + D_c / D)^α_D of Kaplan et al. 2020, equation 1.5."""
     n, n_c, d, d_c, a, b = (given[name].at(0, 0) for name in ("n", "n_c", "d_tokens", "d_c", "alpha_n", "alpha_d"))
     few = step(
         Said(

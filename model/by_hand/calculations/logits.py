@@ -10,7 +10,7 @@ from model.errors import InputError, say
 
 
 def logits(given: Mapping[str, Step], how: Softmax) -> tuple[Step, ...]:
-    """Every step from logits z [1 × V] to what is drawn from and to the loss; or of a text, see `chain`.
+    """Return every step from logits z [1 × V] to what is drawn from and to the loss; or of a text, see `chain`.
 
     Given: z, temperature T, k, p and the number of the right token, target, counted from 1 [1 × 1 each]. Top-k keeps
     the k likeliest tokens (Fan et al. 2018), of those top-p the fewest that together reach p (Holtzman et al. 2020).
@@ -115,13 +115,13 @@ def _not_below(y: Number, x: Number) -> Number:
 
 
 def _larger(rank: Step, i: int) -> list[int]:
-    """The tokens that come before token i."""
+    """Return the tokens that come before token i."""
     own = rank.cells[0]
     return [j for j in range(len(own)) if own[j].value < own[i].value]
 
 
 def chain(given: Step) -> tuple[Step, ...]:
-    """The probability of a text from those of its tokens P [1 × n], each after all before it: their product.
+    """Return the probability of a text from those of its tokens P [1 × n], each after all before it: their product.
 
     P(x_1 … x_n) = Π_t P(x_t | x_<t); its logarithm is a sum, so that a long text does not vanish below the smallest
     float. The loss is the mean of −ln P, perplexity e^loss (Jelinek et al. 1977).

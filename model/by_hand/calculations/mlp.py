@@ -29,7 +29,7 @@ _LATEX = {
 
 
 def activated(x: Number, kind: str) -> Number:
-    """The activation of one number: GELU exactly or by tanh (Hendrycks & Gimpel 2016), ReLU, SiLU."""
+    """Return the activation of one number: GELU exactly or by tanh (Hendrycks & Gimpel 2016), ReLU, SiLU."""
     if kind == "relu":
         return largest([x, number(0)])
     if kind == "silu":
@@ -61,7 +61,7 @@ def linear(x: Step, weight: Step, bias: Step | None, name: str, symbol: str, abo
 
 
 def mlp(given: Mapping[str, Step], activation: str, residual: bool) -> tuple[Step, ...]:
-    """The steps of a linear layer where only W is given, else of an MLP; the last one is the output.
+    """Return the steps of a linear layer where only W is given, else of an MLP; the last one is the output.
 
     Given: x [T × D], W [D × M], b [1 × M]; or W_1 [D × M], b_1, W_2 [M × D], b_2, and for a gated MLP W_G [D × M],
     SwiGLU: SiLU(x · W_G) multiplies x · W_1, whatever `activation` says (Shazeer 2020). `residual`: x is added.

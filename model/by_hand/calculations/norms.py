@@ -9,7 +9,7 @@ KINDS = ("layer", "rms", "batch")
 
 
 def norm(given: Mapping[str, Step], kind: str) -> tuple[Step, ...]:
-    """The steps of one norm of X [T × D]; the last one is its output [T × D].
+    """Return the steps of one norm of X [T × D]; the last one is its output [T × D].
 
     LayerNorm takes mean and variance over a token's own numbers (Ba et al. 2016), BatchNorm over the tokens of a
     dimension (Ioffe & Szegedy 2015); both divide by √(σ² + ε), σ² with the number of values below it and not one less.
@@ -32,7 +32,7 @@ def norm(given: Mapping[str, Step], kind: str) -> tuple[Step, ...]:
         return steps[-1]
 
     def lined(values: list[Number]) -> list[list[Number]]:
-        """A number for each group: a row for BatchNorm, else a column."""
+        """Return a number for each group: a row for BatchNorm, else a column."""
         return [values] if across else [[each] for each in values]
 
     def of(statistic: Step, row: int, column: int) -> Number:

@@ -8,7 +8,9 @@ from model.errors import InputError
 
 
 def positions(given: Mapping[str, Step]) -> tuple[Step, ...]:
-    """The steps of sinusoids where no vector is given, else those of the rotation. Raises InputError for odd widths."""
+    """Return the steps of sinusoids where no vector is given, else those of the rotation. Raises InputError for odd
+    widths.
+    """
     return rotary(given) if "x" in given else sinusoids(given)
 
 

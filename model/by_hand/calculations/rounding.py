@@ -12,7 +12,7 @@ SCHEMES = ("symmetric", "affine")
 
 @public(scheme=one_of(SCHEMES))
 def rounding(given: Mapping[str, Step], scheme: str) -> tuple[Step, ...]:
-    """The steps from x [1 × n] to whole numbers of `bits` bits and back; all of them fractions.
+    """Return the steps from x [1 × n] to whole numbers of `bits` bits and back; all of them fractions.
 
     symmetric: s = max |x| / (2^(b−1) − 1), zero stays 0. affine: s = (high − low) / (2^b − 1) of a range that holds 0,
     and a zero point z = round(−low / s), so that 0 is kept without an error. q = clamp(round(x / s) + z), and back it

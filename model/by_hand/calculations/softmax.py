@@ -17,7 +17,8 @@ class Softmax:
 
 
 def softmax(scores: Step, how: Softmax, mark: str = "", out: tuple[str, str] = ("A", "A")) -> tuple[Step, ...]:
-    """The steps from scores to weights, row by row; the last one is the weights, whose name and symbol are `out`.
+    """Return the steps from scores to weights, row by row; the last one is the weights, whose name and symbol are
+    `out`.
 
     A_ij = e^(S_ij − m_i) / Σ_k e^(S_ik − m_i), the same for every m_i; with m_i the row's maximum no exponential is
     above 1 (Goodfellow et al. 2016, section 4.1). `mark` tells the steps of several heads apart.

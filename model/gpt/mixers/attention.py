@@ -34,7 +34,7 @@ class Attention(nn.Module):
         return project(self, x, layer, run)
 
     def parts(self) -> tuple[Linear, ...]:
-        """The parts of `joint`, in order."""
+        """Return the parts of `joint`, in order."""
         return self.q, self.k, self.v
 
     def initialise(self) -> None:
@@ -48,7 +48,7 @@ class Attention(nn.Module):
         return run.at("attn_out", layer, self.o(merge_heads(run.at("z", layer, z))))
 
     def _recent(self, layer: int, k: Tensor, v: Tensor, cache: KVCache) -> tuple[Tensor, Tensor]:
-        """Keys and values after those that were kept, of which the last W - 1 are kept. [B, G, S, E] each"""
+        """Return the keys and values after those that were kept, of which the last W - 1 are kept. [B, G, S, E] each"""
         if held := cache.state(layer):
             k, v = torch.cat((held[0], k), 2), torch.cat((held[1], v), 2)
         first = 0 if cache.whole else max(k.shape[2] - self.window + 1, 0)
@@ -56,7 +56,7 @@ class Attention(nn.Module):
         return k, v
 
     def _through_window(self, layer: int, q: Tensor, k: Tensor, v: Tensor, run: Pass) -> Tensor:
-        """The heads' outputs with a window; the whole pattern is made only where a tap or `see` looks at it."""
+        """Return the heads' outputs with a window; the whole pattern is made only where a tap or `see` looks at it."""
         if run.see is None and not run.explicit:
             return window_attention(q, k, v, self.window)
         if run.cache is not None and not run.cache.whole:

@@ -63,7 +63,7 @@ def recurrent(q: Tensor, k: Tensor, v: Tensor, log_a: Tensor, state: Tensor) -> 
 
 
 def chunked(q: Tensor, k: Tensor, v: Tensor, log_a: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-    """The same, a chunk at a time: products of matrices instead of a step a token."""
+    """Return the same, a chunk at a time: products of matrices instead of a step a token."""
     out = []
     for q_c, k_c, v_c, log_c in zip(*(x.split(CHUNK, 2) for x in (q, k, v, log_a)), strict=True):
         inside = between(log_c)  # [B, H, t, t]

@@ -49,7 +49,7 @@ def recurrent(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, state: Tensor) -> t
 
 
 def chunked(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-    """The same, a chunk at a time: what the chunk writes under its keys is one triangular system."""
+    """Return the same, a chunk at a time: what the chunk writes under its keys is one triangular system."""
     out = []
     for q_c, k_c, v_c, beta_c in zip(*(x.split(CHUNK, 2) for x in (q, k, v, beta)), strict=True):
         writes = solved(k_c, beta_c, v_c - k_c @ state)  # [B, H, t, E]: S grows by k_s writes_s^T at token s

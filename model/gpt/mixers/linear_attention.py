@@ -48,7 +48,7 @@ class LinearAttention(nn.Module):
         self.joint: tuple[Linear, ...] = ()  # q, k and v as one; in a tuple, so that no parameter is registered twice
 
     def parts(self) -> tuple[Linear, ...]:
-        """The parts of `joint`, in order."""
+        """Return the parts of `joint`, in order."""
         return self.q, self.k, self.v
 
     def initialise(self) -> None:
@@ -68,7 +68,7 @@ class LinearAttention(nn.Module):
         return q / math.sqrt(self.d_head), k, v, log_a
 
     def mixing(self, x: Tensor, layer: int, run: Pass) -> Tensor:
-        """The signed matrix that the recurrence equals: mixed = matrix @ v. x [B, T, D] -> [B, H, T, T]"""
+        """Return the signed matrix that the recurrence equals: mixed = matrix @ v. x [B, T, D] -> [B, H, T, T]"""
         q, k, _, given = self.inputs(x, layer, run)
         return (delta if self.kind == "delta" else decay).matrix(q, k, given)
 
@@ -82,7 +82,7 @@ class LinearAttention(nn.Module):
         return run.at("attn_out", layer, self.o(merge_heads(run.at("z", layer, z))))
 
     def _mix(self, q: Tensor, k: Tensor, v: Tensor, given: Tensor, layer: int, run: Pass) -> Tensor:
-        """The heads' outputs before the norm; the state goes on from the cache's and into it. [B, H, T, E]"""
+        """Return the heads' outputs before the norm; the state goes on from the cache's and into it. [B, H, T, E]"""
         rule = delta if self.kind == "delta" else decay
         held = None if run.cache is None else run.cache.state(layer)
         state = q.new_zeros(*q.shape[:2], self.d_head, self.d_head) if held is None else held[0]

@@ -80,7 +80,7 @@ class Mamba(nn.Module):
         return Selection(wide(u), delta, -self.A_log.exp(), wide(B), wide(C))
 
     def inputs(self, x: Tensor, layer: int, run: Pass, tail: Tensor | None = None) -> tuple[Selection, Tensor, Tensor]:
-        """The selection, the gate [B, T, I], and the convolution's next tail. x [B, T, D]"""
+        """Return the selection, the gate [B, T, I], and the convolution's next tail. x [B, T, D]"""
         u, gate = self.in_proj(x).chunk(2, -1)
         K = self.conv.weight.shape[1]
         u, tail = self.conv(u, u.new_zeros(len(u), K - 1, u.shape[-1]) if tail is None else tail)
@@ -89,12 +89,14 @@ class Mamba(nn.Module):
         return Selection(u, chosen.delta, chosen.A, chosen.B, chosen.C), gate, tail
 
     def mixing(self, x: Tensor, layer: int, run: Pass, channel: int) -> Tensor:
-        """The signed matrix of one channel: mixed = matrix @ v. x [B, T, D] -> [B, T, T]"""
+        """Return the signed matrix of one channel: mixed = matrix @ v. x [B, T, D] -> [B, T, T]"""
         chosen, _, _ = self.inputs(x, layer, run)
         return selective.matrix(chosen, slice(channel, channel + 1))[:, 0]
 
     def weights(self, chosen: Selection, heads: range) -> Tensor:
-        """The map of each of the heads: the mean size of its channels' matrices, rows summing to 1. [B, heads, T, T]"""
+        """Return the map of each of the heads: the mean size of its channels' matrices, rows summing to 1. [B, heads,
+        T, T]
+        """
         spans = [slice(head * self.width, (head + 1) * self.width) for head in heads]
         return torch.stack([row_weights(selective.sizes(chosen, span)) for span in spans], 1)
 

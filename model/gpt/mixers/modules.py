@@ -9,7 +9,7 @@ from model.gpt.mixers.mamba import Mamba
 
 
 def build_mixer(config: ModelConfig, layer: int) -> nn.Module:
-    """The mixer of one layer, without values for its weights."""
+    """Return the mixer of one layer, without values for its weights."""
     name = config.mixer_of(layer)
     if name == "mamba":
         return Mamba(config)

@@ -21,10 +21,11 @@ class Shape(Protocol):
 
 
 def checked_mixer(config: Shape) -> str | tuple[str, ...]:
-    """The config's mixer in its one form: a name where all layers have the same, else a tuple (JSON: a list) of names.
+    """Return the config's mixer in its one form: a name where all layers have the same, else a tuple (JSON: a list) of
+    names.
 
-    Raises ValueError for an unknown name, another number of names than layers, a window without a size, and channels
-    of Mamba that do not divide into the heads.
+    Raises ValueError for an unknown name, another number of names than layers, a window without a size, and channels of
+    Mamba that do not divide into the heads.
     """
     names = (config.mixer,) if isinstance(config.mixer, str) else config.mixer
     if not isinstance(names, (tuple, list)) or not all(isinstance(name, str) for name in names):
@@ -42,10 +43,10 @@ def checked_mixer(config: Shape) -> str | tuple[str, ...]:
 
 
 def dt_rank_of(d_model: int) -> int:
-    """The rank of the step sizes where none is given: d_model / 16, rounded up. Gu & Dao 2023, 3.6."""
+    """Return the rank of the step sizes where none is given: d_model / 16, rounded up. Gu & Dao 2023, 3.6."""
     return -(-d_model // 16)
 
 
 def first_layers_of(mixer: str | Sequence[str], n: int) -> str | tuple[str, ...]:
-    """The mixers of a model's first n layers."""
+    """Return the mixers of a model's first n layers."""
     return mixer if isinstance(mixer, str) else tuple(mixer[:n])

@@ -5,5 +5,5 @@ from torch import Tensor
 
 
 def wide(x: Tensor) -> Tensor:
-    """The tensor in float32, or in float64 where it is."""
+    """Return the tensor in float32, or in float64 where it is."""
     return x if x.dtype == torch.float64 else x.float()

@@ -51,7 +51,7 @@ def recurrent(s: Selection, state: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def rows(s: Selection, channels: slice = slice(None)) -> Iterator[Tensor]:
-    """The matrices of the channels a row at a time, token t's being [B, I', t + 1].
+    """Yield the matrices of the channels a row at a time, token t's being [B, I', t + 1].
 
     What is left of each token is carried along: it starts as d_s B_s and fades with every step.
     """
@@ -73,7 +73,7 @@ def matrix(s: Selection, channels: slice = slice(None)) -> Tensor:
 
 
 def sizes(s: Selection, channels: slice = slice(None)) -> Tensor:
-    """The mean of |M| over the channels, none of whose matrices is kept. [B, T, T]"""
+    """Return the mean of |M| over the channels, none of whose matrices is kept. [B, T, T]"""
     n, T, _ = s.delta.shape
     out = s.delta.new_zeros(n, T, T)
     for t, row in enumerate(rows(s, channels)):
@@ -137,6 +137,8 @@ class _Scan(torch.autograd.Function):
 
 
 def _advance(state: Tensor, delta: Tensor, A: Tensor, written: Tensor, B: Tensor) -> tuple[Tensor, Tensor]:
-    """The state after one token, and the decay. state [N, B, I], delta and written [B, I], A [N, 1, I], B [N, B, 1]"""
+    """Return the state after one token, and the decay. state [N, B, I], delta and written [B, I], A [N, 1, I], B [N, B,
+    1]
+    """
     decay = torch.mul(delta, A).exp_()
     return (state * decay).addcmul_(written[None], B), decay

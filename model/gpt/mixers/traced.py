@@ -32,7 +32,9 @@ def mixer_input(trace: Traced, layer: int) -> tuple[Tensor, Pass]:
 
 
 def mixing_matrix(trace: Traced, layer: int, index: int) -> Tensor:
-    """The signed matrix of a head of linear attention, retention or the delta rule, or of a channel of Mamba. [T, T]"""
+    """Return the signed matrix of a head of linear attention, retention or the delta rule, or of a channel of Mamba.
+    [T, T]
+    """
     x, run = mixer_input(trace, layer)
     mixer = trace.model.blocks[layer].attn
     if trace.config.mixer_of(layer) == "mamba":
@@ -41,7 +43,7 @@ def mixing_matrix(trace: Traced, layer: int, index: int) -> Tensor:
 
 
 def hidden_weights(trace: Traced, layer: int, head: int) -> Tensor:
-    """The map of a head without a softmax: model.gpt.mixers.hidden. [T, T]"""
+    """Return the map of a head without a softmax: model.gpt.mixers.hidden. [T, T]"""
     if trace.config.mixer_of(layer) != "mamba":
         return row_weights(mixing_matrix(trace, layer, head))
     x, run = mixer_input(trace, layer)

@@ -20,7 +20,7 @@ def outside(T: int, S: int, window: int) -> Tensor:
 
 
 def window_scores(q: Tensor, k: Tensor, window: int) -> Tensor:
-    """The scores of full attention, -inf also where the key lies outside the window. -> [B, H, T, S]"""
+    """Return the scores of full attention, -inf also where the key lies outside the window. -> [B, H, T, S]"""
     scores = attention_scores(q, k)
     return scores.masked_fill_(outside(*scores.shape[-2:], window), -math.inf)
 

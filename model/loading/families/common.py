@@ -71,12 +71,12 @@ def check_keys(values: Mapping, known: Collection[str], accepted: Mapping[str, t
 
 
 def whole(values: Mapping, key: str, default: int | None = None) -> int:
-    """A whole number; CheckpointError where it is missing (or null) without a default, or is something else."""
+    """Return a whole number; CheckpointError where it is missing (or null) without a default, or is something else."""
     return _typed(values, key, default, (int,), "a whole number")
 
 
 def real(values: Mapping, key: str, default: float | None = None) -> float:
-    """A number; CheckpointError where it is missing (or null) without a default, or is something else."""
+    """Return a number; CheckpointError where it is missing (or null) without a default, or is something else."""
     value = _typed(values, key, default, (int, float), "a number")
     if not abs(value) <= sys.float_info.max:  # an integer may exceed every float, and a float may be NaN
         got = f"{key} = {value}"[:80]
@@ -90,7 +90,7 @@ def flag(values: Mapping, key: str, default: bool) -> bool:
 
 
 def choice(values: Mapping, key: str, table: Mapping[str, T], default: str) -> T:
-    """The table's entry for the value of `key`; UnsupportedModel for a value that is not in the table."""
+    """Return the table's entry for the value of `key`; UnsupportedModel for a value that is not in the table."""
     name = values.get(key, default)
     if not isinstance(name, str) or name not in table:
         hint = say("Supported: {}.", ", ".join(table))

@@ -31,7 +31,7 @@ ACCEPTED = {
 
 
 def to_config(hf: dict) -> ModelConfig:
-    """A ModelConfig from a GPT-2 config.json; raises CheckpointError or UnsupportedModel naming the key."""
+    """Return a ModelConfig from a GPT-2 config.json; raises CheckpointError or UnsupportedModel naming the key."""
     check_keys(hf, KNOWN, ACCEPTED)
     fields = {ours: whole(hf, theirs) for theirs, ours in SIZES.items()}
     if whole(hf, "n_ctx", fields["n_ctx"]) != fields["n_ctx"]:

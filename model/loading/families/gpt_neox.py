@@ -26,7 +26,7 @@ KNOWN = {
 
 
 def to_config(hf: dict) -> ModelConfig:
-    """A ModelConfig from a GPT-NeoX config.json; raises CheckpointError or UnsupportedModel naming the key."""
+    """Return a ModelConfig from a GPT-NeoX config.json; raises CheckpointError or UnsupportedModel naming the key."""
     check_keys(hf, KNOWN, {})
     fields = {ours: whole(hf, theirs) for theirs, ours in SIZES.items()}
     bias = flag(hf, "attention_bias", True)

@@ -43,7 +43,7 @@ ACCEPTED = {
 
 
 def to_config(hf: dict) -> ModelConfig:
-    """A ModelConfig from a Llama config.json; raises CheckpointError or UnsupportedModel naming the key."""
+    """Return a ModelConfig from a Llama config.json; raises CheckpointError or UnsupportedModel naming the key."""
     check_keys(hf, KNOWN, ACCEPTED)
     attention_bias, mlp_bias = flag(hf, "attention_bias", False), flag(hf, "mlp_bias", False)
     biases = {f"{name}_bias": attention_bias for name in "qkvo"} | {"mlp_bias": mlp_bias}

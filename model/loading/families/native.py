@@ -8,7 +8,7 @@ MODEL_TYPE = "attention-playground"
 
 
 def to_config(values: dict) -> ModelConfig:
-    """The saved config; raises CheckpointError for unknown or missing keys."""
+    """Return the saved config; raises CheckpointError for unknown or missing keys."""
     return from_dict({key: value for key, value in values.items() if key != "model_type"})
 
 

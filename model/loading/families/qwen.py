@@ -22,12 +22,12 @@ ACCEPTED = {"use_sliding_window": (False,), "partial_rotary_factor": (1.0,)}
 
 
 def qwen2_config(hf: dict) -> ModelConfig:
-    """A ModelConfig from a Qwen2 config.json; raises CheckpointError or UnsupportedModel naming the key."""
+    """Return a ModelConfig from a Qwen2 config.json; raises CheckpointError or UnsupportedModel naming the key."""
     return _config(hf, KNOWN, {"q_bias": True, "k_bias": True, "v_bias": True, "o_bias": False})
 
 
 def qwen3_config(hf: dict) -> ModelConfig:
-    """A ModelConfig from a Qwen3 config.json; raises CheckpointError or UnsupportedModel naming the key."""
+    """Return a ModelConfig from a Qwen3 config.json; raises CheckpointError or UnsupportedModel naming the key."""
     bias = flag(hf, "attention_bias", False)
     if hf.get("head_dim") is None:  # Qwen3 does not derive the head size: a file without it means 128
         hf = {**hf, "head_dim": 128}

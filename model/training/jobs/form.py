@@ -68,7 +68,7 @@ PRESETS: dict[str, dict[str, object]] = {
 
 
 def presets_within(limits: Limits) -> dict[str, dict[str, object]]:
-    """The presets that this server trains."""
+    """Return the presets that this server trains."""
     found = {}
     for name, values in PRESETS.items():
         with contextlib.suppress(InputError):
@@ -78,7 +78,7 @@ def presets_within(limits: Limits) -> dict[str, dict[str, object]]:
 
 
 def job_of(value: object, limits: Limits) -> Job:
-    """The job described by plain values, as a page sends them; `check` tests the limits.
+    """Return the job described by plain values, as a page sends them; `check` tests the limits.
 
     Raises InputError for an invalid setting.
     """
@@ -164,7 +164,7 @@ def job_of(value: object, limits: Limits) -> Job:
 
 
 def _mixer(name: str, layers: int, limits: Limits) -> str | tuple[str, ...]:
-    """The `mixer` of a config with so many layers; raises InputError for a name that is none of RUN_MIXERS."""
+    """Return the `mixer` of a config with so many layers; raises InputError for a name that is none of RUN_MIXERS."""
     if name not in RUN_MIXERS:
         known = say("Choose one of: {}.", ", ".join(RUN_MIXERS))
         raise InputError("There is no mixer of that name.", name[:40], known)
@@ -180,5 +180,5 @@ def _is_number(value: object) -> bool:
 
 
 def _brief(value: object) -> str:
-    """A value for an error message: its beginning, or its type where formatting it could fail."""
+    """Return a value for an error message: its beginning, or its type where formatting it could fail."""
     return repr(value)[:40] if isinstance(value, str | float) else type(value).__name__

@@ -92,7 +92,7 @@ class Started:
 
 
 def check(job: Job, limits: Limits) -> ModelConfig:
-    """The config of the job's model, without its vocabulary. Raises InputError for settings beyond the limits."""
+    """Return the config of the job's model, without its vocabulary. Raises InputError for settings beyond the limits."""
     recipe = job.recipe
     try:
         config = from_dict(
@@ -167,12 +167,12 @@ def _bundled(name: str) -> str:
 
 
 def text_of(job: Job) -> str:
-    """The text that is learned, "" for a task that is none."""
+    """Return the text that is learned, "" for a task that is none."""
     return _bundled(job.task) if job.task in BUNDLED else job.text
 
 
 def open_dataset(job: Job) -> Dataset:
-    """The training data of the job."""
+    """Return the training data of the job."""
     if job.task in TEXTS:
         size = None if job.characters else job.vocab_size
         return data.text_dataset(text_of(job), size, seed=job.recipe.seed)
@@ -180,7 +180,7 @@ def open_dataset(job: Job) -> Dataset:
 
 
 def begin(job: Job, limits: Limits) -> tuple[Run, Dataset, Started, Tensor]:
-    """A new run, its data, its facts, and the ids of the probe [T]."""
+    """Return a new run, its data, its facts, and the ids of the probe [T]."""
     began = time.perf_counter()
     values = vars(check(job, limits))
     dataset = open_dataset(job)
@@ -218,7 +218,7 @@ def name_of(job: Job) -> str:
 
 
 def probe_ids(job: Job, dataset: Dataset) -> Tensor:
-    """The ids of the probe. [T], 2 to PROBE_TOKENS"""
+    """Return the ids of the probe. [T], 2 to PROBE_TOKENS"""
     longest = min(PROBE_TOKENS, job.recipe.length)
     if job.probe:
         ids = dataset.tokenizer.encode_ids(job.probe)[:longest]
@@ -243,7 +243,7 @@ def messages(run: Run, dataset: Dataset, job: Job, probe: Tensor) -> Iterator[Re
 
 
 def snapshot_steps(steps: int) -> set[int]:
-    """Steps with a snapshot after them: evenly spread, including the last."""
+    """Return the steps with a snapshot after them: evenly spread, including the last."""
     every = max(1, round(steps / SNAPSHOTS))
     return {*range(every, steps + 1, every), steps}
 
@@ -285,7 +285,7 @@ def snapshot(run: Run, dataset: Dataset, job: Job, probe: Tensor) -> Snapshot:
 
 
 def sample(model: Transformer, job: Job, dataset: Dataset, probe: Tensor, step: int) -> tuple[int, tuple[int, ...]]:
-    """Number of prompt ids, and these ids followed by the model's continuation.
+    """Return the number of prompt ids, and these ids followed by the model's continuation.
 
     A text is continued by sampling at temperature 0.8; a task is answered greedily.
     """
@@ -309,7 +309,7 @@ def sample(model: Transformer, job: Job, dataset: Dataset, probe: Tensor, step: 
 
 
 def _question(name: str, dataset: Dataset, ids: list[int]) -> list[int]:
-    """The prompt part of an example of a task; the rest is the answer."""
+    """Return the prompt part of an example of a task; the rest is the answer."""
     text = dataset.tokenizer.decode(ids)
     for sign in ("=", ">"):
         if sign in text and name != "induction":

@@ -29,12 +29,12 @@ class Front:
 
 
 def config(front: Front, ports: Sequence[int]) -> str:
-    """The configuration file for processes that listen on these ports of this machine."""
+    """Return the configuration file for processes that listen on these ports of this machine."""
     return "\n".join([*_common(front), *_frontend(front), *_backends(front, ports), ""])
 
 
 def name_of(number: int) -> str:
-    """The name of a process, numbered from 0, in the proxy and in the cookie."""
+    """Return the name of a process, numbered from 0, in the proxy and in the cookie."""
     return f"page{number + 1}"
 
 
@@ -119,12 +119,12 @@ def _backends(front: Front, ports: Sequence[int]) -> list[str]:
 
 
 def _who(front: Front) -> str:
-    """The address of whoever asks, as the processes count it."""
+    """Return the address of whoever asks, as the processes count it."""
     return f"req.hdr_ip(x-forwarded-for,-{front.proxies})" if front.proxies else "src"
 
 
 def _refused(rate: Rate, count: str) -> list[str]:
-    """The answer to one request too many, in the form of the processes' own."""
+    """Return the answer to one request too many, in the form of the processes' own."""
     most = int(rate.burst + rate.per_second * WINDOW)
     body = 'string "{\\"detail\\": \\"busy\\"}"'
     answer = f"http-request return status 429 content-type application/json {body} hdr Retry-After {WINDOW}"

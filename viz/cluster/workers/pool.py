@@ -58,7 +58,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def is_free(host: str, port: int) -> bool:
-    """Whether this process could listen at an address."""
+    """Return whether this process could listen at an address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as tried:
         tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -184,7 +184,7 @@ def _end(process: subprocess.Popen, patience: float = 8.0) -> None:
 
 
 def command_of(options: argparse.Namespace, arguments: Sequence[str], program: Path) -> list[str]:
-    """The command of one process: that of the pool, alone, behind one proxy more, with its share of the cores."""
+    """Return the command of one process: that of the pool, alone, behind one proxy more, with its share of the cores."""
     cores = options.threads or os.cpu_count() or 1
     own = ["--workers", "1", "--behind-proxy", str(options.behind_proxy + 1)]
     return [sys.executable, str(program), *arguments, *own, "--threads", str(max(1, cores // options.workers))]

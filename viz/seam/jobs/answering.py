@@ -39,7 +39,7 @@ def room(playground: Playground, model: LanguageModel, length: int) -> int:
 def written(
     playground: Playground, model: LanguageModel, prompt: Prompt, strategy: str, stop: threading.Event
 ) -> Iterator[Written]:
-    """The answer to a conversation that is open, step by step; it ends at the token that ends a turn.
+    """Yield the answer to a conversation that is open, step by step; it ends at the token that ends a turn.
 
     An answer that was begun is part of it.
 

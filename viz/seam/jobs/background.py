@@ -53,7 +53,9 @@ def held(value: object) -> int:
 def computed_once(
     playground: Playground, key: tuple, make: Callable[[], Any], size: Callable[[object], int] = held
 ) -> Any:
-    """A value that takes a while, computed once and cached; an exception of `make` is raised and nothing is cached."""
+    """Return a value that takes a while, computed once and cached; an exception of `make` is raised and nothing is
+    cached.
+    """
 
     def result() -> Result:
         value = make()
@@ -67,13 +69,15 @@ class Cancelled(Exception):
 
 
 def button(name: str, catalogue: Mapping[str, str], result: Result | None, hint: str = "") -> dict:
-    """The payload of a job's part before it starts, or when its result is there. `name` is the word on the button."""
+    """Return the payload of a job's part before it starts, or when its result is there. `name` is the word on the
+    button.
+    """
     note = catalogue["job.done"].format(seconds=f"{result.seconds:.1f}") if result else hint
     return {"state": "done" if result else "idle", "start": name, "text": note, "cancel": catalogue["job.cancel"]}
 
 
 def unready(catalogue: Mapping[str, str], name: str, why: str) -> dict:
-    """The payload of a job's part that cannot start yet, and why."""
+    """Return the payload of a job's part that cannot start yet, and why."""
     return {"state": "unready", "start": name, "text": why, "cancel": catalogue["job.cancel"]}
 
 
@@ -113,7 +117,7 @@ def hand_over(playground: Playground) -> None:
 
 
 def waiting(ahead: int, language: str) -> str:
-    """The text beside a bar while other jobs are before this one."""
+    """Return the text beside a bar while other jobs are before this one."""
     catalogue = words(language)
     return catalogue["job.ahead_one"] if ahead == 1 else catalogue["job.ahead"].format(n=ahead)
 
@@ -177,7 +181,7 @@ def perform(
 
 
 def _newest(reports: queue.SimpleQueue, report: Any) -> Any:
-    """The newest report within _SHOW_EVERY seconds, else `report`. The one that ends a job comes last."""
+    """Return the newest report within _SHOW_EVERY seconds, else `report`. The one that ends a job comes last."""
     until = time.monotonic() + _SHOW_EVERY
     while isinstance(report, tuple) and (left := until - time.monotonic()) > 0:
         try:
@@ -188,7 +192,7 @@ def _newest(reports: queue.SimpleQueue, report: Any) -> Any:
 
 
 def _bar(catalogue: Mapping[str, str], report: tuple[int, int | None, str], seconds: float) -> dict:
-    """The progress, the time left once it can be estimated, and what the work has told since."""
+    """Return the progress, the time left once it can be estimated, and what the work has told since."""
     done, total, told = report
     share = done / total if total else None
     left = catalogue["job.left"].format(seconds=round(seconds * (1 - share) / share)) if share and seconds > 1 else ""
@@ -212,7 +216,7 @@ def failed(error: BaseException, language: str) -> dict:
 
 
 def stopped(language: str) -> dict:
-    """The payload of a job's part after a cancel."""
+    """Return the payload of a job's part after a cancel."""
     catalogue = words(language)
     return {
         "state": "idle",

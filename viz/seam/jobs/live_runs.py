@@ -37,14 +37,14 @@ def follow(visit: Visit, job: Any, piece: Piece) -> Iterator[Payload | Models]:
 
 
 def own_run(visit: Visit, sent: object, kind: type) -> LiveRun | None:
-    """The run that a page means, if it is that visitor's and of this kind of job."""
+    """Return the run that a page means, if it is that visitor's and of this kind of job."""
     number = sent.get("run") if isinstance(sent, Mapping) else None
     mine = visit.playground.workshop.of(visit.session)
     return next((run for run in mine if run.id == number and isinstance(run.job, kind)), None)
 
 
 def live_run(playground: Playground, number: str, kind: type) -> LiveRun:
-    """A run by its number, which only the page that started it knows. Raises InputError where there is none."""
+    """Return a run by its number, which only the page that started it knows. Raises InputError where there is none."""
     run = playground.workshop.run(number)
     if run is None or not isinstance(run.job, kind):
         raise InputError("There is no such run.", "", "It is kept while the page that started it is open.")
@@ -63,7 +63,7 @@ def wish(name: str, kind: type) -> Event:
 
 
 def again(kind: type, piece: Piece) -> Event:
-    """The parts that a page lacks of a run of its own."""
+    """Return the parts that a page lacks of a run of its own."""
 
     def answer(visit: Visit, sent: object) -> Iterator[Payload]:
         yield from lacking(visit, sent, kind, piece)
@@ -72,7 +72,7 @@ def again(kind: type, piece: Piece) -> Event:
 
 
 def lacking(visit: Visit, sent: object, kind: type, piece: Piece) -> Iterator[Payload]:
-    """The parts of a visitor's own run that are more than the page says it has."""
+    """Yield the parts of a visitor's own run that are more than the page says it has."""
     run = own_run(visit, sent, kind)
     if run is not None and isinstance(sent, Mapping):
         have = [n if isinstance(n := sent.get(key), int) and n >= 0 else 0 for key in ("reports", "snapshots")]

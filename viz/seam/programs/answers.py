@@ -22,7 +22,7 @@ def ranked_heads(values: np.ndarray, limit: int, *, size: bool = False) -> list[
 
 
 def by_head(values: dict[str, np.ndarray]) -> list[dict]:
-    """A record a head of several numbers, each [L, H]."""
+    """Return a record a head of several numbers, each [L, H]."""
     L, H = next(iter(values.values())).shape
     return [
         {"layer": layer, "head": head} | {name: float(z[layer, head]) for name, z in values.items()}
@@ -32,12 +32,14 @@ def by_head(values: dict[str, np.ndarray]) -> list[dict]:
 
 
 def top_of(shares: np.ndarray, limit: int) -> list[int]:
-    """The indices of the largest numbers, the largest first, of equals the smaller. [V]"""
+    """Return the indices of the largest numbers, the largest first, of equals the smaller. [V]"""
     return [int(n) for n in np.argsort(-shares, kind="stable")[:limit]]
 
 
 def largest_parts(parts: pd.DataFrame, limit: int) -> list[dict]:
-    """The parts of a logit that are largest in size: kind, layer, head, value; None in place of -1, which is none."""
+    """Return the parts of a logit that are largest in size: kind, layer, head, value; None in place of -1, which is
+    none.
+    """
     order = parts["value"].abs().sort_values(ascending=False, kind="stable").index[:limit]
     return [
         row | {name: None if row[name] == -1 else row[name] for name in ("layer", "head")}

@@ -42,12 +42,12 @@ _KINDS = {str: "a text", int: "a whole number", float: "a number", bool: "true o
 
 
 def rule(hint: Any) -> Any:
-    """The Within, OneOf or Long of a type hint; None where it has none."""
+    """Return the Within, OneOf or Long of a type hint; None where it has none."""
     return get_args(hint)[1] if get_origin(hint) is Annotated else None
 
 
 def bare(hint: object) -> object:
-    """The type hint as a schema knows it: names as Literal, without the rules."""
+    """Return the type hint as a schema knows it: names as Literal, without the rules."""
     constraint = rule(hint)
     if isinstance(constraint, OneOf):
         return Literal[constraint.names]
@@ -55,7 +55,7 @@ def bare(hint: object) -> object:
 
 
 def checked(name: str, value: Any, hint: Any) -> Any:
-    """The value of one argument; raises InputError where it does not fit its type hint and rule."""
+    """Return the value of one argument; raises InputError where it does not fit its type hint and rule."""
     constraint = rule(hint)
     result = _typed(name, value, get_args(hint)[0] if constraint else hint, isinstance(constraint, Long))
     if isinstance(constraint, OneOf) and result not in constraint.names:
@@ -73,12 +73,12 @@ def _list(names: tuple[str, ...]) -> str:
 
 
 def got(name: str, value: object) -> str:
-    """An argument as an error names it."""
+    """Return an argument as an error names it."""
     return f"{name}: {shown(value)}"
 
 
 def _typed(name: str, value: Any, hint: Any, long: bool = False) -> Any:
-    """The value as the type that the hint names."""
+    """Return the value as the type that the hint names."""
     if get_origin(hint) in (types.UnionType, typing.Union):
         (one,) = (each for each in get_args(hint) if each is not type(None))
         return None if value is None else _typed(name, value, one)

@@ -26,7 +26,7 @@ BY_ID = "id:"
 
 
 def model_of(playground: Playground, model_id: str) -> LanguageModel:
-    """The model of that id: one of the picker's, one in memory, or one of the Hub; raises PlaygroundError."""
+    """Return the model of that id: one of the picker's, one in memory, or one of the Hub; raises PlaygroundError."""
     model_id = model_id or playground.options.model
     known = {each for _, each in playground.choices()}
     if model_id not in known and not model_id.startswith(HUB) and playground.models.peek(model_id) is None:
@@ -37,7 +37,7 @@ def model_of(playground: Playground, model_id: str) -> LanguageModel:
 
 
 def place(scene: Scene, position: int) -> int:
-    """A position counted from 0; negative ones count from the end. Raises InputError for none of the prompt."""
+    """Return a position counted from 0; negative ones count from the end. Raises InputError for none of the prompt."""
     T = len(scene.trace.tokens)
     if not -T <= position < T:
         raise InputError("There is no such position.", str(position), say("Positions run from 0 to {}.", T - 1))
@@ -45,24 +45,26 @@ def place(scene: Scene, position: int) -> int:
 
 
 def places(scene: Scene, positions: list[int]) -> list[int]:
-    """The same for several, each once; all of the prompt for none."""
+    """Return the same for several, each once; all of the prompt for none."""
     return list(dict.fromkeys(place(scene, each) for each in positions)) or list(range(len(scene.trace.tokens)))
 
 
 def at(scene: Scene, position: int) -> Scene:
-    """The scene of a page on which that token was picked."""
+    """Return the scene of a page on which that token was picked."""
     return dataclasses.replace(scene, picked=dataclasses.replace(scene.picked, tokens=(place(scene, position),)))
 
 
 def watching(scene: Scene, token: str, distractor: str) -> Scene:
-    """The scene of a page on which these tokens were picked, "" for none; raises InputError for what is no token."""
+    """Return the scene of a page on which these tokens were picked, "" for none; raises InputError for what is no
+    token.
+    """
     ids = (token_id(scene.model, text) if text else None for text in (token, distractor))
     target, other = ids
     return dataclasses.replace(scene, picked=dataclasses.replace(scene.picked, target=target, distractor=other))
 
 
 def on(scene: Scene, layer: int, head: int) -> Scene:
-    """The scene of a page on which that head was picked; raises InputError where there is none."""
+    """Return the scene of a page on which that head was picked; raises InputError where there is none."""
     check_head(scene.model, layer, head)
     return dataclasses.replace(scene, picked=dataclasses.replace(scene.picked, heads=((layer, head),)))
 
@@ -84,17 +86,17 @@ def unprompted(playground: Playground, model: LanguageModel | None = None) -> Sc
 
 
 def named(model: LanguageModel, token: int) -> dict:
-    """A token with its text."""
+    """Return a token with its text."""
     return {"id": int(token), "text": model.tokenizer.piece(int(token))}
 
 
 def prompt_tokens(scene: Scene) -> list[str]:
-    """The texts of the prompt's tokens."""
+    """Return the texts of the prompt's tokens."""
     return list(scene.trace.tokens.pieces)
 
 
 def token_id(model: LanguageModel, text: str) -> int:
-    """The token that a text is, or "id:1234"; raises InputError where it is not one token of the model."""
+    """Return the token that a text is, or "id:1234"; raises InputError where it is not one token of the model."""
     if text.startswith(BY_ID) and text[len(BY_ID) :].isdecimal():
         number, size = int(text[len(BY_ID) :][:12]), model.tokenizer.vocab_size
         if number >= size:
@@ -108,7 +110,7 @@ def token_id(model: LanguageModel, text: str) -> int:
 
 
 def token_or_likeliest(scene: Scene, text: str, position: int) -> int:
-    """The token of a text; the likeliest next one of the run without edits where there is none."""
+    """Return the token of a text; the likeliest next one of the run without edits where there is none."""
     if text:
         return token_id(scene.model, text)
     return likeliest(scene.unedited.logits_at(position)[: scene.model.tokenizer.vocab_size], 1)[0]
@@ -118,7 +120,7 @@ def token_or_likeliest(scene: Scene, text: str, position: int) -> int:
 
 
 def measured(view: View, name: str, scene: Scene, **settings: object) -> Any:
-    """A measure's numbers as the page shows them, under these settings and the defaults of the others.
+    """Return a measure's numbers as the page shows them, under these settings and the defaults of the others.
 
     A slow one is measured now, unless the page has done so already. Raises PlaygroundError.
     """
@@ -137,7 +139,7 @@ def most_seconds(playground: Playground) -> float:
 
 
 def done(playground: Playground, job: background.Job) -> object:
-    """The result of a job, the one of a page where there is one; raises InputError where it takes too long.
+    """Return the result of a job, the one of a page where there is one; raises InputError where it takes too long.
 
     The model is handed to others between two steps, as by a page's job.
     """

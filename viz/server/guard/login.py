@@ -16,7 +16,7 @@ _MOST = 1024  # characters of a name or password
 
 
 def hashed(password: str, salt: bytes | None = None) -> str:
-    """A password as a file keeps it: "scrypt:SALT:KEY", both as hexadecimal digits."""
+    """Return a password as a file keeps it: "scrypt:SALT:KEY", both as hexadecimal digits."""
     salt = salt or secrets.token_bytes(16)
     return f"{SCRYPT}{salt.hex()}:{hashlib.scrypt(password.encode(), salt=salt, **_COST).hex()}"
 
@@ -70,7 +70,7 @@ def lines(path: Path) -> dict[str, str]:
 
 
 def _is_whole(password: str) -> bool:
-    """Whether what looks like a hash is one."""
+    """Return whether what looks like a hash is one."""
     if not password.startswith(SCRYPT):
         return True
     salt, _, key = password.removeprefix(SCRYPT).partition(":")

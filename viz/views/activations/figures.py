@@ -39,20 +39,22 @@ class Grid:
 
 
 def token_line(title: str, pieces: Sequence[str]) -> Line:
-    """A prompt's tokens along an axis."""
+    """Return a prompt's tokens along an axis."""
     shown = ticks(len(pieces))
     return Line(title, token_names(pieces), shown, [tick_text(pieces[at]) for at in shown])
 
 
 def layer_line(title: str, names: Sequence[str], layers: Sequence[int]) -> Line:
-    """Rows along an axis, the first one of a layer labelled with its number. layers[r] is the layer of row r."""
+    """Return the rows along an axis, the first one of a layer labelled with its number. layers[r] is the layer of row
+    r.
+    """
     first = [r for r, layer in enumerate(layers) if r == 0 or layers[r - 1] != layer]
     shown = [first[n] for n in ticks(len(first))]
     return Line(title, [plotly_text(name) for name in names], shown, [str(layers[r]) for r in shown])
 
 
 def grid_figure(grid: Grid) -> go.Figure:
-    """A heat map, the first row at the bottom; exact numbers on hover, whatever the colours.
+    """Return a heat map, the first row at the bottom; exact numbers on hover, whatever the colours.
 
     `layout.meta.window` makes a click a cell for the page; its rows and columns are counted from -R and, for columns
     that are not tokens, from below that, so that no token's number is one of theirs.
@@ -85,7 +87,7 @@ def grid_figure(grid: Grid) -> go.Figure:
 
 
 def _dots(grid: Grid) -> go.Scatter:
-    """A dot on every marked cell."""
+    """Return a dot on every marked cell."""
     return go.Scatter(
         x=[grid.columns.names[c] for _, c in grid.marked],
         y=[grid.rows.names[r] for r, _ in grid.marked],
@@ -97,6 +99,6 @@ def _dots(grid: Grid) -> go.Scatter:
 
 
 def _names(line: Line, more: dict) -> dict:
-    """A category axis with a label on some of its names."""
+    """Return a category axis with a label on some of its names."""
     labels = {"tickmode": "array", "tickvals": [line.names[at] for at in line.ticks], "ticktext": list(line.texts)}
     return axis(line.title, {"type": "category", "showgrid": False, **labels, **more})

@@ -17,12 +17,12 @@ def kind_name(config: ModelConfig) -> str:
 
 
 def place_key(config: ModelConfig, site: str) -> str:
-    """The word for the place of a norm: before its sublayer, or after it where the model is post-norm."""
+    """Return the word for the place of a norm: before its sublayer, or after it where the model is post-norm."""
     return "at_final" if site == "final" else f"at_{site}_{config.norm_placement}"
 
 
 def place_name(catalogue: Mapping[str, str], config: ModelConfig, place: Place) -> str:
-    """A norm with its layer, as titles and lists name it."""
+    """Return a norm with its layer, as titles and lists name it."""
     layer, site = place
     return catalogue[f"activations.{place_key(config, site)}"].format(layer=layer)
 

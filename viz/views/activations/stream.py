@@ -17,7 +17,7 @@ _WHATS = ("norm1", "norm2", "final", "attn", "mlp", "block")
 
 
 def measure_stream(scene: Scene, settings: Settings) -> Stream:
-    """Statistics of what every norm reads, and of how far each sublayer moves the stream."""
+    """Return the statistics of what every norm reads, and of how far each sublayer moves the stream."""
     return survey(scene.trace)
 
 
@@ -25,19 +25,19 @@ STREAM = Measure("stream", measure_stream, owner="activations")
 
 
 def row_of(value: object, scene: Scene) -> Row | None:
-    """The row that was clicked in a map; None before any was."""
+    """Return the row that was clicked in a map; None before any was."""
     if not isinstance(value, Mapping) or "what" not in value:
         return None
     return choice(value, "what", _WHATS), int(number(value, "layer", 0, scene.model.config.n_layer, 0))
 
 
 def shared(seen: Seen) -> Words:
-    """The words that the views of this tab share."""
+    """Return the words that the views of this tab share."""
     return Words(seen.all_words, "activations")
 
 
 def row_name(seen: Seen, row: Row) -> str:
-    """The name of a row, with its layer; that of a norm is the one it has in every view."""
+    """Return the name of a row, with its layer; that of a norm is the one it has in every view."""
     what, layer = row
     if what in ("norm1", "norm2", "final"):
         return place_name(seen.all_words, seen.facts.config, (layer, what))
@@ -45,14 +45,14 @@ def row_name(seen: Seen, row: Row) -> str:
 
 
 def _norm(seen: Seen, row: Row) -> str | None:
-    """The norm of a row as the setting of one norm names it; None for a row that is none."""
+    """Return the norm of a row as the setting of one norm names it; None for a row that is none."""
     what, layer = row
     places = norms_of(seen.facts.config)
     return str(places.index((layer, what))) if (layer, what) in places else None
 
 
 def rows_payload(seen: Seen, figure: go.Figure, rows: Sequence[Row], row: int) -> Payload:
-    """The fields of static/views/activations/sizes.js beside a map's figure: its rows, and the one looked at."""
+    """Return the fields of static/views/activations/sizes.js beside a map's figure: its rows, and the one looked at."""
     words = shared(seen)
     return {
         "figure": figure,

@@ -11,17 +11,19 @@ BELOW = {"orientation": "h", "y": -0.2, "yanchor": "top", "x": 0}  # a legend th
 
 
 def band(name: str, x: Sequence[int], y: Sequence[float], colour: str, text: Sequence[str], tokens: str) -> go.Scatter:
-    """One stacked band over the context; `text` is each value for the hover, `tokens` the word for what x counts."""
+    """Return one stacked band over the context; `text` is each value for the hover, `tokens` the word for what x
+    counts.
+    """
     look = {"mode": "lines", "stackgroup": "all", "fillcolor": colour}
     return line(name, x, y, colour, hover=f"%{{x:,}} {tokens}: %{{text}}", text=text, width=0.5, more=look)
 
 
 def upright(at: float, dash: str) -> list[dict]:
-    """The shapes of a line from bottom to top at a place on the axis of the contexts."""
+    """Return the shapes of a line from bottom to top at a place on the axis of the contexts."""
     place = {"type": "line", "xref": "x", "yref": "paper", "x0": at, "x1": at, "y0": 0, "y1": 1}
     return [place | {"line": look} for look in doubled(dash)]
 
 
 def doubled(dash: str) -> tuple[dict, dict]:
-    """A light dashed line on a dark one."""
+    """Return a light dashed line on a dark one."""
     return {"width": 2.5, "color": DARK}, {"width": 1.5, "color": "#ffffff", "dash": dash}

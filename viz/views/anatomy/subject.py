@@ -44,7 +44,7 @@ class Subject:
 
 
 def read(value: object, scene: Scene) -> Chosen:
-    """The form's value; the loaded model where nothing is pasted."""
+    """Return the form's value; the loaded model where nothing is pasted."""
     which, text = read_all((WHICH, CONFIG), value, scene).values()
     if which != PASTED:
         return which, ""
@@ -52,7 +52,7 @@ def read(value: object, scene: Scene) -> Chosen:
 
 
 def draw(seen: Seen) -> Payload:
-    """The form; the same in every scene."""
+    """Return the form; the same in every scene."""
     return form((WHICH, CONFIG), Words(seen.all_words, "subject.settings"), None)
 
 
@@ -60,7 +60,7 @@ ASKING = Asking("controls", read, draw, shared=True)
 
 
 def subject_of(scene: Scene, settings: Settings) -> Subject:
-    """The architecture that was chosen; raises PlaygroundError for a pasted config that cannot be read."""
+    """Return the architecture that was chosen; raises PlaygroundError for a pasted config that cannot be read."""
     which, text = settings[FORM]
     if which == PASTED:
         return Subject(which, "", config_of(text), "")
@@ -76,7 +76,7 @@ def is_live(settings: Settings) -> bool:
 
 
 def published_of(config: ModelConfig) -> tuple[int, str] | None:
-    """The published number of parameters of an architecture with exactly this config, and its source."""
+    """Return the published number of parameters of an architecture with exactly this config, and its source."""
     for architecture in ARCHITECTURES.values():
         if architecture.published is not None and architecture.config == config:
             return architecture.published, architecture.source
@@ -87,7 +87,7 @@ def published_of(config: ModelConfig) -> tuple[int, str] | None:
 
 
 def label_of(subject: Subject, seen: Seen) -> str:
-    """The name of the architecture."""
+    """Return the name of the architecture."""
     return subject.label or seen.all_words["subject.settings.which_pasted"]
 
 
@@ -97,7 +97,7 @@ def source_of(subject: Subject, seen: Seen) -> str:
 
 
 def derived(subject: Subject, seen: Seen) -> str:
-    """The source line of what follows from a config."""
+    """Return the source line of what follows from a config."""
     text = seen.all_words["subject.derived"]
     return text.format(model=label_of(subject, seen), source=source_of(subject, seen))
 

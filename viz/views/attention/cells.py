@@ -8,7 +8,8 @@ SHORT = 24  # characters of a token's text in a sentence
 
 
 def cell_of(scene: Scene) -> tuple[int, int]:
-    """The cell to explain: the one that was clicked, else what the picked tokens say, else a strong one of the head.
+    """Return the cell to explain: the one that was clicked, else what the picked tokens say, else a strong one of the
+    head.
 
     Two tokens are a pair, the later one looking; one token looks at what it reads most, itself and the first aside.
     """
@@ -23,5 +24,5 @@ def cell_of(scene: Scene) -> tuple[int, int]:
 
 
 def named(tokens: Tokens, position: int) -> str:
-    """A token in a sentence: its text and where it stands."""
+    """Return a token in a sentence: its text and where it stands."""
     return f"{shorten(visible(tokens.pieces[position]), SHORT)} ({position})"

@@ -20,7 +20,7 @@ _MOST_TOKENS = 1 << 16  # a key is a uint16
 
 
 def drawn_links(seen: Seen) -> Payload:
-    """The payload of a view of links for the picked heads: links, title, note and words."""
+    """Return the payload of a view of links for the picked heads: links, title, note and words."""
     facts, words, of = seen.facts, Words(seen.all_words, "attention.links"), seen.settings.of
     signed = MEASURES[seen.settings.measure].scale == "signed"
     name = without_sign(seen.settings.measure)
@@ -39,7 +39,7 @@ def drawn_links(seen: Seen) -> Payload:
 
 
 def links_payload(panels: Sequence[tuple[str, np.ndarray]], heads: Sequence[Sequence[int]], tokens: Tokens) -> Payload:
-    """The links of each panel (name, z), z float [T, T] at least 0 and NaN where there is nothing.
+    """Return the links of each panel (name, z), z float [T, T] at least 0 and NaN where there is nothing.
 
     All links are sent for T <= ALL_UP_TO, beyond that the STRONGEST of each row; in both cases fewer where the panels
     together would have more than MOST_LINKS. `kept` is the most of one row, None where nothing was left out. A panel
@@ -85,7 +85,8 @@ def _limit_per_row(counts: Sequence[np.ndarray], T: int) -> int:
 
 
 def strongest(z: np.ndarray, limit: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and keys of the `limit` largest entries of each row, by row, falling value, rising key; NaN never. [n], [n]
+    """Return the rows and keys of the `limit` largest entries of each row, by row, falling value, rising key; NaN
+    never. [n], [n]
 
     Of equal values at the edge the smallest keys are taken.
     """
@@ -99,7 +100,7 @@ def strongest(z: np.ndarray, limit: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _coded(z: np.ndarray, limit: int) -> dict[str, str]:
-    """The links of one panel and the totals of its rows."""
+    """Return the links of one panel and the totals of its rows."""
     rows, keys = strongest(z, limit)
     return {
         "counts": _base64(np.bincount(rows, minlength=len(z)), "<u2"),

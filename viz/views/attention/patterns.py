@@ -18,7 +18,7 @@ Head = tuple[int, int]  # layer, head
 
 
 def about(words: Words, name: str) -> str:
-    """A measure's help: its meaning, formula, source and pitfalls."""
+    """Return a measure's help: its meaning, formula, source and pitfalls."""
     entry, texts = MEASURES[name], words.catalogue
     source = f"{entry.formula} ({entry.source})."
     return f"{texts[f'measure_help.{name}']} {source} {texts[f'measure_caveat.{name}']}"
@@ -37,7 +37,7 @@ class Patterns:
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """The requested heads, and whether their matrices become one. Layers are measured as one of their heads."""
+    """Return the requested heads, and whether their matrices become one. Layers are measured as one of their heads."""
     name, (layer, _) = settings.measure, scene.head
     heads, of = scene.picked.heads, settings.of
     if MEASURES[name].of == "layer":  # all heads of all layers up to this one
@@ -50,24 +50,24 @@ def question(scene: Scene, settings: Settings) -> Settings:
 
 
 def unsigned(scene: Scene, settings: Settings) -> Settings:
-    """The same for what is drawn by size: scores, which may be negative, give way to weights."""
+    """Return the same for what is drawn by size: scores, which may be negative, give way to weights."""
     return question(scene, settings.but(measure=without_sign(settings.measure)))
 
 
 def without_sign(name: str) -> str:
-    """The measure that links can show instead of this one."""
+    """Return the measure that links can show instead of this one."""
     return "weights" if MEASURES[name].scale == "signed" else name
 
 
 def patterns(scene: Scene, settings: Settings) -> Patterns:
-    """The matrices; raises InputError where the prompt is too long for the measure."""
+    """Return the matrices; raises InputError where the prompt is too long for the measure."""
     z = tuple(measure(scene.trace, settings.measure, *head) for head in settings.heads)
     blank = max((rows_undefined(scene.trace.pattern(*head)) for head in settings.blank), default=0)
     return Patterns(z if settings.together == "each" else (combined(z, settings.together),), blank)
 
 
 def last_layer(scene: Scene, settings: Settings) -> int:
-    """The last layer whose heads are read."""
+    """Return the last layer whose heads are read."""
     return max(layer for layer, _ in (*settings.heads, *settings.blank))
 
 
@@ -77,7 +77,7 @@ def of_layers(settings: Settings) -> bool:
 
 
 def of_heads(question: Callable[[Scene, Settings], Settings]) -> Measure:
-    """The measure of a view. A head's matrix takes milliseconds, so a click waits for nobody's forward pass."""
+    """Return the measure of a view. A head's matrix takes milliseconds, so a click waits for nobody's forward pass."""
     given = {"question": question, "keep": of_layers, "reads": last_layer, "owner": "patterns"}
     return Measure("main", patterns, settings=("measure", "of"), locks=False, **given)
 
@@ -118,13 +118,13 @@ def titles(facts: Facts, catalogue: Mapping[str, str], name: str, of: str) -> Ti
 
 
 def shown_heads(facts: Facts, of: str) -> tuple[Head, ...]:
-    """The heads that are shown, each for itself or together."""
+    """Return the heads that are shown, each for itself or together."""
     layer, _ = facts.head
     return tuple((layer, n) for n in range(facts.config.n_head)) if of == "layer" else facts.heads
 
 
 def without_softmax(facts: Facts, name: str, of: str) -> tuple[int, ...]:
-    """The layers without a softmax that have a part in what is shown under a measure."""
+    """Return the layers without a softmax that have a part in what is shown under a measure."""
     layer, _ = facts.head
     of_layers = range(layer + 1) if MEASURES[name].of == "layer" else sorted({at for at, _ in shown_heads(facts, of)})
     return tuple(at for at in of_layers if not facts.config.is_attention(at))
@@ -143,7 +143,7 @@ def hidden_note(facts: Facts, catalogue: Mapping[str, str], name: str, of: str) 
 
 
 def lines_of(facts: Facts, name: str, of: str) -> str:
-    """The Python lines that make the matrices."""
+    """Return the Python lines that make the matrices."""
     layer, _ = facts.head
     imports = ["from model.attention.measures import measure"]
     if MEASURES[name].of == "layer":

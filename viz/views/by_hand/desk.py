@@ -50,7 +50,7 @@ def read(sheet: Sheet, sent: object) -> Typed:
 
 
 def _rows(sent: object) -> tuple[tuple[str, ...], ...]:
-    """A table's cells as texts, one row and column more than may be; () for what is no table."""
+    """Return a table's cells as texts, one row and column more than may be; () for what is no table."""
     rows = sent[: MOST + 1] if isinstance(sent, list) else []
     if not all(isinstance(row, list) for row in rows):
         return ()
@@ -65,7 +65,7 @@ def _text(sent: object, most: int) -> str:
 
 
 def desk(seen: Seen, sheet: Sheet, key: str) -> Payload:
-    """The tables to type into, what is wrong in them, and the examples."""
+    """Return the tables to type into, what is wrong in them, and the examples."""
     typed: Typed = seen.settings.desk
     words = Words(seen.all_words, "hand")
     used = [sheet.tables[name] for name, _ in typed.tables]
@@ -102,7 +102,7 @@ def desk(seen: Seen, sheet: Sheet, key: str) -> Payload:
 
 
 def steps(seen: Seen) -> Payload:
-    """Every step with its numbers, and what each was made of."""
+    """Return every step with its numbers, and what each was made of."""
     result: Worked = seen.result
     words = Words(seen.all_words, "hand")
     listed = (*result.given, *result.steps)
@@ -150,13 +150,13 @@ def steps(seen: Seen) -> Payload:
 
 
 def in_full(value: Value) -> str:
-    """A number with thirty digits; a fraction that does not end within them as what it is."""
+    """Return a number with thirty digits; a fraction that does not end within them as what it is."""
     endless = isinstance(value, Fraction) and 10**_ALL % value.denominator != 0
     return written(value, _ALL, endless)
 
 
 def desk_view(sheet_name: str, settings: tuple[Setting, ...], endpoint: Endpoint) -> View:
-    """The view of a sheet; `settings` are the options of its calculation by their names."""
+    """Return the view of a sheet; `settings` are the options of its calculation by their names."""
     sheet = SHEETS[sheet_name]
     names = tuple(each.name for each in settings)
 
@@ -187,7 +187,7 @@ def desk_view(sheet_name: str, settings: tuple[Setting, ...], endpoint: Endpoint
 
 
 def answer(sheet_name: str, start: str, tables: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> dict:
-    """The calculation on the tables of an example, those given in place of its own; raises InputError."""
+    """Return the calculation on the tables of an example, those given in place of its own; raises InputError."""
     sheet = SHEETS[sheet_name]
     name = start or next(iter(sheet.examples))
     if name not in sheet.examples:

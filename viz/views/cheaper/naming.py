@@ -6,7 +6,7 @@ from viz.words import Catalogue
 
 
 def name_of(words: Catalogue, policy: Policy) -> str:
-    """A policy with its numbers, in a few words."""
+    """Return a policy with its numbers, in a few words."""
     kept = min(policy.first, policy.budget - 1)
     values = {"n": whole(policy.budget), "rest": whole(policy.budget - kept), "first": whole(kept)}
     key = "first_one" if policy.kind == "first" and kept == 1 else policy.kind
@@ -14,7 +14,7 @@ def name_of(words: Catalogue, policy: Policy) -> str:
 
 
 def lines_of(policy: Policy) -> str:
-    """The call that makes it."""
+    """Return the call that makes it."""
     values, usual = {}, Policy(policy.kind)
     for name in POLICIES[policy.kind].uses:
         if getattr(policy, name) != getattr(usual, name):

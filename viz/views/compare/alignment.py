@@ -36,7 +36,7 @@ class Alignment:
 
 
 def align(a: Sequence, b: Sequence) -> Alignment:
-    """The alignment that keeps the most tokens: a longest common subsequence of what `a` and `b` hold, by ==.
+    """Return the alignment that keeps the most tokens: a longest common subsequence of what `a` and `b` hold, by ==.
 
     Between kept tokens, as many tokens of A as of B count as replaced one by one; otherwise they have no counterpart.
     O(len(a) len(b)). Source: Wagner & Fischer 1974.
@@ -58,19 +58,19 @@ def align(a: Sequence, b: Sequence) -> Alignment:
 
 
 def _common(a: Sequence, b: Sequence) -> int:
-    """How many tokens two lists begin with alike."""
+    """Return how many tokens two lists begin with alike."""
     return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 def _between(a: range, b: range) -> list[Step]:
-    """Steps for tokens of which none is kept."""
+    """Return the steps for tokens of which none is kept."""
     if len(a) == len(b):
         return [Step("replaced", i, j) for i, j in zip(a, b, strict=True)]
     return [Step("only_a", i, None) for i in a] + [Step("only_b", None, j) for j in b]
 
 
 def _longest(a: Sequence, b: Sequence) -> list[tuple[int, int]]:
-    """Positions of a longest common subsequence."""
+    """Return the positions of a longest common subsequence."""
     codes = {token: n for n, token in enumerate(dict.fromkeys([*a, *b]))}
     x, y = (np.array([codes[token] for token in tokens], np.int64) for tokens in (a, b))
     length = np.zeros((len(x) + 1, len(y) + 1), np.int32)  # of the first i and j tokens
@@ -90,7 +90,7 @@ def _longest(a: Sequence, b: Sequence) -> list[tuple[int, int]]:
 
 
 def difference(a: np.ndarray, b: np.ndarray, pairs: Sequence[tuple[int, int]]) -> np.ndarray:
-    """A minus B where query and key both have a counterpart, NaN elsewhere and where either is. float32 [Ta, Ta]
+    """Return a minus B where query and key both have a counterpart, NaN elsewhere and where either is. float32 [Ta, Ta]
 
     Cell (pairs[m].a, pairs[n].a) is a[pairs[m].a, pairs[n].a] - b[pairs[m].b, pairs[n].b]. a [Ta, Ta], b [Tb, Tb]
     """
@@ -102,7 +102,7 @@ def difference(a: np.ndarray, b: np.ndarray, pairs: Sequence[tuple[int, int]]) -
 
 
 def gaps(a: np.ndarray, b: np.ndarray, pairs: Sequence[tuple[int, int]]) -> np.ndarray:
-    """Each head's mean |A - B| over the aligned cells whose key is not later than the query. float32 [H]
+    """Return each head's mean |A - B| over the aligned cells whose key is not later than the query. float32 [H]
 
     NaN without any pair. Equals nanmean(|difference|) on maps that are NaN above the diagonal. a [H, Ta, Ta]
     """
@@ -124,7 +124,7 @@ def nearest(numbers: np.ndarray, others: np.ndarray) -> tuple[int, int]:
 
 
 def by_position(a: Sequence, b: Sequence) -> Alignment:
-    """Two lists of one length, place by place."""
+    """Return two lists of one length, place by place."""
     pairs = enumerate(zip(a, b, strict=True))
     return Alignment(tuple(Step("same" if x == y else "replaced", i, i) for i, (x, y) in pairs))
 

@@ -87,7 +87,7 @@ class Refused:
 
 
 def suggestion(prompt: str) -> str:
-    """A prompt to compare with: the same with one word swapped where we know one, else the prompt itself."""
+    """Return a prompt to compare with: the same with one word swapped where we know one, else the prompt itself."""
     for old, new in SWAPS:
         if old in prompt:
             return prompt.replace(old, new, 1)
@@ -107,7 +107,7 @@ def models_ready(scene: Scene) -> dict[str, str]:
 
 
 def read(sent: object, scene: Scene) -> Request:
-    """The form's value; invalid fields are the first choice."""
+    """Return the form's value; invalid fields are the first choice."""
     how = choice(sent, "with", WITH)
     if how == "prompt":
         other = with_text(scene.prompt, _text(sent) or suggestion(scene.prompt.own))
@@ -121,13 +121,13 @@ def read(sent: object, scene: Scene) -> Request:
 
 
 def _text(sent: object) -> str:
-    """The prompt that a page sent, "" for none."""
+    """Return the prompt that a page sent, "" for none."""
     text = sent.get("prompt") if isinstance(sent, Mapping) else None
     return text if isinstance(text, str) else ""
 
 
 def draw(seen: Seen) -> Payload:
-    """The form."""
+    """Return the form."""
     words, ready = Words(seen.all_words, "run_b"), seen.result
     head = {"kind": "number", "min": 0, "max": _MOST, "value": "", "when": {"with": ["model"]}}
     return {
@@ -169,13 +169,13 @@ PART = Asking("controls", read, draw, of="models", depends=("prompt",), shared=T
 
 
 def beside(scene: Scene, settings: Settings) -> tuple[str, Prompt] | None:
-    """The model and the prompt of run B, for measures that read it."""
+    """Return the model and the prompt of run B, for measures that read it."""
     request: Request = settings.run_b
     return (request.model_id, request.prompt) if request.model_id else None
 
 
 def whole(scene: Scene, settings: Settings) -> Settings:
-    """The settings without the head that is looked at, for measures of the run as a whole."""
+    """Return the settings without the head that is looked at, for measures of the run as a whole."""
     return settings.but(run_b=dataclasses.replace(settings.run_b, layer=None, head=None))
 
 
@@ -189,7 +189,7 @@ def _model_only(scene: Scene, settings: Settings) -> Settings:
 
 
 def _one_vocabulary(scene: Scene, settings: Settings) -> bool:
-    """Whether every id means the same text in both models; False where there is no other one."""
+    """Return whether every id means the same text in both models; False where there is no other one."""
     try:
         b = scene.playground.opened(settings.model_id).tokenizer if settings.model_id else None
     except PlaygroundError:

@@ -11,12 +11,14 @@ from viz.words import Words
 
 @functools.cache
 def data() -> TrialData:
-    """The bundled chapter as something to learn from; cut into bytes once."""
+    """Return the bundled chapter as something to learn from; cut into bytes once."""
     return data_of(chapter())
 
 
 def training_form(declared: tuple[Choice, ...]) -> Part:
-    """The settings of the training, beside the button that starts it. Their words are those of the view's settings."""
+    """Return the settings of the training, beside the button that starts it. Their words are those of the view's
+    settings.
+    """
 
     def read(sent: object, scene: object) -> Settings:
         return read_all(declared, sent, scene)
@@ -28,11 +30,11 @@ def training_form(declared: tuple[Choice, ...]) -> Part:
 
 
 def as_it_is(words: Words, option: str) -> str:
-    """An option that is a number is its own label."""
+    """Return an option that is a number is its own label."""
     return option
 
 
 def python_of(imports: Sequence[str], lines: Sequence[str]) -> str:
-    """Lines that need no loaded model."""
+    """Return the lines that need no loaded model."""
     imports = sorted({*imports, "from model.design.block_trials import chapter, data_of"})
     return "\n".join([*imports, "", "data = data_of(chapter())", *lines])

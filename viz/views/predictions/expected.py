@@ -13,7 +13,7 @@ from viz.words import Words
 
 
 def measure(scene: Scene, settings: Settings) -> Predictions:
-    """The likeliest next tokens of every position, and how expected the actual one was."""
+    """Return the likeliest next tokens of every position, and how expected the actual one was."""
     return predict(scene.trace)
 
 
@@ -21,30 +21,30 @@ EXPECTED = Measure("main", measure, owner="expected")
 
 
 def shared_words(seen: Seen) -> Words:
-    """The words of rows and of entropies, which several views show."""
+    """Return the words of rows and of entropies, which several views show."""
     return Words(seen.all_words, "expected")
 
 
 def row_words(seen: Seen) -> dict[str, str]:
-    """The words of a table of rows."""
+    """Return the words of a table of rows."""
     return shared_words(seen).within("rows").plain()
 
 
 def likely_rows(expected: Predictions, at: int, facts: Facts) -> list[dict]:
-    """The likeliest next tokens after a position, as static/parts/next_tokens.js shows them."""
+    """Return the likeliest next tokens after a position, as static/parts/next_tokens.js shows them."""
     columns = (expected.ids[at], expected.probabilities[at], expected.logits[at])
     rows = zip(*(column.tolist() for column in columns), strict=True)
     return [row(token, facts.piece(token), n, (share, value)) for n, (token, share, value) in enumerate(rows, 1)]
 
 
 def actual_row(expected: Predictions, at: int, tokens: Tokens) -> dict:
-    """The token that really comes next, as one of these rows."""
+    """Return the token that really comes next, as one of these rows."""
     chances = float(math.exp(expected.next_log_probability[at])), float(expected.next_logit[at])
     return row(int(tokens.ids[at + 1]), tokens.pieces[at + 1], int(expected.rank[at]), chances)
 
 
 def row(token: int, piece: str, rank: int, chances: tuple[float, float]) -> dict:
-    """A possible next token; `chances`: its probability and its logit. Numbers for files, texts for the page."""
+    """Return a possible next token; `chances`: its probability and its logit. Numbers for files, texts for the page."""
     share, value = chances
     surprisal = -math.log2(share) + 0.0 if share > 0 else math.inf
     return {

@@ -8,10 +8,10 @@ HOVERTEXT = "%{hovertext}<extra></extra>"  # the template of a series whose poin
 
 
 def token_texts(pieces: Sequence[str]) -> list[str]:
-    """Every token's text for Plotly, without its position."""
+    """Return every token's text for Plotly, without its position."""
     return [plotly_text(quoted(piece)) for piece in pieces]
 
 
 def filled(template: str, values: Mapping[str, object]) -> str:
-    """A sentence for Plotly, its values escaped already; line breaks as Plotly writes them."""
+    """Return a sentence for Plotly, its values escaped already; line breaks as Plotly writes them."""
     return plotly_text(template).replace("\n", "<br>").format(**values)

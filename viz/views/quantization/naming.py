@@ -12,12 +12,12 @@ STILL = 1e-6  # total variation; the same for attention
 
 
 def shared_words(catalogue: Mapping[str, str]) -> Words:
-    """The words that the views of this tab share."""
+    """Return the words that the views of this tab share."""
     return Words(catalogue, "number_formats")
 
 
 def name_of(kind: Format, catalogue: Mapping[str, str]) -> str:
-    """The name of a format."""
+    """Return the name of a format."""
     words, scheme = shared_words(catalogue), kind.scheme
     if scheme is None:
         return words["name_gguf"].format(type=kind.gguf) if kind.gguf else words[f"name_{kind.key}"]
@@ -26,12 +26,12 @@ def name_of(kind: Format, catalogue: Mapping[str, str]) -> str:
 
 
 def format_label(words: Words, option: str) -> str:
-    """The text of a format in a choice."""
+    """Return the text of a format in a choice."""
     return name_of(FORMATS[option], words.catalogue)
 
 
 def short_of(kind: Format) -> str:
-    """A code of the format for a label: int4 g32, Q4_1; "z" where it has zero points."""
+    """Return a code of the format for a label: int4 g32, Q4_1; "z" where it has zero points."""
     scheme = kind.scheme
     if scheme is None:
         return kind.gguf or kind.key
@@ -47,17 +47,17 @@ def family_of(kind: Format) -> str:
 
 
 def divergence(kl: float) -> str:
-    """A KL in nats; below SAME it is nothing but rounding of float32."""
+    """Return a KL in nats; below SAME it is nothing but rounding of float32."""
     return "0" if kl == 0 else f"< {number(SAME, 1)}" if kl < SAME else nats(kl)
 
 
 def moved(distance: float) -> str:
-    """A total variation distance; below STILL it is nothing but rounding of float32."""
+    """Return a total variation distance; below STILL it is nothing but rounding of float32."""
     return "0" if distance == 0 else f"< {number(STILL, 1)}" if distance < STILL else number(distance)
 
 
 def decibels(snr: float | None) -> str:
-    """A signal-to-noise ratio; None is no noise at all."""
+    """Return a signal-to-noise ratio; None is no noise at all."""
     return "∞" if snr is None else decimals(snr, 1)
 
 

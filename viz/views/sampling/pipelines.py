@@ -56,7 +56,7 @@ USES: dict[str, tuple[Step, ...]] = {
 
 
 def spec(words: Mapping[str, str]) -> dict:
-    """The editor in static/views/sampling/pipeline.js: every warp with its words, source and numbers."""
+    """Return the editor in static/views/sampling/pipeline.js: every warp with its words, source and numbers."""
     return {
         "warps": [
             {
@@ -94,17 +94,17 @@ def spec(words: Mapping[str, str]) -> dict:
 
 
 def parameter_spec(words: Mapping[str, str], parameter: Parameter) -> dict:
-    """A number with its label and bounds, for a slider."""
+    """Return a number with its label and bounds, for a slider."""
     return {"label": words[f"parameter.{parameter.name}"]} | vars(parameter)
 
 
 def value_of(steps: tuple[Step, ...]) -> list[dict]:
-    """Steps as a page holds them, every number filled in: [{"warp", "values": {name: number}}]."""
+    """Return the steps as a page holds them, every number filled in: [{"warp", "values": {name: number}}]."""
     return [{"warp": step.warp, "values": values_of(step)} for step in steps]
 
 
 def step_name(words: Mapping[str, str], step: Step) -> str:
-    """A step with its numbers, as a picture names it: "Top-k 40"."""
+    """Return a step with its numbers, as a picture names it: "Top-k 40"."""
     numbers = [f"{value:g}" for value in values_of(step).values()]
     if WARPS[step.warp].takes_tokens:
         numbers.append(words["pipeline.tokens_n"].format(n=len(step.tokens)))
@@ -112,7 +112,7 @@ def step_name(words: Mapping[str, str], step: Step) -> str:
 
 
 def steps_of(model: LanguageModel, sent: object) -> tuple[Step, ...]:
-    """The steps that a page sent: [{"warp", "values", "text", "off"}], those switched off left out.
+    """Return the steps that a page sent: [{"warp", "values", "text", "off"}], those switched off left out.
 
     `text` holds a line "token: number" for each token, where the warp takes tokens. Nothing sent means the default.
     Raises InputError for anything that is no such list or out of bounds.
@@ -139,7 +139,7 @@ def _step(model: LanguageModel, sent: Mapping) -> Step:
 
 
 def _tokens(model: LanguageModel, text: str) -> tuple[tuple[int, float], ...]:
-    """The tokens of lines "token: number"; raises InputError for a line that is not that."""
+    """Return the tokens of lines "token: number"; raises InputError for a line that is not that."""
     lines = [line for line in text[:4000].splitlines() if line.strip()]
     if len(lines) > MOST_TOKENS:
         raise InputError("These are too many tokens.", str(len(lines)), say("At most {} tokens.", MOST_TOKENS))
@@ -158,7 +158,7 @@ def _tokens(model: LanguageModel, text: str) -> tuple[tuple[int, float], ...]:
 
 
 def steps_code(steps: tuple[Step, ...]) -> str:
-    """The steps as a line of Python, every number in full."""
+    """Return the steps as a line of Python, every number in full."""
     parts = []
     for step in steps:
         values = ", ".join(f'("{name}", {_number(value)})' for name, value in step.values)
@@ -184,12 +184,12 @@ IMPORTS = (
 
 
 def read(sent: object, scene: Scene) -> tuple[Step, ...]:
-    """The steps in the value of the part; raises InputError for steps that cannot be."""
+    """Return the steps in the value of the part; raises InputError for steps that cannot be."""
     return steps_of(scene.model, sent.get("steps") if isinstance(sent, Mapping) else None)
 
 
 def editor(seen: Seen) -> Payload:
-    """The options of the editor."""
+    """Return the options of the editor."""
     return spec(seen.all_words)
 
 
@@ -197,22 +197,22 @@ PIPELINE = Asking("pipeline", read, editor, shared=True)
 
 
 def logits_of(scene: Scene) -> Tensor:
-    """The run's logits after the position, as a pipeline takes them. float32 [V]"""
+    """Return the run's logits after the position, as a pipeline takes them. float32 [V]"""
     return logits_after(scene.trace, scene.position, scene.model.tokenizer.vocab_size)
 
 
 def context_of(scene: Scene) -> Context:
-    """The context of the steps: the prompt up to the position."""
+    """Return the context of the steps: the prompt up to the position."""
     return context_at(scene.trace, scene.position)
 
 
 def following(tokens: Tokens, position: int) -> int | None:
-    """The token that really comes next in the prompt; None at its end."""
+    """Return the token that really comes next in the prompt; None at its end."""
     return int(tokens.ids[position + 1]) if position + 1 < len(tokens) else None
 
 
 def numbered(words: Mapping[str, str], steps: tuple[Step, ...]) -> list[str]:
-    """The steps as pictures call them: "2 · Top-k 40". `words`: the catalogue."""
+    """Return the steps as pictures call them: "2 · Top-k 40". `words`: the catalogue."""
     return [f"{n} · {step_name(words, step)}" for n, step in enumerate(steps, 1)]
 
 

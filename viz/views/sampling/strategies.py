@@ -68,14 +68,14 @@ class Offer:
 
 
 def measure_offer(scene: Scene, settings: Settings) -> Offer:
-    """The bounds of this server."""
+    """Return the bounds of this server."""
     allowed = scene.playground.options.allowed
     tokens, strategies = min(MOST_TOKENS, allowed.new_tokens), min(MOST_STRATEGIES, allowed.texts)
     return Offer(has_chat(scene.model), bool(scene.prompt.turns), tokens, strategies, scene.model.tokenizer.vocab_size)
 
 
 def read_cards(sent: object, scene: Scene) -> Cards:
-    """The cards that a page sent; errors in them are raised where they are used."""
+    """Return the cards that a page sent; errors in them are raised where they are used."""
     try:
         strategies, common = chosen(scene.model, sent), common_of(sent)
         check_writing(scene.playground.options.allowed, len(strategies), common.tokens)
@@ -85,7 +85,7 @@ def read_cards(sent: object, scene: Scene) -> Cards:
 
 
 def draw_cards(seen: Seen) -> Payload:
-    """The editor of the cards."""
+    """Return the editor of the cards."""
     return payload(seen.all_words, seen.result)
 
 
@@ -99,7 +99,7 @@ def has_chat(model: LanguageModel) -> bool:
 
 
 def payload(catalogue: Mapping[str, str], offer: Offer) -> Payload:
-    """The payload for static/views/sampling/strategies.js: presets, methods, the editor of pipelines, and words."""
+    """Return the payload for static/views/sampling/strategies.js: presets, methods, the editor of pipelines, and words."""
     words = Words(catalogue, "strategies")
     return {
         "presets": {key: value_of((strategy,))[0] for key, strategy in STRATEGIES.items()},
@@ -155,7 +155,7 @@ def value_of(strategies: Sequence[Strategy]) -> list[dict]:
 
 
 def memory_value(strategy: Strategy) -> dict:
-    """The memory of a strategy as a page holds it; {} where nothing is forgotten."""
+    """Return the memory of a strategy as a page holds it; {} where nothing is forgotten."""
     memory = strategy.memory
     return {} if memory is None else {"memory": {"kind": memory.kind, "budget": memory.budget}}
 
@@ -164,7 +164,8 @@ def memory_value(strategy: Strategy) -> dict:
 
 
 def chosen(model: LanguageModel, sent: object) -> list[Strategy]:
-    """The strategies of the part's value {"strategies": [{"name", "method", "options", "steps"}]}; DEFAULT for none.
+    """Return the strategies of the part's value {"strategies": [{"name", "method", "options", "steps"}]}; DEFAULT for
+    none.
 
     A name that is a key of STRATEGIES is shown as its word. Raises InputError for anything that is no such list, for
     too many of them, and for numbers out of bounds.
@@ -203,7 +204,7 @@ def _memory(sent: object) -> Policy | None:
 
 
 def _options(method: Method, sent: Mapping) -> tuple[tuple[str, float], ...]:
-    """The method's numbers, within their bounds; raises InputError for others."""
+    """Return the method's numbers, within their bounds; raises InputError for others."""
     bounds = {parameter.name: parameter for parameter in method.parameters}
     options = []
     for name, value in sent.items():
@@ -218,7 +219,7 @@ def _options(method: Method, sent: Mapping) -> tuple[tuple[str, float], ...]:
 
 
 def _number(name: str, value: object, low: float, high: float) -> int | float:
-    """A number within bounds; raises InputError for anything else."""
+    """Return a number within bounds; raises InputError for anything else."""
     if not isinstance(value, int | float) or isinstance(value, bool) or value != value:
         raise InputError("A setting is not a number.", name, _between(low, high))
     if not low <= value <= high:
@@ -232,7 +233,8 @@ def _between(low: float, high: float) -> str:
 
 
 def common_of(sent: object, default: Common = Common()) -> Common:
-    """The shared settings in the part's value {"settings": {"tokens", "seed", "shared", "stop", "chat", "eight"}}.
+    """Return the shared settings in the part's value {"settings": {"tokens", "seed", "shared", "stop", "chat",
+    "eight"}}.
 
     What is not sent is the default's. Raises InputError for what is no such setting or out of bounds.
     """
@@ -259,7 +261,7 @@ def _whole(name: str, value: object, low: int, high: int) -> int:
 
 
 def _stops(sent: object) -> tuple[str, ...]:
-    """The stop texts of a list, or of a text with a line each; \\n and \\t in them are a line break and a tab."""
+    r"""Return the stop texts of a list, or of a text with a line each; \n and \t in them are a line break and a tab."""
     lines = sent.splitlines() if isinstance(sent, str) else sent
     if not isinstance(lines, list | tuple) or not all(isinstance(line, str) for line in lines):
         raise InputError("These stop texts cannot be read.", "", "Write one text a line.")
@@ -277,7 +279,7 @@ def _stops(sent: object) -> tuple[str, ...]:
 
 
 def labels(catalogue: Mapping[str, str], strategies: Sequence[Strategy]) -> list[str]:
-    """A name for each strategy, no two the same: its own, the word of its preset, or its method.
+    """Return a name for each strategy, no two the same: its own, the word of its preset, or its method.
 
     Several of the same preset or method are told apart by their numbers: "T 0.8" and "T 1.5".
     """
@@ -301,7 +303,7 @@ def labels(catalogue: Mapping[str, str], strategies: Sequence[Strategy]) -> list
 
 
 def summary(catalogue: Mapping[str, str], strategy: Strategy) -> str:
-    """A strategy's numbers in one line: "T 0.8 · top-k 40 · top-p 0.9"."""
+    """Return a strategy's numbers in one line: "T 0.8 · top-k 40 · top-p 0.9"."""
     words = Words(catalogue, "strategies")
     parts = [_short(catalogue, step) for step in strategy.steps]
     if strategy.method != "sample":
@@ -327,7 +329,7 @@ def continued(prompt: Prompt, chat: bool) -> Prompt:
 
 
 def prompt_ids(model: LanguageModel, prompt: Prompt, chat: bool) -> list[int]:
-    """The tokens that are continued; a model without a chat template is given the plain prompt.
+    """Return the tokens that are continued; a model without a chat template is given the plain prompt.
 
     Raises InputError where the template does not take it.
     """
@@ -335,12 +337,12 @@ def prompt_ids(model: LanguageModel, prompt: Prompt, chat: bool) -> list[int]:
 
 
 def prompt_code(prompt: Prompt, chat: bool) -> str:
-    """The same in Python: the argument of `lm.generate`. `chat`: of a model with a template."""
+    """Return the same in Python: the argument of `lm.generate`. `chat`: of a model with a template."""
     return python_of(continued(prompt, chat))
 
 
 def code(strategies: Sequence[Strategy], names: Sequence[str]) -> list[str]:
-    """Lines of Python that make the list `strategies`."""
+    """Return the lines of Python that make the list `strategies`."""
     lines = ["strategies = ["]
     for each, name in zip(strategies, names, strict=True):
         arguments = f"{pipelines.steps_code(each.steps)}, {each.method!r}, {each.options!r}, {name!r}"
@@ -351,7 +353,7 @@ def code(strategies: Sequence[Strategy], names: Sequence[str]) -> list[str]:
 
 
 def card_values(presets: Sequence[str], strategies: Sequence[dict], common: dict) -> dict:
-    """The value of the page's cards for presets, further strategies and the shared settings.
+    """Return the value of the page's cards for presets, further strategies and the shared settings.
 
     Raises InputError for a preset that is not there.
     """

@@ -17,7 +17,7 @@ from viz.work.prompt import Prompt
 
 
 def texts_of_request(playground: Playground, request: Request, stop: Event) -> Iterator[list[Change | None]]:
-    """Texts side by side, as `rounds` writes them."""
+    """Return the texts side by side, as `rounds` writes them."""
 
     def elsewhere() -> Writing | None:
         if request.model.id.startswith(PREFIX):
@@ -31,7 +31,7 @@ def texts_of_request(playground: Playground, request: Request, stop: Event) -> I
 def answered(
     playground: Playground, model: LanguageModel, prompt: Prompt, strategy: str, stop: Event
 ) -> Iterator[Written]:
-    """The answer to a conversation, as `written` writes it."""
+    """Return the answer to a conversation, as `written` writes it."""
     ask = Ask(
         model.id,
         lambda: written(playground, model, prompt, strategy, stop),
@@ -41,7 +41,7 @@ def answered(
 
 
 def begun(playground: Playground, task: Writing | Answering, stop: Event) -> Iterator[Any]:
-    """The pieces of a text that was asked for elsewhere, written here."""
+    """Return the pieces of a text that was asked for elsewhere, written here."""
     model = playground.opened(task.model_id)
     if isinstance(task, Answering):
         return written(playground, model, task.prompt, task.strategy, stop)

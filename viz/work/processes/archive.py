@@ -8,7 +8,9 @@ from model.alignment.adapter_files import PART
 
 
 def archive(folder: Path) -> bytes:
-    """The files of a run's folder, config.json, model.safetensors, tokenizer.json, or of one in it, as a zip file."""
+    """Return the files of a run's folder, config.json, model.safetensors, tokenizer.json, or of one in it, as a zip
+    file.
+    """
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as file:
         for path in sorted(folder.iterdir()):

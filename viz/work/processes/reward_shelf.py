@@ -70,19 +70,19 @@ class RewardShelf:
         return kept
 
     def of(self, owner: str) -> list[Kept]:
-        """A visitor's reward models, the oldest first."""
+        """Return a visitor's reward models, the oldest first."""
         with self._lock:
             return [each for each in self._kept.values() if each.owner == owner]
 
     def find(self, owner: str, number: str) -> Kept:
-        """One of a visitor's own; raises InputError where there is none."""
+        """Return one of a visitor's own; raises InputError where there is none."""
         kept = self._kept.get(number)
         if kept is None or kept.owner != owner:
             raise InputError("This reward model is no longer there.", "", "Train it again.")
         return kept
 
     def load(self, owner: str, number: str, base: Transformer) -> RewardModel:
-        """One of a visitor's own, read from its folder; raises InputError where there is none."""
+        """Return one of a visitor's own, read from its folder; raises InputError where there is none."""
         return load_reward(self.find(owner, number).folder, base)
 
     def leave(self, owner: str) -> None:

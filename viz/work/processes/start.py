@@ -17,7 +17,7 @@ IMPORTED = ["viz.work.processes.training_process", "viz.work.processes.trial_pro
 
 @functools.cache
 def context() -> BaseContext:
-    """The way processes begin on this system. The first one of an app takes as long as the imports."""
+    """Return the way processes begin on this system. The first one of an app takes as long as the imports."""
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
     copies = multiprocessing.get_context("forkserver")

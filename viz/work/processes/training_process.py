@@ -151,7 +151,7 @@ class Saving:
 
 
 def _paused(connection: Connection, seconds: float) -> str:
-    """The end of a pause: "resume", "stop", or "late" after so many seconds, so that others can train."""
+    """Return the end of a pause: "resume", "stop", or "late" after so many seconds, so that others can train."""
     until = time.monotonic() + seconds
     while seconds == math.inf or connection.poll(max(0.0, until - time.monotonic())):
         if (wish := connection.recv()) != "pause":
@@ -341,21 +341,21 @@ class Workshop:
             self._trial = False
 
     def of(self, owner: str) -> list[LiveRun]:
-        """A visitor's runs, the oldest first."""
+        """Return a visitor's runs, the oldest first."""
         with self._lock:
             return [run for run in self._runs.values() if run.owner == owner]
 
     def run(self, number: str) -> LiveRun | None:
-        """A run by its number, which nobody can guess."""
+        """Return a run by its number, which nobody can guess."""
         return self._runs.get(number)
 
     def finished(self, number: str) -> LiveRun | None:
-        """A run that left a model, by its number."""
+        """Return a run that left a model, by its number."""
         run = self.run(number)
         return run if run is not None and run.left_a_model else None
 
     def find(self, model_id: str) -> Resolved | None:
-        """The folder of a trained model by its id; None where there is none."""
+        """Return the folder of a trained model by its id; None where there is none."""
         run = self.finished(model_id.removeprefix(PREFIX)) if model_id.startswith(PREFIX) else None
         return Resolved("folder", run.folder, run.model_id, label(run)) if run else None
 
@@ -394,7 +394,7 @@ def cut_short(kept: int) -> Failed:
 
 
 def label(run: LiveRun) -> str:
-    """A short name: what was learned, and the steps made."""
+    """Return a short name: what was learned, and the steps made."""
     last = run.reports[-1].step if run.reports else 0
     done = run.kept if run.state == "failed" else last
     return f"{run.kind.name(run.job)}, {done:,} steps"

@@ -54,7 +54,7 @@ def side_by_side(
     progress: Progress,
     threads: int = 1,
 ) -> list[Any]:
-    """The values of all tasks, in their order, each `steps` steps long; `workshop.workers` of them at once.
+    """Return the values of all tasks, in their order, each `steps` steps long; `workshop.workers` of them at once.
 
     Raises InputError where training is switched off, another one is going on, or the time of a run is up;
     PlaygroundError where a process is killed; RuntimeError for a fault of the work itself.
@@ -71,7 +71,7 @@ def side_by_side(
 
 
 def alone(workshop: Workshop, function: Callable[..., Any], arguments: tuple, steps: int, progress: Progress) -> Any:
-    """The value of one task, which has as many threads as a training run; the errors of `side_by_side`."""
+    """Return the value of one task, which has as many threads as a training run; the errors of `side_by_side`."""
     return side_by_side(workshop, [(function, arguments)], steps, progress, workshop.threads)[0]
 
 

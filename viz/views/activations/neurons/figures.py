@@ -28,7 +28,7 @@ def signed_scales() -> dict[str, list[list]]:
 
 
 def _bar(title: str, tickformat: str) -> dict:
-    """A colour bar."""
+    """Return a colour bar."""
     look = {"thickness": 10, "len": 1, "outlinewidth": 0, "tickformat": tickformat}
     return look | {"title": {"text": plotly_text(title), "side": "right"}}
 
@@ -112,7 +112,7 @@ def curve_figure(curve: Any, neuron: int, name: str, pieces: Sequence[str], word
 
 
 def bin_names(edges: np.ndarray) -> list[str]:
-    """Names of the bins between two edges, the ends open. [n + 1] -> n names"""
+    """Return the names of the bins between two edges, the ends open. [n + 1] -> n names"""
     names = []
     for low, high in pairwise(edges):
         if np.isinf(low):
@@ -123,7 +123,8 @@ def bin_names(edges: np.ndarray) -> list[str]:
 
 
 def bins_figure(counts: np.ndarray, edges: np.ndarray, words: Mapping[str, str]) -> go.Figure:
-    """Layers across, bins of activations up, a cell's colour the share of the layer's activations in it. [L, bins]
+    """Return the layers across, bins of activations up, a cell's colour the share of the layer's activations in it. [L,
+    bins]
 
     `words`: "layer", "activation", "share".
     """
@@ -153,7 +154,7 @@ def bins_figure(counts: np.ndarray, edges: np.ndarray, words: Mapping[str, str])
 
 
 def shares_figure(lines: Mapping[str, np.ndarray], words: Mapping[str, str]) -> go.Figure:
-    """One line a quantity, named by its key: a share by layer. [L] each. `words`: "layer", "share"."""
+    """Return one line a quantity, named by its key: a share by layer. [L] each. `words`: "layer", "share"."""
     hover, L = f"{plotly_text(words['layer'])} %{{x}}: %{{y:.2%}}", len(next(iter(lines.values())))
     traces = [
         line(name, range(L), values, hue, hover=hover, dash=dash, more={"mode": "lines+markers"})
@@ -165,5 +166,5 @@ def shares_figure(lines: Mapping[str, np.ndarray], words: Mapping[str, str]) -> 
 
 
 def _layers(count: int, title: str) -> dict:
-    """An axis of layers: whole numbers from 0 up, some of them named."""
+    """Return an axis of layers: whole numbers from 0 up, some of them named."""
     return axis(title, {"tickmode": "linear", "tick0": 0, "dtick": -(-count // _LAYERS), "showgrid": False})

@@ -69,12 +69,12 @@ class Curve:
 
 
 def of_layer(model_id: str, layer: int) -> str:
-    """The scope of a neuron's number: with another model or layer the same number is another neuron."""
+    """Return the scope of a neuron's number: with another model or layer the same number is another neuron."""
     return f"{model_id} {layer}"
 
 
 def read_neuron(value: object, scene: Scene) -> Chosen | None:
-    """The neuron that a page sent, if it is one; whether it is of the layer that is shown, is not known here."""
+    """Return the neuron that a page sent, if it is one; whether it is of the layer that is shown, is not known here."""
     sent = value if isinstance(value, Mapping) else {}
     of, number = sent.get("of"), sent.get("neuron")
     whole = isinstance(number, int) and not isinstance(number, bool)
@@ -82,17 +82,17 @@ def read_neuron(value: object, scene: Scene) -> Chosen | None:
 
 
 def layer_question(scene: Scene, settings: Settings) -> Settings:
-    """The layer that is chosen, else that of the main head."""
+    """Return the layer that is chosen, else that of the main head."""
     return Settings((("layer", int(settings.layer) if settings.layer else scene.head[0]),))
 
 
 def top_question(scene: Scene, settings: Settings) -> Settings:
-    """The layer and the order."""
+    """Return the layer and the order."""
     return Settings((*layer_question(scene, settings).items(), ("order", settings.order)))
 
 
 def one_question(scene: Scene, settings: Settings) -> Settings:
-    """The layer, the order, and the neuron that was chosen of this layer; None: the first of the order."""
+    """Return the layer, the order, and the neuron that was chosen of this layer; None: the first of the order."""
     question = top_question(scene, settings)
     of, neuron = settings.top or ("", None)
     mine = of == of_layer(scene.model.id, question.layer)
@@ -108,18 +108,18 @@ def measure_layer(scene: Scene, settings: Settings) -> Activations:
 
 
 def _order(scene: Scene, settings: Settings, read: Activations) -> list[int]:
-    """All neurons of the layer in the order that is chosen."""
+    """Return all neurons of the layer in the order that is chosen."""
     lengths = write_lengths(scene.model.model, settings.layer)
     return ranked(read.post, lengths, settings.order, scene.position).tolist()
 
 
 def _pushed(scene: Scene, layer: int, neurons: list[int], limit: int) -> Promoted:
-    """The tokens that neurons write towards, of those that the vocabulary has."""
+    """Return the tokens that neurons write towards, of those that the vocabulary has."""
     return promoted(scene.model.model, layer, neurons, limit, scene.model.tokenizer.vocab_size)
 
 
 def measure_top(scene: Scene, settings: Settings, results: Mapping[str, Activations]) -> Top:
-    """The first neurons of the order, and what each pushes up."""
+    """Return the first neurons of the order, and what each pushes up."""
     read = results["layer"]
     order = _order(scene, settings, read)
     rows = ordered_rows(read.post, order[:LISTED], None if settings.order == "prompt" else scene.position)
@@ -144,7 +144,7 @@ def ordered_rows(post: np.ndarray, order: list[int], position: int | None) -> li
 
 
 def measure_one(scene: Scene, settings: Settings, results: Mapping[str, Activations]) -> Neuron:
-    """The chosen neuron, else the first of the order."""
+    """Return the chosen neuron, else the first of the order."""
     read = results["layer"]
     order = _order(scene, settings, read)
     neuron = order[0] if settings.neuron is None else settings.neuron
@@ -163,7 +163,7 @@ def measure_one(scene: Scene, settings: Settings, results: Mapping[str, Activati
 
 
 def measure_curve(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Curve:
-    """The activation function over the pre-activations of the layer, with the neuron's own."""
+    """Return the activation function over the pre-activations of the layer, with the neuron's own."""
     pre, of_neuron, config = results["layer"].pre, results["one"].pre, scene.model.config
     x = spread(*span(pre, of_neuron))
     counts, edges = np.histogram(pre, _BINS, (float(x[0]), float(x[-1])))
@@ -188,7 +188,7 @@ def spread(low: float, high: float, points: int = 241) -> np.ndarray:
 
 
 def outside(pre: np.ndarray, x: np.ndarray) -> float:
-    """Share of the pre-activations beyond the ends of the axis."""
+    """Return the share of the pre-activations beyond the ends of the axis."""
     return float(((pre < x[0]) | (pre > x[-1])).mean())
 
 
@@ -196,7 +196,7 @@ def outside(pre: np.ndarray, x: np.ndarray) -> float:
 
 
 def measure_quick(scene: Scene, settings: Settings) -> Survey | None:
-    """Every layer in a few numbers; None where reading them takes a while."""
+    """Return every layer in a few numbers; None where reading them takes a while."""
     return survey(scene.trace) if is_quick(scene.model.n_params, len(scene.tokens)) else None
 
 

@@ -79,7 +79,7 @@ def _words(words: Words, names: Sequence[str]) -> dict[str, str]:
 
 
 def _token(seen: Seen, at: int) -> str:
-    """A token of the prompt, shortened."""
+    """Return a token of the prompt, shortened."""
     return shorten(visible(seen.facts.pieces[at]), 24)
 
 
@@ -91,7 +91,7 @@ def _python(seen: Seen, lines: Sequence[str], names: str) -> str:
 
 
 def top(seen: Seen) -> Payload:
-    """The list of the first neurons, and more of them on all tokens."""
+    """Return the list of the first neurons, and more of them on all tokens."""
     words, result, at, order = seen.here, seen.result, seen.facts.position, seen.settings.order
     rows = [
         row
@@ -112,7 +112,7 @@ def top(seen: Seen) -> Payload:
 
 
 def _map(seen: Seen) -> Payload:
-    """The first neurons of the order on every token."""
+    """Return the first neurons of the order on every token."""
     words, result, order = seen.here, seen.result, seen.settings.order
     labels = {"neuron": seen.words["neuron"], "activation": seen.words["activation"], "token": words["token"]}
     lines = [
@@ -138,7 +138,7 @@ def _map(seen: Seen) -> Payload:
 
 
 def one(seen: Seen) -> Payload:
-    """One neuron on the text, its numbers at the position, and the tokens it writes towards."""
+    """Return one neuron on the text, its numbers at the position, and the tokens it writes towards."""
     words, result, pieces, pushes = seen.here, seen.result, seen.facts.pieces, seen.result.pushes
     sides = {"up": (pushes.up[0], pushes.up_scores[0]), "down": (pushes.down[0], pushes.down_scores[0])}
     largest = float(np.abs(result.post).max()) or 1.0
@@ -173,7 +173,7 @@ def one(seen: Seen) -> Payload:
 
 
 def _columns(result: Neuron) -> dict[str, np.ndarray]:
-    """The numbers of the neuron at every token. [T] each"""
+    """Return the numbers of the neuron at every token. [T] each"""
     columns = {"pre": result.pre, "post": result.post}
     return columns if result.up is None else columns | {"up": result.up}
 
@@ -195,7 +195,7 @@ def _facts(seen: Seen) -> list[list[str]]:
 
 
 def curve(seen: Seen) -> Payload:
-    """The activation function with the neuron's tokens on it and the layer's pre-activations below."""
+    """Return the activation function with the neuron's tokens on it and the layer's pre-activations below."""
     words, result, shown, kind = seen.here, seen.result, seen.results["one"], seen.facts.config.mlp
     name = seen.words[f"function_{kind}"]
     notes = [words["note"]]
@@ -216,14 +216,14 @@ def curve(seen: Seen) -> Payload:
 
 
 def job(seen: Seen) -> Payload:
-    """The cost of reading all layers, or nothing where it is done at once."""
+    """Return the cost of reading all layers, or nothing where it is done at once."""
     if is_quick(seen.facts.n_params, len(seen.facts.tokens)):
         return {"text": "", "done": True}
     return {"text": seen.here["hint"]}
 
 
 def _survey(seen: Seen) -> Survey | None:
-    """All layers, read at once or by the button; None before that."""
+    """Return all layers, read at once or by the button; None before that."""
     return seen.results["quick"] or seen.results["survey"]
 
 
@@ -232,7 +232,7 @@ def _nothing(seen: Seen) -> Payload:
 
 
 def bins(seen: Seen) -> Payload:
-    """Histograms of the activations, a column a layer."""
+    """Return the histograms of the activations, a column a layer."""
     words, result = seen.here, _survey(seen)
     if result is None:
         return _nothing(seen)
@@ -275,7 +275,7 @@ def neurons(
     position: int = -1,
     most: Annotated[int, Within(1, 100)] = 12,
 ) -> dict:
-    """The most active MLP neurons of a layer, and what each writes towards.
+    """Return the most active MLP neurons of a layer, and what each writes towards.
 
     Args:
         order: here: largest activation at the position; prompt: over the prompt; writes: length of what it adds.
@@ -304,7 +304,7 @@ def neurons(
 
 
 def neuron(scene: Scene, layer: int, neuron: int, most: Annotated[int, Within(1, 100)] = 8) -> dict:
-    """One MLP neuron on the prompt: its numbers at every token, and the tokens that it promotes and suppresses.
+    """Return one MLP neuron on the prompt: its numbers at every token, and the tokens that it promotes and suppresses.
 
     Args:
         neuron: Number of the neuron, counted from 0.
@@ -337,7 +337,7 @@ def neuron(scene: Scene, layer: int, neuron: int, most: Annotated[int, Within(1,
 
 
 def neuron_survey(scene: Scene) -> dict:
-    """The MLP neurons of every layer in a few numbers: how many are active, and how large they get.
+    """Return the MLP neurons of every layer in a few numbers: how many are active, and how large they get.
 
     Returns:
         layers: never: share of the neurons that are active at no token; quiet: share that never reach the root mean

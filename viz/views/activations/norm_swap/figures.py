@@ -14,7 +14,7 @@ HEIGHT = 380
 
 
 def size_figure(before: np.ndarray, after: np.ndarray, position: int, words: Mapping[str, str]) -> go.Figure:
-    """Length of the stream by layer on a log scale: median and largest of the tokens, and one token.
+    """Return the length of the stream by layer on a log scale: median and largest of the tokens, and one token.
 
     before, after [L + 1, T]; what is NaN has no point. `words`: "before", "after", "median", "largest", "here",
     "layer", "length".
@@ -37,5 +37,5 @@ def size_figure(before: np.ndarray, after: np.ndarray, position: int, words: Map
 
 
 def _largest(table: np.ndarray) -> np.ndarray:
-    """The largest number of each layer, NaN where there is none. [L + 1, T] -> [L + 1]"""
+    """Return the largest number of each layer, NaN where there is none. [L + 1, T] -> [L + 1]"""
     return np.where(np.isnan(table).all(1), np.nan, np.max(np.where(np.isnan(table), -np.inf, table), axis=1))

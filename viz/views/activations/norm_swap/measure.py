@@ -30,7 +30,7 @@ class Changed:
     losses: tuple[float, float] | None  # mean loss of the tokens that follow them, before and after, in nats a token
 
     def run(self, scene: Scene) -> Swapped:
-        """The same for the model's code."""
+        """Return the same for the model's code."""
         read = torch.from_numpy(self.read)
         return Swapped(scene.model.model, read, self.before, self.lengths, self.overflow, self.kl, self.losses)
 
@@ -45,7 +45,7 @@ class Next:
 
 
 def places(config: ModelConfig, settings: Settings) -> tuple[Place, ...]:
-    """The norms that are changed."""
+    """Return the norms that are changed."""
     if settings.where == "one":
         return (norms_of(config)[int(settings.norm)],)
     return places_of(config, settings.where)
@@ -62,7 +62,7 @@ def question(scene: Scene, settings: Settings) -> Settings:
 
 
 def measure_quick(scene: Scene, settings: Settings) -> Changed | None:
-    """The changed run; None where it takes a while."""
+    """Return the changed run; None where it takes a while."""
     if not is_quick(scene.model.n_params, len(scene.tokens)):
         return None
     return measure_changed(scene, settings)
@@ -75,7 +75,7 @@ def measure_changed(scene: Scene, settings: Settings, progress: Progress = silen
 
 
 def measure_next(scene: Scene, settings: Settings, results: Mapping[str, Changed | None]) -> Next | None:
-    """The prediction at the position that is looked at; None before the run, and where the numbers overflow."""
+    """Return the prediction at the position that is looked at; None before the run, and where the numbers overflow."""
     changed, at = results["quick"] or results["changed"], scene.position
     if changed is None or at >= len(changed.read):
         return None

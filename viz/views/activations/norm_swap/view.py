@@ -82,7 +82,7 @@ def job(seen: Seen) -> Payload:
 
 
 def _changed(seen: Seen) -> Changed | None:
-    """The changed run, computed at once or by the button; None before that."""
+    """Return the changed run, computed at once or by the button; None before that."""
     return seen.results["quick"] or seen.results["changed"]
 
 
@@ -92,7 +92,7 @@ def _nothing(seen: Seen) -> Payload:
 
 
 def _named(seen: Seen) -> str:
-    """The change in words, for titles."""
+    """Return the change in words, for titles."""
     settings, config, words = seen.settings, seen.facts.config, seen.words.within("settings")
     if settings.where == "one":
         where = place_name(seen.all_words, config, places(config, settings)[0])
@@ -117,7 +117,7 @@ def _file(seen: Seen) -> str:
 
 
 def _python(seen: Seen, last: str, imports: Sequence[str] = ()) -> str:
-    """The lines that make the changed run, and one that reads it."""
+    """Return the lines that make the changed run, and one that reads it."""
     settings, config = seen.settings, seen.facts.config
     norms = f"places_of(lm.config, {settings.where!r})"
     if settings.where == "one":
@@ -154,7 +154,7 @@ _LOSS = (nats, perplexity)
 
 
 def prediction(seen: Seen) -> Payload:
-    """The likeliest next tokens before and after, where there are any."""
+    """Return the likeliest next tokens before and after, where there are any."""
     words, at, result = seen.here, seen.facts.position, seen.results["next"]
     if _changed(seen) is None:
         return _nothing(seen)

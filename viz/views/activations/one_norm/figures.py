@@ -36,7 +36,9 @@ LETTERS = {
 
 
 def shown_dimensions(x: np.ndarray) -> list[int]:
-    """The dimensions with the largest |x|, the largest first, and then the first ones that are not among them. x [D]"""
+    """Return the dimensions with the largest |x|, the largest first, and then the first ones that are not among them. x
+    [D]
+    """
     largest = [int(d) for d in np.argsort(-np.abs(x), kind="stable")[:LARGEST]]
     return largest + [d for d in range(min(FIRST, len(x))) if d not in largest]
 
@@ -48,7 +50,7 @@ def decimals_for(values: np.ndarray) -> int:
 
 
 def walk_table(walk: Any) -> dict:
-    """The steps of some dimensions: x − μ and n · γ + β add up in the digits that are shown.
+    """Return the steps of some dimensions: x − μ and n · γ + β add up in the digits that are shown.
 
     {"columns": [signs], "rows": [{"d", "cells": [[as shown, in full], ...]}], "mean": as shown or None}
     """
@@ -65,7 +67,7 @@ def walk_table(walk: Any) -> dict:
 
 
 def _cells(walk: Any, d: int, places: tuple[int, int, int]) -> list[list]:
-    """One line of the table: [as shown, in full] for each column, the model's own output last."""
+    """Return one line of the table: [as shown, in full] for each column, the model's own output last."""
     dx, dn, dy = places
     cells = [(walk.x[d], round(walk.x[d], dx), dx)]
     if walk.mean is not None:  # from what is shown, so that a reader who subtracts finds this
@@ -79,7 +81,8 @@ def _cells(walk: Any, d: int, places: tuple[int, int, int]) -> list[list]:
 
 
 def walk_steps(walk: Any, words: Mapping[str, str]) -> list[dict]:
-    """The steps in the order of the formula: {"name", "title", "sign", "letters", "numbers", "values" [D], "top"}.
+    """Return the steps in the order of the formula: {"name", "title", "sign", "letters", "numbers", "values" [D],
+    "top"}.
 
     `words`: "numbers_x", "span", and "step_<name>" of each.
     """
@@ -124,7 +127,7 @@ class Panel:
 
 
 def panels_figure(sides: Sequence[Panel]) -> go.Figure:
-    """One panel, or two beside one another that stand below one another on a narrow page."""
+    """Return one panel, or two beside one another that stand below one another on a narrow page."""
     names = [str(n) for n in range(len(sides))]
     x = {name: axis(side.x, {"showgrid": False, **side.more}) for name, side in zip(names, sides, strict=True)}
     y = {name: axis(side.y, {"rangemode": "tozero"}) for name, side in zip(names, sides, strict=True)}
@@ -202,7 +205,7 @@ _PARTS = ("low", "median", "high")
 def size_traces(
     sizes: np.ndarray, batch: np.ndarray, names: tuple[str, str], labels: Sequence[str], *, pick: bool = False
 ) -> list[go.Scatter]:
-    """Two rows of points, the model's norm and BatchNorm; with `pick` a click picks a token. sizes, batch [n]"""
+    """Return two rows of points, the model's norm and BatchNorm; with `pick` a click picks a token. sizes, batch [n]"""
     n = len(sizes)
     traces = []
     for values, name, colour in ((batch, names[1], ORANGE), (sizes, names[0], BLUE)):

@@ -42,17 +42,17 @@ class Parameters:
 
 
 def place_of(config: ModelConfig, settings: Settings) -> Place:
-    """The norm that is chosen."""
+    """Return the norm that is chosen."""
     return norms_of(config)[int(settings.norm)]
 
 
 def _norm(scene: Scene, settings: Settings) -> Norm:
-    """The norm of the model itself."""
+    """Return the norm of the model itself."""
     return norm_of(scene.model.model, *place_of(scene.model.config, settings))
 
 
 def measure_read(scene: Scene, settings: Settings) -> np.ndarray:
-    """The input of the norm, float32 [T, D]; raises InputError where edits drove it beyond the range of float32."""
+    """Return the input of the norm, float32 [T, D]; raises InputError where edits drove it beyond the range of float32."""
     x = norm_input(scene.trace, *place_of(scene.model.config, settings))
     if not np.isfinite(x).all():
         raise InputError(
@@ -64,18 +64,18 @@ def measure_read(scene: Scene, settings: Settings) -> np.ndarray:
 
 
 def measure_walk(scene: Scene, settings: Settings, results: Mapping[str, np.ndarray]) -> Walk:
-    """Every step of the norm on the token that is looked at."""
+    """Return every step of the norm on the token that is looked at."""
     return walk_vector(_norm(scene, settings), results["read"][scene.position])
 
 
 def measure_values(scene: Scene, settings: Settings, results: Mapping[str, np.ndarray]) -> Both:
-    """Input and output of the norm, over all tokens."""
+    """Return the input and output of the norm, over all tokens."""
     read = results["read"]
     return Both(counted(read), counted(norm_output(_norm(scene, settings), read)))
 
 
 def measure_gains(scene: Scene, settings: Settings) -> Parameters:
-    """The learned parameters of the norm."""
+    """Return the learned parameters of the norm."""
     norm = _norm(scene, settings)
     bias = None if norm.bias is None else counted(norm.bias.detach().numpy())
     return Parameters(counted(norm.weight.detach().numpy()), bias)
@@ -87,5 +87,5 @@ def measure_all(scene: Scene, settings: Settings) -> dict[str, np.ndarray]:
 
 
 def measure_batch(scene: Scene, settings: Settings, results: Mapping[str, np.ndarray]) -> BatchCompared:
-    """The prompt under the norm and under BatchNorm."""
+    """Return the prompt under the norm and under BatchNorm."""
     return compare_batch(_norm(scene, settings), results["read"])

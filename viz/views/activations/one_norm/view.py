@@ -61,14 +61,14 @@ _SHOWN_WORDS = ("dimension", "dimension_help", "dimensions", "model")  # that st
 
 
 def _names(seen: Seen) -> dict[str, str]:
-    """The kind and the place of the norm, as titles name them."""
+    """Return the kind and the place of the norm, as titles name them."""
     config = seen.facts.config
     place = place_name(seen.all_words, config, place_of(config, seen.settings))
     return {"kind": kind_name(config), "place": place}
 
 
 def _figure(seen: Seen, sides: Sequence[Panel], notes: Sequence[str]) -> Payload:
-    """A figure of this norm, without its columns and lines of Python."""
+    """Return a figure of this norm, without its columns and lines of Python."""
     layer, site = place_of(seen.facts.config, seen.settings)
     return {
         "figure": panels_figure(sides),
@@ -83,7 +83,7 @@ def _python(seen: Seen, lines: Sequence[str], names: str) -> str:
 
 
 def _norm_arguments(seen: Seen) -> str:
-    """The norm as arguments of a call."""
+    """Return the norm as arguments of a call."""
     layer, site = place_of(seen.facts.config, seen.settings)
     return f"{layer}, {site!r}"
 
@@ -92,7 +92,7 @@ def _norm_arguments(seen: Seen) -> str:
 
 
 def walk(seen: Seen) -> Payload:
-    """The steps on one token, some of its dimensions in a table, and the model's own output as the check."""
+    """Return the steps on one token, some of its dimensions in a table, and the model's own output as the check."""
     words, result, position = seen.here, seen.result, seen.facts.position
     top, D = float(abs(result.model_out).max()), len(result.x)
     table, n = walk_table(result), min(LARGEST, D)
@@ -118,7 +118,7 @@ def walk(seen: Seen) -> Payload:
 
 
 def values(seen: Seen) -> Payload:
-    """Histograms of what the norm reads and of what it writes, over all tokens."""
+    """Return the histograms of what the norm reads and of what it writes, over all tokens."""
     words, both = seen.here, {"before": seen.result.before, "after": seen.result.after}
     sides = [
         Panel([histogram(each, words[name], words["unit"], colour)], words[name], words["count"])
@@ -133,7 +133,7 @@ def values(seen: Seen) -> Payload:
 
 
 def gains(seen: Seen) -> Payload:
-    """Histograms of the gain and, where it has one, the bias of the norm."""
+    """Return the histograms of the gain and, where it has one, the bias of the norm."""
     words, result = seen.here, seen.result
     both = {"gain": result.gain} | ({} if result.bias is None else {"bias": result.bias})
     named = {seen.words[name]: each for name, each in both.items()}
@@ -150,7 +150,7 @@ def gains(seen: Seen) -> Payload:
 
 
 def _outside(seen: Seen, histograms: Mapping[str, Counted]) -> str:
-    """How many values lie beyond the ends of each histogram, and how far they go."""
+    """Return how many values lie beyond the ends of each histogram, and how far they go."""
     text = seen.words["outside"]
     return joined(
         text.format(n=whole(each.outside), name=name, low=number(each.low), high=number(each.high))
@@ -190,7 +190,7 @@ def every(seen: Seen) -> Payload:
 
 
 def batch(seen: Seen) -> Payload:
-    """The quantity of equal size after the model's norm, each token; and after BatchNorm, each dimension."""
+    """Return the quantity of equal size after the model's norm, each token; and after BatchNorm, each dimension."""
     words, result, kind = seen.here, seen.result, kind_name(seen.facts.config)
     names = (kind, "BatchNorm")
     dimensions = [plotly_text(words["dimension"].format(d=d)) for d in range(len(result.own_dimensions))]
@@ -236,7 +236,7 @@ def why(seen: Seen) -> Payload:
 
 
 def norm(scene: Scene, layer: int = 0, site: Site = "norm1", position: int = -1) -> dict:
-    """One norm (LayerNorm or RMSNorm) on one token, every step of its formula, and BatchNorm in its place.
+    """Return one norm (LayerNorm or RMSNorm) on one token, every step of its formula, and BatchNorm in its place.
 
     Args:
         site: norm1 and norm2 belong to attention and MLP of the layer; final comes before the output.

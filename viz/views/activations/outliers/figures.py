@@ -32,5 +32,5 @@ def dimension_figure(
 
 
 def _logarithmic(size: np.ndarray) -> np.ndarray:
-    """Sizes for a logarithmic axis: 0 is NaN."""
+    """Return the sizes for a logarithmic axis: 0 is NaN."""
     return np.where(size > 0, size.astype(np.float64), np.nan)

@@ -60,7 +60,7 @@ class Dimensions:
 
 
 def measure(scene: Scene, settings: Settings, results: Mapping[str, Stream]) -> Outliers:
-    """The outliers before the norms of the chosen sites."""
+    """Return the outliers before the norms of the chosen sites."""
     stream, rule, sites = results["stream"], settings.rule, SITES[settings.site]
     rows, dimensions = stream.rows(sites), top_dimensions(stream, sites, DIMENSIONS)
     ratio = np.stack([ratios(stream, n)[dimensions] for n in rows])
@@ -87,7 +87,7 @@ def _highest(stream: Stream, rows: Sequence[int]) -> int:
 
 
 def measure_one(scene: Scene, settings: Settings, results: Mapping[str, Stream]) -> Dimensions:
-    """One norm at one token: those that were clicked and picked, else where the largest ratio is."""
+    """Return one norm at one token: those that were clicked and picked, else where the largest ratio is."""
     stream = results["stream"]
     rows = stream.rows(SITES[settings.site])
     norms = [stream.norms[n] for n in rows]
@@ -100,7 +100,7 @@ def measure_one(scene: Scene, settings: Settings, results: Mapping[str, Stream])
 
 
 def median_of_others(sizes: np.ndarray, token: int) -> np.ndarray | None:
-    """The median over the other tokens, None where there are none. sizes [T, D] -> [D]"""
+    """Return the median over the other tokens, None where there are none. sizes [T, D] -> [D]"""
     return np.median(np.delete(sizes, token, 0), 0) if len(sizes) > 1 else None
 
 
@@ -108,7 +108,7 @@ def median_of_others(sizes: np.ndarray, token: int) -> np.ndarray | None:
 
 
 def _token(seen: Seen, at: int) -> str:
-    """A token's place and text."""
+    """Return a token's place and text."""
     return f"{at} {quoted(seen.facts.pieces[at])}"
 
 
@@ -118,7 +118,7 @@ def _python(seen: Seen, lines: Sequence[str], names: str, imports: Sequence[str]
 
 
 def grid(seen: Seen) -> Payload:
-    """The dimensions with the largest numbers, before every norm; a dot where a number is outlying."""
+    """Return the dimensions with the largest numbers, before every norm; a dot where a number is outlying."""
     words, result, dimensions = seen.here, seen.result, seen.result.dimensions
     size = abs(result.value)  # [R, C]
     names = [row_name(seen, norm) for norm in result.norms]
@@ -148,14 +148,14 @@ def grid(seen: Seen) -> Payload:
 
 
 def _cell(seen: Seen, r: int, c: int) -> str:
-    """The hover of a cell besides its size."""
+    """Return the hover of a cell besides its size."""
     result = seen.result
     value, ratio = signed(float(result.value[r, c])), number(float(result.ratio[r, c]))
     return plotly_text(seen.here["cell"].format(value=value, ratio=ratio, token=_token(seen, result.carrier[r, c])))
 
 
 def tables(seen: Seen) -> Payload:
-    """The tokens that have outlying numbers, and these numbers."""
+    """Return the tokens that have outlying numbers, and these numbers."""
     words, result = seen.here, seen.result
     rows = [
         {
@@ -199,7 +199,7 @@ def tables(seen: Seen) -> Payload:
 
 
 def _largest(seen: Seen) -> str:
-    """The largest number where there are no outliers."""
+    """Return the largest number where there are no outliers."""
     result, r = seen.result, seen.result.row
     return seen.here["none"].format(
         value=signed(float(result.value[r, 0])),
@@ -211,7 +211,7 @@ def _largest(seen: Seen) -> str:
 
 
 def one(seen: Seen) -> Payload:
-    """Every dimension of what one norm reads, at the token that is looked at and at the others."""
+    """Return every dimension of what one norm reads, at the token that is looked at and at the others."""
     words, shown, result = seen.here, seen.results["one"], seen.results["main"]
     site, layer = result.norms[shown.row]
     at, reach, n = shown.token, float(result.limit[shown.row]), len(shown.size)
@@ -244,7 +244,8 @@ def outliers(
     site: Annotated[str, OneOf(tuple(SITES))] = "norm1",
     most: Rows = 30,
 ) -> dict:
-    """The few dimensions of the residual stream that are far larger than the rest, and the tokens that carry them.
+    """Return the few dimensions of the residual stream that are far larger than the rest, and the tokens that carry
+    them.
 
     Args:
         rule: What counts. massive: 1000 times the median and at least 100. x1000, x100, x20: as many times the median.

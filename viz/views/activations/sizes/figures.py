@@ -38,14 +38,14 @@ class Series:
 
 
 def series_of(tokens: Sequence[int], pieces: Sequence[str]) -> list[Series]:
-    """Tokens with a hue each; the first eight of them."""
+    """Return the tokens with a hue each; the first eight of them."""
     return [Series(t, axis_name(t, pieces[t]), hue) for t, hue in zip(tokens, HUES, strict=False)]
 
 
 def profile_figure(
     values: np.ndarray, curves: Sequence[Curve], series: Sequence[Series], words: Mapping[str, str], log: bool
 ) -> go.Figure:
-    """A number along the layers: of some tokens, over the median and the range of all. values [R, T]
+    """Return a number along the layers: of some tokens, over the median and the range of all. values [R, T]
 
     `words`: "value", "layers" (of the axis), "median", "p10", "p90".
     """
@@ -61,7 +61,7 @@ def profile_figure(
 def _profile(
     values: np.ndarray, curve: Curve, series: Sequence[Series], words: Mapping[str, str], first: bool
 ) -> list[go.Scatter]:
-    """The range of all tokens, their median, and the tokens that are looked at. values [rows of the curve, T]"""
+    """Return the range of all tokens, their median, and the tokens that are looked at. values [rows of the curve, T]"""
     low, middle, high = _spread(values).T
     names, x = [plotly_text(name) for name in curve.names], list(curve.at)
     median = words["median"]
@@ -77,7 +77,9 @@ def _profile(
 
 
 def _spread(values: np.ndarray) -> np.ndarray:
-    """The ends of the range and the median of each row's finite numbers, NaN where there are none. [R, T] -> [R, 3]"""
+    """Return the ends of the range and the median of each row's finite numbers, NaN where there are none. [R, T] -> [R,
+    3]
+    """
     parts = (RANGE[0], 50.0, RANGE[1])
     finite = [row[np.isfinite(row)] for row in values]
     return np.array([np.percentile(row, parts) if row.size else [np.nan] * 3 for row in finite])
@@ -86,7 +88,8 @@ def _spread(values: np.ndarray) -> np.ndarray:
 def row_figure(
     row: np.ndarray, pieces: Sequence[str], series: Sequence[Series], words: Mapping[str, str], log: bool
 ) -> go.Figure:
-    """A number at every token of one row, those that are looked at larger and in their hue; a click picks. row [T]
+    """Return a number at every token of one row, those that are looked at larger and in their hue; a click picks. row
+    [T]
 
     `words`: "value", "position" (of the axis), "every" (token).
     """

@@ -51,13 +51,15 @@ class Sizes:
 
 
 def measure(scene: Scene, settings: Settings, results: Mapping[str, Stream]) -> Sizes:
-    """The statistic that is chosen, and its extreme cell."""
+    """Return the statistic that is chosen, and its extreme cell."""
     rows, values = statistic(results["stream"], settings.number)
     return Sizes(settings.number, tuple(rows), values, *extreme(values, settings.number in _LOW))
 
 
 def extreme(values: np.ndarray, smallest: bool) -> tuple[int, int]:
-    """Row and column of the number of the largest size, or of the smallest number; ties go to the first. [R, T]"""
+    """Return the row and column of the number of the largest size, or of the smallest number; ties go to the first. [R,
+    T]
+    """
     finite = np.isfinite(values)
     if not finite.any():
         return 0, 0
@@ -70,23 +72,23 @@ def extreme(values: np.ndarray, smallest: bool) -> tuple[int, int]:
 
 
 def _row(seen: Seen) -> int:
-    """The row that was clicked, or the one of the extreme cell."""
+    """Return the row that was clicked, or the one of the extreme cell."""
     sizes: Sizes = seen.results["main"]
     return nearest_row(list(sizes.rows), *seen.settings.map) if seen.settings.map else sizes.row
 
 
 def _tokens(seen: Seen) -> tuple[int, ...]:
-    """The picked tokens in the order in which they were picked, or that of the extreme cell and the last one."""
+    """Return the picked tokens in the order in which they were picked, or that of the extreme cell and the last one."""
     return seen.facts.picked or tuple(dict.fromkeys((seen.results["main"].token, seen.facts.position)))
 
 
 def _value(seen: Seen) -> str:
-    """The statistic as an axis names it."""
+    """Return the statistic as an axis names it."""
     return seen.words[f"value_{seen.results['main'].name}"]
 
 
 def _name(seen: Seen) -> str:
-    """The statistic as a title names it."""
+    """Return the statistic as a title names it."""
     return seen.words[f"settings.number_{seen.results['main'].name}"]
 
 
@@ -100,7 +102,7 @@ def _python(seen: Seen, lines: Sequence[str], imports: Sequence[str] = ()) -> st
 
 
 def grid(seen: Seen) -> Payload:
-    """Every norm, sublayer or block of the model at every token."""
+    """Return every norm, sublayer or block of the model at every token."""
     words, sizes = seen.here, seen.result
     names = [row_name(seen, row) for row in sizes.rows]
     rows = layer_line(words[f"rows_{STATISTICS[sizes.name]}"], names, [layer for _, layer in sizes.rows])
@@ -116,7 +118,7 @@ def grid(seen: Seen) -> Payload:
 
 
 def _reads(seen: Seen) -> str:
-    """The tensors of the rows, as this model is wired."""
+    """Return the tensors of the rows, as this model is wired."""
     words, config, name = seen.here, seen.facts.config, seen.result.name
     if STATISTICS[name] == "blocks":
         return words["reads_blocks"]
@@ -132,7 +134,7 @@ def _opened(seen: Seen) -> list[str]:
 
 
 def _curves(seen: Seen) -> list[Curve]:
-    """The rows as curves along the layers: norms one after the other; attention and MLP each for itself."""
+    """Return the rows as curves along the layers: norms one after the other; attention and MLP each for itself."""
     words, sizes = seen.here, seen.result
     if STATISTICS[sizes.name] != "sublayers":
         places = [layer + (0.5 if what == "norm2" else 0) for what, layer in sizes.rows]
@@ -146,7 +148,7 @@ def _curves(seen: Seen) -> list[Curve]:
 
 
 def profile(seen: Seen) -> Payload:
-    """The number along the layers, of the tokens that are looked at and of all."""
+    """Return the number along the layers, of the tokens that are looked at and of all."""
     words, sizes, tokens = seen.here, seen.result, _tokens(seen)
     log = sizes.log
     labels = words.plain() | {"value": _value(seen), "layers": seen.words["layers"]}
@@ -164,7 +166,7 @@ def profile(seen: Seen) -> Payload:
 
 
 def row(seen: Seen) -> Payload:
-    """The number at every token of the row that is looked at, and all that is known of one cell of it."""
+    """Return the number at every token of the row that is looked at, and all that is known of one cell of it."""
     words, sizes, tokens, at = seen.here, seen.result, _tokens(seen), _row(seen)
     what, layer = sizes.rows[at]
     series, labels = series_of(tokens, seen.facts.pieces), words.plain() | {"value": _value(seen)}
@@ -179,7 +181,7 @@ def row(seen: Seen) -> Payload:
 
 
 def cell_note(seen: Seen, row: Row, at: int) -> str:
-    """The numbers of the row at one token."""
+    """Return the numbers of the row at one token."""
     stream, (what, layer) = seen.results["stream"], row
     values = {"token": quoted(seen.facts.pieces[at]), "position": at}
     if what == "block":

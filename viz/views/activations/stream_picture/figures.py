@@ -29,7 +29,7 @@ class Drawn:
 
 
 def space_figure(drawn: Drawn, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
-    """Every token at one layer as a point; for some tokens the path from the first layer to the last.
+    """Return every token at one layer as a point; for some tokens the path from the first layer to the last.
 
     `pieces` are those of the whole prompt. The axes hold all layers, so that they stay where they are while the layer
     changes. `words`: "axis", "at_layer", "at_end", "position".
@@ -53,7 +53,7 @@ def space_figure(drawn: Drawn, pieces: Sequence[str], words: Mapping[str, str]) 
 
 
 def _axis(drawn: Drawn, which: int, values: np.ndarray, words: Mapping[str, str]) -> dict:
-    """An axis with room for the values of all layers, its component and its share of the variance named."""
+    """Return an axis with room for the values of all layers, its component and its share of the variance named."""
     component, low, high = drawn.axes[which], float(values.min()), float(values.max())
     room = 0.06 * (high - low) or 1.0
     title = words["axis"].format(n=component + 1, share=percent(drawn.shares[component]))
@@ -61,7 +61,7 @@ def _axis(drawn: Drawn, which: int, values: np.ndarray, words: Mapping[str, str]
 
 
 def _points(drawn: Drawn, pieces: Sequence[str], words: Mapping[str, str]) -> go.Scatter:
-    """All tokens at the chosen layer, coloured by position."""
+    """Return all tokens at the chosen layer, coloured by position."""
     x, y = (drawn.coordinates[drawn.layer, :, axis] for axis in drawn.axes)
     T, start = len(x), drawn.start
     beside = {"mode": "markers+text", "texttemplate": "%{customdata.label}", "textposition": "top center"}
@@ -84,7 +84,9 @@ def _points(drawn: Drawn, pieces: Sequence[str], words: Mapping[str, str]) -> go
 
 
 def _path(drawn: Drawn, at: int, n: int, pieces: Sequence[str], words: Mapping[str, str]) -> list[go.Scatter]:
-    """One token through all layers: a line, a ring where it starts, a square where it ends, a ring around it now."""
+    """Return one token through all layers: a line, a ring where it starts, a square where it ends, a ring around it
+    now.
+    """
     row, hue = at - drawn.start, HUES[n % len(HUES)]
     x, y = (drawn.coordinates[:, row, axis] for axis in drawn.axes)  # [L + 1]
     last = len(x) - 1

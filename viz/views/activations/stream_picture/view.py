@@ -43,7 +43,7 @@ def _space(scene: Scene, settings: Settings) -> Space:
 
 
 def measure_quick(scene: Scene, settings: Settings) -> Space | None:
-    """The principal components; None where they take a while. Raises InputError where there are none."""
+    """Return the principal components; None where they take a while. Raises InputError where there are none."""
     return _space(scene, settings) if is_quick(scene.model.config, len(scene.tokens)) else None
 
 
@@ -57,19 +57,19 @@ def measure_space(scene: Scene, settings: Settings, progress: Progress) -> Space
 
 
 def job(seen: Seen) -> Payload:
-    """The cost of computing the components, or nothing where they are there at once."""
+    """Return the cost of computing the components, or nothing where they are there at once."""
     quick = is_quick(seen.facts.config, len(seen.facts.tokens))
     return {"text": "", "done": True} if quick else {"text": seen.here["hint"]}
 
 
 def paths(seen: Seen) -> tuple[int, ...]:
-    """The tokens whose paths are drawn: those picked, else the one looked at and the first."""
+    """Return the tokens whose paths are drawn: those picked, else the one looked at and the first."""
     tokens = seen.facts.picked or (seen.facts.position, 0)
     return tuple([at for at in dict.fromkeys(tokens) if at or seen.settings.first][-MOST_PATHS:])
 
 
 def picture(seen: Seen) -> Payload:
-    """The picture, and how much of the variance it holds."""
+    """Return the picture, and how much of the variance it holds."""
     words, settings = seen.here, seen.settings
     space: Space | None = seen.results["quick"] or seen.results["space"]
     if space is None:
@@ -98,7 +98,7 @@ def picture(seen: Seen) -> Payload:
 
 
 def residual_space(scene: Scene, unit: bool = True, first: bool = True) -> dict:
-    """All tokens of all layers in the first three principal components of the residual stream.
+    """Return all tokens of all layers in the first three principal components of the residual stream.
 
     Args:
         unit: Whether every state is divided by its length first.

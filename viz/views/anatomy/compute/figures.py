@@ -51,7 +51,7 @@ class Bar:
 def work_figure(
     x: Sequence[int], bands: Sequence[Band], marks: Sequence[Mark], stacked: bool, words: Mapping[str, str]
 ) -> go.Figure:
-    """FLOPs against context, stacked on linear axes or as lines on logarithmic ones.
+    """Return the FLOPs against context, stacked on linear axes or as lines on logarithmic ones.
 
     `words`: "context", "axis", "tokens".
     """
@@ -100,7 +100,7 @@ def _point(mark: Mark, scale: float) -> go.Scatter:
 
 
 def _label(mark: Mark, place: int, stacked: bool, longest: int) -> dict:
-    """Its text above the figure, one row each, on the side with more room."""
+    """Return its text above the figure, one row each, on the side with more room."""
     at = mark.at if stacked else math.log10(max(mark.at, 1))
     share = at / (longest if stacked else math.log10(max(longest, 2)))
     return {
@@ -117,7 +117,7 @@ def _label(mark: Mark, place: int, stacked: bool, longest: int) -> dict:
 
 
 def times_figure(bars: Sequence[Bar], words: Mapping[str, str]) -> go.Figure:
-    """Each component's share of the work beside its share of the time. `words`: "work", "time", "share"."""
+    """Return each component's share of the work beside its share of the time. `words`: "work", "time", "share"."""
     whiskers = {
         "type": "data",
         "symmetric": False,

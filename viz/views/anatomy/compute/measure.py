@@ -33,7 +33,7 @@ ITEMS = {"float32": 4, "bfloat16": 2, "int8": 1}  # bytes of a number
 
 
 def prompt_length(scene: Scene) -> int:
-    """The tokens of the prompt, 1 for a model without one."""
+    """Return the tokens of the prompt, 1 for a model without one."""
     return len(scene.tokens) if scene.trace else 1
 
 
@@ -61,13 +61,13 @@ class Work:
 
 
 def readings(settings: Settings) -> dict[str, Reading]:
-    """The two forwards that the tables are of."""
+    """Return the two forwards that the tables are of."""
     T = settings.tokens
     return {"prompt": prompt(T, None if settings.logits == "every" else 1), "step": next_token(T)}
 
 
 def measure_work(scene: Scene, settings: Settings) -> Work:
-    """All of it from the config alone."""
+    """Return all of it from the config alone."""
     subject, T, item = subject_of(scene, settings), settings.tokens, ITEMS[settings.item]
     c, both = subject.config, readings(settings)
     thumb = rules(c)
@@ -137,12 +137,14 @@ def contexts(longest: int, logarithmic: bool) -> list[int]:
 
 
 def cost_of_times(scene: Scene, settings: Settings) -> tuple[float, float]:
-    """The runs on the prompt and on one more token, each as often as they are repeated, with the clock and without."""
+    """Return the runs on the prompt and on one more token, each as often as they are repeated, with the clock and
+    without.
+    """
     runs = 2 * component_times.ROUNDS
     return 2 * runs, runs * (len(scene.tokens) + 1)
 
 
 def measure_times(scene: Scene, settings: Settings, progress: Progress) -> Clocked:
-    """Seconds by component on the loaded model, without edits."""
+    """Return the seconds by component on the loaded model, without edits."""
     ids = scene.tokens.ids.tolist()
     return component_times.measure(scene.model.model, ids, settings.logits == "every", progress)

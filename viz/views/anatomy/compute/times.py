@@ -17,12 +17,12 @@ def kind_of(seen: Seen) -> str:
 
 
 def clocked_of(seen: Seen) -> Clocked | None:
-    """The measured times; None before, and for an architecture that is not loaded."""
+    """Return the measured times; None before, and for an architecture that is not loaded."""
     return seen.results["times"] if is_live(seen.settings) else None
 
 
 def hint(seen: Seen) -> Payload:
-    """The text beside the button."""
+    """Return the text beside the button."""
     if not is_live(seen.settings):
         return {"unready": True, "text": seen.words["not_here"]}
     text = seen.here["hint"].format(seconds=whole(BUDGET))
@@ -30,13 +30,13 @@ def hint(seen: Seen) -> Payload:
 
 
 def empty(seen: Seen) -> Payload:
-    """The placeholder of a part before the measurement."""
+    """Return the placeholder of a part before the measurement."""
     why = seen.words["empty_hint" if is_live(seen.settings) else "not_here"]
     return {"empty": {"text": seen.words[f"empty_{kind_of(seen)}"], "hint": why}}
 
 
 def times(seen: Seen) -> Payload:
-    """Shares of the work and of the time."""
+    """Return the shares of the work and of the time."""
     clocked, kind, words = clocked_of(seen), kind_of(seen), seen.words.within("times")
     if clocked is None:
         return empty(seen)
@@ -58,7 +58,7 @@ def times(seen: Seen) -> Payload:
 
 
 def forward_of(clocked: Clocked, kind: str) -> Forward:
-    """The forward of the prompt, or of one more token."""
+    """Return the forward of the prompt, or of one more token."""
     return clocked.prompt if kind == "prompt" else clocked.step
 
 
@@ -76,7 +76,7 @@ def _rate(rate: float | None) -> str:
 
 
 def _spread(spread: tuple[float, float]) -> str:
-    """The middle half of some times, in milliseconds."""
+    """Return the middle half of some times, in milliseconds."""
     return "–".join(map(milliseconds, spread))
 
 
@@ -93,7 +93,7 @@ def _bar(words: Words, part: Part, forward: Forward) -> Bar:
 
 
 def clock(seen: Seen) -> Payload:
-    """Every number, and whether they add up to the whole forward."""
+    """Return every number, and whether they add up to the whole forward."""
     clocked, kind, words, names = (
         clocked_of(seen),
         kind_of(seen),

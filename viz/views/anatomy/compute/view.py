@@ -50,7 +50,7 @@ Item = tuple[str, str]  # of the list of facts: what, text
 
 
 def curve(seen: Seen) -> Payload:
-    """FLOPs against context, with the contexts at which attention overtakes."""
+    """Return the FLOPs against context, with the contexts at which attention overtakes."""
     words, result = seen.here, seen.result
     subject, shown, x = result.subject, result.shown, result.x
     bands = [Band(key, words[key], result.groups[key]) for key in COLOURS]
@@ -100,7 +100,7 @@ def facts(seen: Seen) -> Payload:
 
 
 def _totals(words: Words, work: Work) -> list[Item]:
-    """FLOPs of the prompt and of one token."""
+    """Return the FLOPs of the prompt and of one token."""
     operations, T = work.operations["prompt"], work.tokens
     every, useful, one = total(operations), total(operations, useful=True), total(work.operations["step"])
     values = {
@@ -148,12 +148,12 @@ def _crossing(words: Words, work: Work) -> Item:
 
 
 def _tokens(value: float) -> str:
-    """A number of tokens that need not be whole."""
+    """Return a number of tokens that need not be whole."""
     return whole(value) if abs(value - round(value)) < 1e-9 else decimals(value, 1)
 
 
 def _intensities(words: Words, work: Work) -> list[Item]:
-    """FLOPs a byte, of the prompt and of a token."""
+    """Return the FLOPs a byte, of the prompt and of a token."""
     items = []
     for name, value in work.intensity.items():
         values = {"value": number(value), "size": size(work.moved[name]), "item": work.item}
@@ -165,7 +165,7 @@ def _intensities(words: Words, work: Work) -> list[Item]:
 
 
 def table(seen: Seen) -> Payload:
-    """All operations of the prompt, or of one token more, beside what PyTorch counts."""
+    """Return all operations of the prompt, or of one token more, beside what PyTorch counts."""
     work, which, words = seen.result, seen.part, seen.words.within("table")
     subject, reading, operations = work.subject, work.readings[which], work.operations[which]
     every = total(operations)
@@ -190,7 +190,7 @@ def table(seen: Seen) -> Payload:
 
 
 def _row(words: Words, op: Operation, every: int) -> list:
-    """One operation: a layer, all layers, its share, and what is counted apart."""
+    """Return one operation: a layer, all layers, its share, and what is counted apart."""
     share = op.all_products / every if every else 0.0
     return [
         words[op.key],
@@ -203,7 +203,7 @@ def _row(words: Words, op: Operation, every: int) -> list:
 
 
 def _check(words: Words, counted: dict[str, int] | None, which: str, every: int) -> dict:
-    """The comparison with PyTorch's counter on the same forward."""
+    """Return the comparison with PyTorch's counter on the same forward."""
     if counted is None:
         return {"check": words["uncounted"].format(n=COUNTED_LAYERS), "same": False}
     same = counted[which] == every
@@ -214,7 +214,7 @@ def _check(words: Words, counted: dict[str, int] | None, which: str, every: int)
 
 
 def _answer(work: Work, which: str) -> dict:
-    """All of one forward."""
+    """Return all of one forward."""
     operations = work.operations[which]
     rows = [
         {
@@ -239,7 +239,7 @@ def work(
     every_head: bool = True,
     item: Annotated[str, OneOf(tuple(ITEMS))] = "float32",
 ) -> dict:
-    """FLOPs of every operation of a prompt and of one token after it, from the config alone.
+    """Return the FLOPs of every operation of a prompt and of one token after it, from the config alone.
 
     Args:
         architecture: loaded (the model), or a well-known architecture.
@@ -268,7 +268,7 @@ def _forward(result: Forward) -> dict:
 
 
 def work_times(scene: Scene, every_head: bool = True) -> dict:
-    """Seconds by component of the prompt and of one token more, measured on the server now.
+    """Return the seconds by component of the prompt and of one token more, measured on the server now.
 
     Args:
         every_head: Whether the output head runs for every token of the prompt, or for the last one.

@@ -65,7 +65,7 @@ class Drawing:
     height: float = 0
 
     def put(self, key: str, y: float, span: tuple[float, float], h: float = HIGH) -> Box:
-        """A box between two places."""
+        """Return a box between two places."""
         box = Box(key, span[0], y, span[1] - span[0], h)
         self.boxes.append(box)
         return box
@@ -104,7 +104,7 @@ def drawing(config, parts: Sequence[str]) -> Drawing:
 
 
 def _tail(diagram: Drawing, parts: Sequence[str], y: float) -> float:
-    """The parts after the blocks; returns where the stream ends: at the first of them."""
+    """Return the parts after the blocks; returns where the stream ends: at the first of them."""
     shown = [key for key in ("final_norm", "unembed", "output") if key in parts]
     boxes = []
     for key in shown:
@@ -120,7 +120,7 @@ def _tail(diagram: Drawing, parts: Sequence[str], y: float) -> float:
 
 
 def _block(diagram: Drawing, config, parts: Sequence[str], y: float) -> float:
-    """All of one block from y on; gives where it ends."""
+    """Return all of one block from y on; gives where it ends."""
     if config.parallel_residual:
         return _parallel(diagram, parts, y)
     half = _after_sum if config.norm_placement == "post" else _before_sum
@@ -223,7 +223,7 @@ def _mlp(
 
 
 def sub(config, key: str, part) -> str:
-    """The second line of a box: how wide its matrix is, or the shape of what it gives."""
+    """Return the second line of a box: how wide its matrix is, or the shape of what it gives."""
     c = config
     q, kv = c.n_head * c.d_head, c.n_kv_head * c.d_head
     wide = {
@@ -263,7 +263,7 @@ def heads_drawn(config, chosen: int | None) -> dict:
 
 
 def drawn(diagram: Drawing, of: Mapping[str, str]) -> dict:
-    """The drawing as the page takes it, places rounded, so that they are short. `of`: the component of a part."""
+    """Return the drawing as the page takes it, places rounded, so that they are short. `of`: the component of a part."""
 
     def points(line: Line) -> list[list[float]]:
         return [[round(x, 4), round(y, 1)] for x, y in line.points]

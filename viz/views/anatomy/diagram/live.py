@@ -14,22 +14,22 @@ _OF_HEADS = ("q", "k", "v", "qk_norm", "rope", "scores", "softmax", "mix")
 
 
 def name_of(seen: Seen, key: str) -> str:
-    """The name of a part."""
+    """Return the name of a part."""
     return seen.words.within("names")[_both(seen, key)]
 
 
 def does(seen: Seen, key: str) -> str:
-    """The function of a part in words."""
+    """Return the function of a part in words."""
     return seen.words.within("does")[_both(seen, key)]
 
 
 def _both(seen: Seen, key: str) -> str:
-    """The words of a part: in a parallel block one sum adds both."""
+    """Return the words of a part: in a parallel block one sum adds both."""
     return "add_both" if key == "add2" and seen.results["main"].subject.config.parallel_residual else key
 
 
 def live(seen: Seen) -> Payload:
-    """The numbers at the token and the head that are picked."""
+    """Return the numbers at the token and the head that are picked."""
     words, parts = seen.here, seen.results["main"]
     key = parts.chosen(seen.settings.figure)
     if not parts.subject.live:
@@ -73,7 +73,7 @@ def _about(seen: Seen, key: str) -> str:
 
 
 def _of_vectors(seen: Seen, key: str) -> _Rows:
-    """Sizes of the vectors that the part reads and gives."""
+    """Return the sizes of the vectors that the part reads and gives."""
     words, tensors, facts = seen.here, seen.words.within("tensors"), seen.facts
     parts: Parts = seen.results["main"]
     (layer, head), at, block = facts.head, facts.position, parts.parts[key].block
@@ -96,7 +96,7 @@ def _of_vectors(seen: Seen, key: str) -> _Rows:
 
 
 def _logits(seen: Seen) -> list[str]:
-    """The row of the logits; their largest is the likeliest token's, whatever the size of the negative ones."""
+    """Return the row of the logits; their largest is the likeliest token's, whatever the size of the negative ones."""
     words, result = seen.here, seen.results["outside"].logits
     name = words["gives"].format(tensor=seen.words.within("tensors")["logits"])
     place = words["place"].format(value=logit(result.largest), place=result.place)
@@ -115,14 +115,14 @@ def _of_tokens(seen: Seen) -> _Rows:
 
 
 def _row(seen: Seen) -> tuple[list[str], dict[str, float]]:
-    """The picked head's row of attention: its Python lines and numbers."""
+    """Return the picked head's row of attention: its Python lines and numbers."""
     (layer, head), at, passed = seen.facts.head, seen.facts.position, seen.results["inside"]
     each = f"{{name: each[{head}, {at}] for name, each in vars(rows).items()}}"
     return [f"rows = block_numbers(run, {layer}).rows", each], row_of(passed, head, at)
 
 
 def row_of(passed: Passed, head: int, position: int) -> dict[str, float]:
-    """One row of attention in a few numbers."""
+    """Return one row of attention in a few numbers."""
     return {name: float(each[head, position]) for name, each in vars(passed.rows).items()}
 
 
@@ -148,7 +148,7 @@ def _of_softmax(seen: Seen) -> _Rows:
 
 
 def _of_output(seen: Seen) -> _Rows:
-    """The likeliest next tokens."""
+    """Return the likeliest next tokens."""
     words, facts = seen.here, seen.facts
     result: Outside = seen.results["outside"]
     rows: list[list] = [

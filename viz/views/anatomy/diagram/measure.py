@@ -59,7 +59,7 @@ class Parts:
     shares: dict[str, Share]  # parameters of the parts that have some
 
     def chosen(self, key: str) -> str:
-        """The part that was clicked where this architecture has it, else q."""
+        """Return the part that was clicked where this architecture has it, else q."""
         return key if key in self.parts else FIRST
 
 
@@ -86,13 +86,13 @@ class Outside:
 
 
 def measure(scene: Scene, settings: Settings) -> Parts:
-    """All parts, from the config alone."""
+    """Return all parts, from the config alone."""
     subject, T = subject_of(scene, settings), len(scene.tokens)
     return Parts(subject, T, blueprint(subject.config, T), shares(subject.config))
 
 
 def measure_code(scene: Scene, settings: Settings) -> Code:
-    """The lines that compute the part that was clicked; of the loaded model those of its own modules."""
+    """Return the lines that compute the part that was clicked; of the loaded model those of its own modules."""
     subject, T = subject_of(scene, settings), len(scene.tokens)
     part = settings.figure if settings.figure in blueprint(subject.config, T) else FIRST
     wiring = wiring_of(scene.model.model, scene.head[0]) if subject.live else Wiring(subject.config)
@@ -100,12 +100,12 @@ def measure_code(scene: Scene, settings: Settings) -> Code:
 
 
 def measure_inside(scene: Scene, settings: Settings) -> Passed | None:
-    """The vectors in the block that is looked at; None for an architecture that is not loaded."""
+    """Return the vectors in the block that is looked at; None for an architecture that is not loaded."""
     return block_numbers(scene.trace, scene.head[0]) if is_live(settings) else None
 
 
 def measure_outside(scene: Scene, settings: Settings) -> Outside | None:
-    """The vectors outside the blocks; None for an architecture that is not loaded."""
+    """Return the vectors outside the blocks; None for an architecture that is not loaded."""
     if not is_live(settings):
         return None
     sizes, logits = outside_numbers(scene.trace, scene.position), scene.trace.logits_at(scene.position)
@@ -132,7 +132,7 @@ class Way:
 
 
 def vectors(parts: Parts, key: str, sizes: Mapping[str, Sizes], head: int, position: int) -> list[Way]:
-    """The vectors of one part at one token. `sizes`: those of the block for a part of it, else those outside."""
+    """Return the vectors of one part at one token. `sizes`: those of the block for a part of it, else those outside."""
     part, config = parts.parts[key], parts.subject.config
     ways = []
     for way, flows in (("reads", part.reads), ("gives", part.gives)):
@@ -149,6 +149,6 @@ def vectors(parts: Parts, key: str, sizes: Mapping[str, Sizes], head: int, posit
 
 
 def _head(flow: Flow, head: int, group_size: int) -> int | None:
-    """The head of a tensor with heads: the picked one, or the KV head that it reads."""
+    """Return the head of a tensor with heads: the picked one, or the KV head that it reads."""
     letter = flow.axes[0][0]
     return {"H": head, "G": head // group_size}.get(letter)

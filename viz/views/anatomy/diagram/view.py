@@ -38,13 +38,13 @@ _LABELS = ("block", "layer", "head", "less", "more", "parts", "jump")
 
 
 def read(value: object, scene: Scene) -> str:
-    """The part that was clicked."""
+    """Return the part that was clicked."""
     part = value.get("part") if isinstance(value, dict) else None
     return part if isinstance(part, str) and part in KEYS else FIRST
 
 
 def _chosen(seen: Seen) -> tuple[Parts, str]:
-    """All parts, and the one that is looked at."""
+    """Return all parts, and the one that is looked at."""
     return seen.result, seen.result.chosen(seen.settings.figure)
 
 
@@ -52,7 +52,7 @@ def _chosen(seen: Seen) -> tuple[Parts, str]:
 
 
 def figure(seen: Seen) -> Payload:
-    """Every part with its name, width and share of the parameters."""
+    """Return every part with its name, width and share of the parameters."""
     words, result, facts = seen.here, seen.result, seen.facts
     subject, config = result.subject, result.subject.config
     layer, head = facts.head
@@ -110,7 +110,7 @@ def _sites(flows: tuple[Flow, ...]) -> str:
 
 
 def facts(seen: Seen) -> Payload:
-    """The part's function, its formula, shapes and parameters."""
+    """Return the part's function, its formula, shapes and parameters."""
     words, (result, key) = seen.here, _chosen(seen)
     part = result.parts[key]
     items = [
@@ -124,7 +124,7 @@ def facts(seen: Seen) -> Payload:
 
 
 def code(seen: Seen) -> Payload:
-    """The lines that compute the part."""
+    """Return the lines that compute the part."""
     return code_payload(seen.result, seen.all_words)
 
 
@@ -143,7 +143,7 @@ def _parameters(seen: Seen, result: Parts, key: str) -> str:
 
 
 def weights(seen: Seen) -> Payload:
-    """The tensors of the part."""
+    """Return the tensors of the part."""
     words, (result, key) = seen.here, _chosen(seen)
     name, share, subject = name_of(seen, key), result.shares.get(key), result.subject
     if share is None:
@@ -219,7 +219,7 @@ def _flows(flows: tuple[Flow, ...]) -> list[dict]:
 def part_numbers(
     scene: Scene, part: Annotated[str, OneOf(KEYS)] = "q", layer: int = 0, head: int = 0, position: int = -1
 ) -> dict:
-    """The numbers of the prompt that pass through one part of the model, at one token.
+    """Return the numbers of the prompt that pass through one part of the model, at one token.
 
     Args:
         part: A part as the endpoint anatomy lists it.
@@ -257,7 +257,7 @@ def code_of(
     layer: int = 0,
     tokens: Annotated[int, Within(1, 1 << 20)] = 8,
 ) -> dict:
-    """The lines of this project's own code that compute a part of the model, as they stand in the source.
+    """Return the lines of this project's own code that compute a part of the model, as they stand in the source.
 
     Args:
         part: A part as the endpoint anatomy lists it, or step_ and a step from two vectors to one attention weight.

@@ -33,7 +33,7 @@ class Layer:
 def memory_figure(
     x: Sequence[int], layers: Sequence[Layer], budgets: Mapping[str, int], here: int, words: Mapping[str, str]
 ) -> go.Figure:
-    """Bytes against context, with a line at every budget that is near, and one at the context `here`.
+    """Return the bytes against context, with a line at every budget that is near, and one at the context `here`.
 
     `words`: "context", "size", "tokens", "here".
     """

@@ -70,7 +70,7 @@ class Memory:
 
 
 def measure(scene: Scene, settings: Settings) -> Memory:
-    """All of it from the config alone."""
+    """Return all of it from the config alone."""
     subject = subject_of(scene, settings)
     config, setting = subject.config, setting_of(subject, settings)
     x = contexts(max(round(1.25 * setting.tokens), 16))
@@ -89,7 +89,7 @@ def measure(scene: Scene, settings: Settings) -> Memory:
 
 
 def setting_of(subject: Subject, settings: Settings) -> Setting:
-    """The memory by the form; the default is the whole context."""
+    """Return the memory by the form; the default is the whole context."""
     return Setting(
         mode=settings.mode,
         form=settings.form,
@@ -150,5 +150,5 @@ def measure_expected(scene: Scene, settings: Settings) -> Expected:
 
 
 def measure_held(scene: Scene, settings: Settings, progress: Progress) -> MemoryUse:
-    """Bytes of the tensors that exist while the loaded model runs the prompt's first tokens, without edits."""
+    """Return the bytes of the tensors that exist while the loaded model runs the prompt's first tokens, without edits."""
     return measured_memory.measure(scene.model.model, scene.tokens.ids.tolist(), progress)

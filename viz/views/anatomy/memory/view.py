@@ -35,7 +35,7 @@ from viz.work.playground import Playground
 
 
 def _python(seen: Seen, lines: list[str], names: str) -> str:
-    """Lines that begin with the setting; `names`: what they need of model.anatomy.footprint."""
+    """Return the lines that begin with the setting; `names`: what they need of model.anatomy.footprint."""
     memory: Memory = seen.result
     imports = [f"from model.anatomy.footprint import {names}"]
     imports += ["from dataclasses import replace"] if "replace(" in "".join(lines) else []
@@ -43,7 +43,7 @@ def _python(seen: Seen, lines: list[str], names: str) -> str:
 
 
 def figure(seen: Seen) -> Payload:
-    """All of it, stacked, against the context."""
+    """Return all of it, stacked, against the context."""
     words, names, memory = seen.here, seen.words.within("parts"), seen.result
     setting, x = memory.setting, memory.x
     layers = [Layer(key, names[key], memory.layers[key]) for key in COLOURS]
@@ -68,7 +68,7 @@ def _formula(words: Words, key: str, mode: str) -> str:
 
 
 def table(seen: Seen) -> Payload:
-    """Every part in bytes, and how it is worked out."""
+    """Return every part in bytes, and how it is worked out."""
     words, names, memory = seen.here, seen.words.within("parts"), seen.result
     setting, total = memory.setting, sum(memory.parts.values())
     rows = [
@@ -94,7 +94,7 @@ def table(seen: Seen) -> Payload:
 
 
 def fits(seen: Seen) -> Payload:
-    """The longest context and the largest batch in a few sizes of memory."""
+    """Return the longest context and the largest batch in a few sizes of memory."""
     words, memory = seen.here, seen.result
     setting, n_ctx, rows, beyond = memory.setting, memory.subject.config.n_ctx, [], False
     for gigabytes, (tokens, batch) in memory.fits.items():
@@ -120,7 +120,7 @@ def fits(seen: Seen) -> Payload:
 
 
 def formats(seen: Seen) -> Payload:
-    """The weights in four formats."""
+    """Return the weights in four formats."""
     words, memory = seen.here, seen.result
     full, subject = memory.formats["float32"], memory.subject
     rows = [
@@ -180,7 +180,7 @@ def facts(seen: Seen) -> Payload:
 
 
 def hint(seen: Seen) -> Payload:
-    """The text beside the button."""
+    """Return the text beside the button."""
     if not is_live(seen.settings):
         return {"unready": True, "text": seen.words["not_here"]}
     return {"text": seen.here["hint"].format(n=MOST_TOKENS)}
@@ -231,7 +231,7 @@ def memory(
     item: Annotated[str, OneOf(tuple(ITEMS))] = "float32",
     explicit_attention: bool = False,
 ) -> dict:
-    """Bytes of weights, cache, activations, gradients and optimizer, and what fits into 8, 16, 24 and 80 GB.
+    """Return the bytes of weights, cache, activations, gradients and optimizer, and what fits into 8, 16, 24 and 80 GB.
 
     Args:
         architecture: loaded (the model), or a well-known architecture.

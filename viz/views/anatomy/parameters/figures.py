@@ -17,7 +17,8 @@ Node = tuple[str, str, str, int, str]  # id, label, id of the parent, parameters
 
 
 def nodes(tensors: Sequence[Tensor], words: Mapping[str, str]) -> list[Node]:
-    """The tree: all, components, the largest first, their layers in order, tensors. Each is as large as its children.
+    """Return the tree: all, components, the largest first, their layers in order, tensors. Each is as large as its
+    children.
 
     `words`: "all", "layer" with {layer}, and the components by key.
     """
@@ -50,7 +51,7 @@ def _node(place: tuple, size: int, words: Mapping[str, str]) -> Node:
 
 
 def tree_figure(tensors: Sequence[Tensor], words: Mapping[str, str]) -> go.Figure:
-    """The tree map; a click on a tile goes into it. `words`: as in `nodes`, and "parameters", "of_all"."""
+    """Return the tree map; a click on a tile goes into it. `words`: as in `nodes`, and "parameters", "of_all"."""
     ids, labels, parents, sizes, components = (list(column) for column in zip(*nodes(tensors, words), strict=True))
     hover = (
         f"%{{id}}<br>%{{value:,}} {plotly_text(words['parameters'])}<br>"

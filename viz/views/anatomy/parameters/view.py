@@ -42,7 +42,7 @@ class Counted:
 
 
 def measure(scene: Scene, settings: Settings) -> Counted:
-    """All of it from the config; only `loaded` is counted on weights."""
+    """Return all of it from the config; only `loaded` is counted on weights."""
     subject = subject_of(scene, settings)
     listed = weights(subject.config)
     return Counted(
@@ -59,7 +59,7 @@ def measure(scene: Scene, settings: Settings) -> Counted:
 
 
 def tree(seen: Seen) -> Payload:
-    """The tree map."""
+    """Return the tree map."""
     words, counted, components = seen.here, seen.result, seen.words.within("components").plain()
     subject, sums = counted.subject, by_component(counted.parts, COMPONENTS)
     largest = max(sums, key=sums.get)
@@ -76,7 +76,9 @@ def tree(seen: Seen) -> Payload:
 
 
 def table(seen: Seen) -> Payload:
-    """Every part with its tensors, its parameters in one block and in all, and the sum beside other counts of it."""
+    """Return every part with its tensors, its parameters in one block and in all, and the sum beside other counts of
+    it.
+    """
     words, counted = seen.here, seen.result
     subject, parts = counted.subject, counted.parts.values()
     rows = [_row(seen, part, share) for part, share in counted.parts.items()]
@@ -99,7 +101,7 @@ def table(seen: Seen) -> Payload:
 
 
 def _row(seen: Seen, part: str, share: Share) -> list:
-    """One part of the table."""
+    """Return one part of the table."""
     component, name = seen.words.within("components")[COMPONENTS[part]], seen.words.within("parts")[part]
     tensors = ", ".join(f"{each.name.rpartition('.')[2]} {'×'.join(map(str, each.shape))}" for each in share.tensors)
     if part == "qk_norm":

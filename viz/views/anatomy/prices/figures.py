@@ -25,7 +25,7 @@ class Bar:
 
 
 def price_figure(bars: Sequence[Bar], currency: str, words: Mapping[str, str]) -> go.Figure:
-    """A bar a model, cheapest on top. `words`: "cost", "seen", "too_long", and a word for each of PARTS."""
+    """Return a bar a model, cheapest on top. `words`: "cost", "seen", "too_long", and a word for each of PARTS."""
     names = [plotly_text(bar.model if bar.fits else f"{bar.model} *") for bar in bars]
     traces = [
         go.Bar(

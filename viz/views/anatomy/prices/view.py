@@ -48,7 +48,7 @@ class Priced:
 
 
 def priced(question: int, answer: int, turns: int, table: str) -> Priced:
-    """Every line of a table with its cost; raises InputError for a table that cannot be read."""
+    """Return every line of a table with its cost; raises InputError for a table that cannot be read."""
     tokens = talk(question, answer, turns)
     lines = [
         Line(price, cost(price, tokens), most_turns(price, question, answer))
@@ -58,7 +58,7 @@ def priced(question: int, answer: int, turns: int, table: str) -> Priced:
 
 
 def measure(scene: Scene, settings: Settings) -> Priced:
-    """The conversation of the form, or with questions as long as the prompt."""
+    """Return the conversation of the form, or with questions as long as the prompt."""
     question = settings.question if settings.of == "number" else len(scene.tokens)
     return priced(question, settings.answer, settings.turns, settings.csv if settings.table == "own" else "")
 
@@ -90,7 +90,7 @@ def _source(seen: Seen) -> str:
 
 
 def figure(seen: Seen) -> Payload:
-    """The costs of the conversations, as bars."""
+    """Return the costs of the conversations, as bars."""
     words, result, times = seen.here, seen.result, seen.settings.times
     bars = [
         Bar(
@@ -116,7 +116,7 @@ def figure(seen: Seen) -> Payload:
 
 
 def table(seen: Seen) -> Payload:
-    """Every number, and how much of each context the conversation fills."""
+    """Return every number, and how much of each context the conversation fills."""
     words, result = seen.here, seen.result
     currency, rows, lines = result.lines[0].price.currency, [], []
     for line in result.lines:

@@ -52,12 +52,12 @@ class Dots:
 
 
 def size_colour(place: int, n: int) -> str:
-    """The colour of one model size among several, the largest darkest; readable on light and on dark."""
+    """Return the colour of one model size among several, the largest darkest; readable on light and on dark."""
     return ramp_at(RAMP[3:7], place / max(1, n - 1))
 
 
 def _lines(lines: Sequence[Line], text: Callable[[float, float], str], *, named: bool = True) -> list[go.Scatter]:
-    """Lines whose points say `text(x, y)`; `named`: in the legend."""
+    """Return the lines whose points say `text(x, y)`; `named`: in the legend."""
     return [
         line(
             each.name,
@@ -96,7 +96,7 @@ def _dots(dots: Dots) -> go.Scatter:
 
 
 def _log(title: str, bounds: tuple[float, float] | None = None, more: Mapping[str, object] | None = None) -> dict:
-    """A logarithmic axis, between `bounds` where they are given."""
+    """Return a logarithmic axis, between `bounds` where they are given."""
     shown = {"range": [math.log10(each) for each in bounds]} if bounds else {}
     return axis(title, {"type": "log", **shown, **(more or {})})
 
@@ -107,7 +107,7 @@ def _figure(traces: list[go.Scatter], x: dict, y: dict, notes: Sequence[dict] = 
 
 
 def loss_figure(sizes: Sequence[Line], best: Sequence[Line], here: Dots, words: Mapping[str, str]) -> go.Figure:
-    """Loss against compute: sizes with their names, the best of all, and the plan. `words`: "x", "y"."""
+    """Return the loss against compute: sizes with their names, the best of all, and the plan. `words`: "x", "y"."""
     lines = [*sizes, *best]
     traces = [*_lines(sizes, _loss_text, named=False), *_lines(best, _loss_text)]
     beside = {"xanchor": "left", "yanchor": "bottom", "font": {"size": 10}}
@@ -120,7 +120,7 @@ def loss_figure(sizes: Sequence[Line], best: Sequence[Line], here: Dots, words: 
 
 
 def _note(x: float, y: float | None, text: str, more: Mapping[str, object]) -> dict:
-    """A text at a place of logarithmic axes; without a y, `more` says it."""
+    """Return a text at a place of logarithmic axes; without a y, `more` says it."""
     at = {} if y is None else {"y": math.log10(y)}
     return {"x": math.log10(x), "text": plotly_text(text), "showarrow": False} | at | more
 
@@ -140,7 +140,9 @@ def plane_figure(
     bounds: tuple,
     words: Mapping[str, str],
 ) -> go.Figure:
-    """Tokens against parameters: lines of the same loss, the optimum of every law, and models. `words`: "x", "y"."""
+    """Return the tokens against parameters: lines of the same loss, the optimum of every law, and models. `words`: "x",
+    "y".
+    """
 
     def text(x: float, y: float) -> str:
         return f"N {count(x)}, D {count(y)}"
@@ -167,7 +169,7 @@ def price_figure(lines: Sequence[Line], limit: float, words: Mapping[str, str]) 
 
 
 def runs_figure(runs: Sequence[tuple[Line, Line | None]], ends: Line | None, words: Mapping[str, str]) -> go.Figure:
-    """The loss of each run against compute: measured points, and the power law through them. `words`: "x", "y"."""
+    """Return the loss of each run against compute: measured points, and the power law through them. `words`: "x", "y"."""
     traces = []
     for points, law in runs:
         look = {"mode": "markers", "marker": {"size": 7, "color": points.colour}}

@@ -34,12 +34,12 @@ from viz.words import Words
 
 
 def _budget_number(name: str, low: float, high: float, usual: float, chosen: str) -> Range:
-    """A number of any size, shown where `given` is set to `chosen`."""
+    """Return a number of any size, shown where `given` is set to `chosen`."""
     return Number(name, low, high, usual, 0, {"given": (chosen,)})
 
 
 def law_name(words: Words, law: str) -> str:
-    """The name of a law, from any words of the view."""
+    """Return the name of a law, from any words of the view."""
     return words.catalogue[f"scaling_laws.laws.{law}"]
 
 
@@ -56,7 +56,7 @@ LAW = Choice("law", ("besiroglu", "hoffmann3_source", "hoffmann3"), label=law_na
 
 
 def budget(settings: Settings) -> tuple[Given, float]:
-    """The kind of budget and its value; accelerator hours are converted to compute."""
+    """Return the kind of budget and its value; accelerator hours are converted to compute."""
     if settings.given == "gpu":
         return "compute", compute_of(settings.hours, 1e12 * settings.rate, settings.used / 100)
     return settings.given, settings["flops" if settings.given == "compute" else settings.given]
@@ -77,7 +77,7 @@ class Plans:
 
 
 def plans_of(given: Given, value: float) -> Plans:
-    """The plan of every law; raises InputError for a budget out of range."""
+    """Return the plan of every law; raises InputError for a budget out of range."""
     plans = {law: planned(law, given, value) for law in LAWS}
     kaplan = plans["kaplan"]
     losses = {
@@ -91,7 +91,7 @@ def plans_of(given: Given, value: float) -> Plans:
 
 
 def measure_plans(scene: Scene, settings: Settings) -> Plans:
-    """The plan of every law for the budget of the form."""
+    """Return the plan of every law for the budget of the form."""
     return plans_of(*budget(settings))
 
 
@@ -126,7 +126,7 @@ def measure_losses(scene: Scene, settings: Settings) -> Losses:
 
 
 def measure_lines(scene: Scene, settings: Settings) -> Lines:
-    """Lines of the plane of parameters and tokens, and the price of another size."""
+    """Return the lines of the plane of parameters and tokens, and the price of another size."""
     return Lines(settings.law, contours(settings.law), optimal_lines(), price_curves())
 
 
@@ -152,7 +152,7 @@ class Models:
 
 
 def measure_models(scene: Scene, settings: Settings) -> Models:
-    """Every known model under the chosen law."""
+    """Return every known model under the chosen law."""
     law = settings.law
     rows = tuple(
         Placed(each, each.params / optimum(law, each.compute).params, float(loss_of(law, each.params, each.tokens)))

@@ -48,12 +48,12 @@ class OwnRuns:
 
 
 def measure(scene: Scene, settings: Settings) -> OwnRuns:
-    """The runs of the visitor whose page it is."""
+    """Return the runs of the visitor whose page it is."""
     return compared([run for each in scene.playground.workshop.of(scene.visitor) if (run := own_run(each))])
 
 
 def own_run(run: LiveRun) -> OwnRun | None:
-    """A run in numbers; None before it has learned anything, and for what did not start from random weights."""
+    """Return a run in numbers; None before it has learned anything, and for what did not start from random weights."""
     reports = list(run.reports)  # it may go on while this reads
     if run.started is None or len(reports) < 2 or not isinstance(run.job, Job):
         return None
@@ -71,7 +71,7 @@ def own_run(run: LiveRun) -> OwnRun | None:
 
 
 def compared(runs: Sequence[OwnRun]) -> OwnRuns:
-    """The runs with the power law across the largest group of one task and one vocabulary."""
+    """Return the runs with the power law across the largest group of one task and one vocabulary."""
     groups: dict[tuple, list[int]] = {}
     for at, run in enumerate(runs):
         groups.setdefault((run.task, run.vocab_size), []).append(at)
@@ -87,18 +87,18 @@ def compared(runs: Sequence[OwnRun]) -> OwnRuns:
 
 
 def again(seen: Seen) -> Payload:
-    """A button that draws the view again, with what the runs have learned since."""
+    """Return a button that draws the view again, with what the runs have learned since."""
     button = {"name": "fit", "kind": "button", "label": seen.here["fit"], "help": seen.here["help"], "value": None}
     return {"controls": [button]}
 
 
 def name_of(run: OwnRun, seen: Seen) -> str:
-    """The name of the run: as in the tab Training, with its size."""
+    """Return the name of the run: as in the tab Training, with its size."""
     return f"{run_label(run.task, run.config, run.steps, seen.all_words)} · N {count(run.n_params)}"
 
 
 def figure(seen: Seen) -> Payload:
-    """Loss against compute of every run, with its law."""
+    """Return the loss against compute of every run, with its law."""
     words, result, drawn = seen.here, seen.result, []
     if not result.runs:
         return {"empty": {"text": words["none"], "hint": words["none_hint"]}}

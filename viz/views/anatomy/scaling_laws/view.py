@@ -50,12 +50,12 @@ LABELLED = {
 
 
 def times(value: float | None) -> str:
-    """A ratio of compute: 1.26 ×."""
+    """Return a ratio of compute: 1.26 ×."""
     return NONE if value is None else f"{number(value)} ×"
 
 
 def plan(seen: Seen) -> Payload:
-    """The plan of each law."""
+    """Return the plan of each law."""
     words, result = seen.here, seen.result
     rows, lines = [], []
     for law, each in result.plans.items():
@@ -115,7 +115,7 @@ def loss(seen: Seen) -> Payload:
 
 
 def plane(seen: Seen) -> Payload:
-    """Parameters against tokens with every law's optimum, published models, and the loaded one."""
+    """Return the parameters against tokens with every law's optimum, published models, and the loaded one."""
     words, result, models = seen.here, seen.result, seen.results["models"]
     law, chosen = result.law, seen.results["plan"].plans[result.law]
     equal = [
@@ -166,7 +166,7 @@ def _dots(words: Words, key: str, models: Sequence[KnownModel], colour: str, sym
 
 
 def price(seen: Seen) -> Payload:
-    """The price of a smaller or a larger model than the optimal one."""
+    """Return the price of a smaller or a larger model than the optimal one."""
     words, result = seen.here, seen.result
     law = result.law
     lines = [
@@ -222,7 +222,7 @@ def models(seen: Seen) -> Payload:
 
 
 def fits(seen: Seen) -> Payload:
-    """Every formula with its published numbers, and its value at its own plan."""
+    """Return every formula with its published numbers, and its value at its own plan."""
     words, result = seen.here, seen.result
     (N_c, a_n), (D_c, a_d), (C_c, a_c), joint = KAPLAN.n, KAPLAN.d, KAPLAN.c_min, KAPLAN.joint
     both = f"N_c {power(joint[0], 2)}, α_N {number(joint[1])}, D_c {power(joint[2], 2)}, α_D {number(joint[3])}"
@@ -259,7 +259,7 @@ def fits(seen: Seen) -> Payload:
 
 
 def _coefficients(result: Parametric) -> str:
-    """The coefficients in a line, standard errors in brackets where they are published."""
+    """Return the coefficients in a line, standard errors in brackets where they are published."""
     names = {"E": "E", "A": "A", "B": "B", "α": "alpha", "β": "beta"}
     errors = [f" ({exact(error)})" for error in result.errors] if result.errors else [""] * 5
     return ", ".join(
@@ -276,7 +276,7 @@ def scaling_laws(
     value: Annotated[float, Within(1e-3, 1e15)] = 5.76,
     exponent: Annotated[int, Within(0, 30)] = 23,
 ) -> dict:
-    """The compute-optimal model under every published scaling law, and what known models were trained with.
+    """Return the compute-optimal model under every published scaling law, and what known models were trained with.
 
     Args:
         given: What `value` is: compute (FLOPs), params or tokens.

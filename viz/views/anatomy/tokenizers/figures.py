@@ -29,7 +29,7 @@ SAMPLES = LANGUAGES | {
 
 
 def part_text(raw: bytes) -> str:
-    """The bytes of a token as a visible label; bytes that are no text on their own in hexadecimal."""
+    """Return the bytes of a token as a visible label; bytes that are no text on their own in hexadecimal."""
     try:
         return visible(raw.decode())
     except UnicodeDecodeError:
@@ -56,7 +56,7 @@ def _is_text(raw: bytes) -> bool:
 
 
 def premium_figure(counts: Mapping[str, Sequence[int]], names: Sequence[str], words: Mapping[str, str]) -> go.Figure:
-    """Tokens of the same sentence over those of the first language, a bar a vocabulary.
+    """Return the tokens of the same sentence over those of the first language, a bar a vocabulary.
 
     `counts`: vocabulary -> tokens in each language; `names`: of the languages. `words`: "y", "tokens".
     """

@@ -43,19 +43,19 @@ class Compared:
 
 
 def tokenizer_of(playground: Playground, name: str) -> Tokenizer:
-    """The vocabulary of a built-in model: that of the model in memory, else read alone."""
+    """Return the vocabulary of a built-in model: that of the model in memory, else read alone."""
     loaded = playground.models.peek(name)
     return loaded.tokenizer if loaded else built_in(name)
 
 
 def vocabularies(scene: Scene) -> dict[str, Tokenizer | None]:
-    """The loaded model's, those of built-in models that are on this computer, and None for bytes and characters."""
+    """Return the loaded model's, those of built-in models that are on this computer, and None for bytes and characters."""
     others = {key: tokenizer_of(scene.playground, key) for key in here() if key != scene.model.id}
     return {LOADED: scene.model.tokenizer, **others, BYTES: None, CHARACTERS: None}
 
 
 def tried(key: str, tokenizer: Tokenizer | None, text: str) -> Tried:
-    """The text in one vocabulary."""
+    """Return the text in one vocabulary."""
     try:
         tokens = cut(key, tokenizer, text)
     except InputError:
@@ -64,7 +64,7 @@ def tried(key: str, tokenizer: Tokenizer | None, text: str) -> Tried:
 
 
 def text_of(scene: Scene, settings: Settings) -> str:
-    """The text of the form, else the prompt, of a conversation what its turns say; raises InputError.
+    """Return the text of the form, else the prompt, of a conversation what its turns say; raises InputError.
 
     For a text that is too long, and for turns without any.
     """
@@ -78,13 +78,13 @@ def text_of(scene: Scene, settings: Settings) -> str:
 
 
 def measure(scene: Scene, settings: Settings) -> Compared:
-    """The text in every vocabulary."""
+    """Return the text in every vocabulary."""
     text = text_of(scene, settings)
     return Compared(text, tuple(tried(key, each, text) for key, each in vocabularies(scene).items()))
 
 
 def measure_samples(scene: Scene, settings: Settings) -> dict[str, dict[str, Counted | None]]:
-    """Every one of SAMPLES in every vocabulary: {vocabulary: {sample: what it costs}}."""
+    """Return every one of SAMPLES in every vocabulary: {vocabulary: {sample: what it costs}}."""
     return {
         key: {name: tried(key, each, text).counted for name, text in SAMPLES.items()}
         for key, each in vocabularies(scene).items()
@@ -125,7 +125,7 @@ class Merged:
 
 
 def replayed(tokenizer: Tokenizer, text: str) -> tuple[Replayed, ...]:
-    """Every piece of the text with its merges; raises InputError for a text that is too long."""
+    """Return every piece of the text with its merges; raises InputError for a text that is too long."""
     return tuple(_steps(tokenizer, piece) for piece in replay(tokenizer, text))
 
 
@@ -141,7 +141,7 @@ def _steps(tokenizer: Tokenizer, piece: Piece) -> Replayed:
 
 
 def measure_merges(scene: Scene, settings: Settings) -> Merged:
-    """The beginning of the text, as the chosen vocabulary builds it."""
+    """Return the beginning of the text, as the chosen vocabulary builds it."""
     text, which = text_of(scene, settings), settings.merges
     tokenizer = scene.model.tokenizer if which == LOADED else tokenizer_of(scene.playground, which)
     shown = text[:MOST_CHARACTERS]

@@ -32,7 +32,7 @@ _IMPORTS = ["from model.loading.tokenizer_comparison import counted, cut"]
 
 
 def name_of(seen: Seen, key: str) -> str:
-    """The name of a vocabulary."""
+    """Return the name of a vocabulary."""
     return seen.words.within("names")[key].format(name=seen.facts.label)
 
 
@@ -75,7 +75,7 @@ def counts(seen: Seen) -> Payload:
 
 
 def side_by_side(seen: Seen) -> Payload:
-    """The tokens of each vocabulary in a row."""
+    """Return the tokens of each vocabulary in a row."""
     words, rows = seen.here, []
     for row in seen.result.rows:
         n = len(row.cut.raw) if row.cut else 0
@@ -101,7 +101,7 @@ def side_by_side(seen: Seen) -> Payload:
 
 
 def steps(seen: Seen) -> Payload:
-    """Every piece of the text with its merges; the one with the most of them first."""
+    """Return every piece of the text with its merges; the one with the most of them first."""
     words, result = seen.here, seen.result
     if not result.pieces:
         return {"empty": {"text": words["none"], "hint": words["none_hint"]}}
@@ -123,7 +123,7 @@ def steps(seen: Seen) -> Payload:
 
 
 def _piece(result: Replayed) -> dict:
-    """A piece for the page: labels of its bytes, and of each merge the place, rank, label and rivals."""
+    """Return a piece for the page: labels of its bytes, and of each merge the place, rank, label and rivals."""
     piece = result.piece
     return {
         "text": visible(piece.text),
@@ -148,7 +148,7 @@ def _piece(result: Replayed) -> dict:
 
 
 def languages(seen: Seen) -> Payload:
-    """Tokens of the same sentence over those of the English one."""
+    """Return the tokens of the same sentence over those of the English one."""
     words, names = seen.here, seen.words.within("texts")
     rows = {key: [by_text[name] for name in LANGUAGES] for key, by_text in seen.result.items()}
     tokens = {name_of(seen, key): [each.tokens for each in row] for key, row in rows.items() if all(row)}
@@ -165,7 +165,7 @@ def languages(seen: Seen) -> Payload:
 
 
 def samples(seen: Seen) -> Payload:
-    """Bytes a token for every sample in every vocabulary but that of bytes."""
+    """Return the bytes a token for every sample in every vocabulary but that of bytes."""
     words, names = seen.here, seen.words.within("texts")
     result = {key: row for key, row in seen.result.items() if key != BYTES}
     largest = max(each.bytes_per_token for row in result.values() for each in row.values() if each)
@@ -194,7 +194,7 @@ def samples(seen: Seen) -> Payload:
 
 
 def tokenizers(scene: Scene) -> dict:
-    """The prompt in several vocabularies, and sample texts of several languages and kinds in each.
+    """Return the prompt in several vocabularies, and sample texts of several languages and kinds in each.
 
     Returns:
         vocabularies: name, size, tokens, bytes_per_token, characters_per_token and single (share of the bytes that are

@@ -12,13 +12,13 @@ MOST = 6.0  # nats at the end of the ramp
 
 
 def tokens_payload(pieces: Sequence[str], prompt: int) -> dict:
-    """The tokens of an example, of which the first `prompt` are the prompt. pieces [T]"""
+    """Return the tokens of an example, of which the first `prompt` are the prompt. pieces [T]"""
     breaks = [at for at, piece in enumerate(pieces) if piece.endswith("\n")]
     return {"tokens": [visible(piece) for piece in pieces], "breaks": breaks, "prompt": prompt}
 
 
 def losses_payload(pieces: Sequence[str], prompt: int, losses: np.ndarray, words: Mapping[str, str]) -> dict:
-    """The tokens of an example; `losses` are those after the first. pieces [T], losses [T - 1]"""
+    """Return the tokens of an example; `losses` are those after the first. pieces [T], losses [T - 1]"""
     values = [None, *(plain(float(each)) for each in losses)]
     scored = losses[max(prompt - 1, 0) :]
     return tokens_payload(pieces, prompt) | {
@@ -31,7 +31,7 @@ def losses_payload(pieces: Sequence[str], prompt: int, losses: np.ndarray, words
 
 
 def snapshot_payload(snapshot) -> dict:
-    """One moment of a run; None for what is no number."""
+    """Return one moment of a run; None for what is no number."""
     return {
         "step": snapshot.step,
         "loss": plain(snapshot.loss),

@@ -39,7 +39,7 @@ _SMALL = Limits()
 
 
 def as_it_is(words: object, option: str) -> str:
-    """An option that is a number is its own label."""
+    """Return an option that is a number is its own label."""
     return option
 
 
@@ -76,7 +76,7 @@ class Examples:
 
 
 def examples_of(settings: Settings) -> tuple[Example, ...]:
-    """The examples that the settings name; raises InputError for lines that are none."""
+    """Return the examples that the settings name; raises InputError for lines that are none."""
     if settings.set != OWN:
         return tuple(SETS[settings.set]())
     if len(settings.examples) > MOST_TEXT:
@@ -88,14 +88,14 @@ def examples_of(settings: Settings) -> tuple[Example, ...]:
 
 
 def measure_examples(scene: Scene, settings: Settings) -> Examples:
-    """The examples of the chosen set, and the first of them in the template."""
+    """Return the examples of the chosen set, and the first of them in the template."""
     check_template(settings.template)
     rows = examples_of(settings)
     return Examples(rows, tuple(prompt_text(each, settings.template) for each in rows[:SHOWN]))
 
 
 def table(seen: Seen) -> Payload:
-    """The first examples as prompt and answer."""
+    """Return the first examples as prompt and answer."""
     words, found = seen.here, seen.result
     rows = [[prompt, each.output] for prompt, each in zip(found.prompts, found.rows, strict=False)]
     return {
@@ -121,7 +121,7 @@ class Masked:
 
 
 def measure_masked(scene: Scene, settings: Settings) -> Masked:
-    """The losses of one example under the loaded model. Raises InputError for a bad template."""
+    """Return the losses of one example under the loaded model. Raises InputError for a bad template."""
     check_template(settings.template)
     rows = examples_of(settings)
     one = rows[min(int(settings.shown), len(rows)) - 1]
@@ -129,7 +129,7 @@ def measure_masked(scene: Scene, settings: Settings) -> Masked:
 
 
 def masked(scene: Scene, example: Example, template: str) -> Masked:
-    """The losses of an example in a template under the loaded model; what does not fit its context is left out."""
+    """Return the losses of an example in a template under the loaded model; what does not fit its context is left out."""
     tokenizer = scene.model.tokenizer
     ids, prompt = to_ids(example, tokenizer, end_of(tokenizer) if has_end(tokenizer) else None, template)
     ids = ids[: min(scene.model.config.n_ctx, scene.limit)]
@@ -137,7 +137,7 @@ def masked(scene: Scene, example: Example, template: str) -> Masked:
 
 
 def masked_part(seen: Seen) -> Payload:
-    """The example's tokens: grey where nothing is scored, coloured by their loss in the answer."""
+    """Return the example's tokens: grey where nothing is scored, coloured by their loss in the answer."""
     words, found = seen.here, seen.result
     return losses_payload(found.pieces, found.prompt, found.losses, words.plain()) | {
         "title": words["title"],
@@ -150,12 +150,12 @@ def masked_part(seen: Seen) -> Payload:
 
 
 def measure_limits(scene: Scene, settings: Settings) -> Limits:
-    """The limits of this server's trainings."""
+    """Return the limits of this server's trainings."""
     return scene.playground.workshop.limits
 
 
 def lab(seen: Seen) -> Payload:
-    """The words of the run; or that this server trains nothing."""
+    """Return the words of the run; or that this server trains nothing."""
     if seen.result.minutes > 0:
         return first_lab(seen.words)
     language = seen.facts.language
@@ -165,7 +165,7 @@ def lab(seen: Seen) -> Payload:
 
 
 def first_lab(here: Words) -> Payload:
-    """The run's words."""
+    """Return the run's words."""
     catalogue = here.catalogue
     shared = {name: text for name, text in section(catalogue, "training.lab").items() if isinstance(text, str)}
     return {"ramps": {name: list(stops) for name, stops in RAMPS.items()}} | {
@@ -174,7 +174,7 @@ def first_lab(here: Words) -> Payload:
 
 
 def job_of(visit: Visit) -> TuneJob:
-    """The job that the form asks for. Raises InputError for examples, a template or a model that cannot be used."""
+    """Return the job that the form asks for. Raises InputError for examples, a template or a model that cannot be used."""
     settings = read_all(SETTINGS, visit.values.get("fine_tune_form"), None)
     adapted = settings.method == "lora"
     recipe = default_recipe(adapted)
@@ -198,7 +198,7 @@ def job_of(visit: Visit) -> TuneJob:
 
 
 def piece_payload(run: LiveRun, language: str, have: tuple[int, int]) -> Payload:
-    """The new parts of a run for a page that has so many reports and snapshots."""
+    """Return the new parts of a run for a page that has so many reports and snapshots."""
     view = Words(words(language), "fine_tune")
     here, learned = view.within("lab"), view[f"settings.set_{run.job.name}"]
     reports, snapshots = run.reports[have[0] :], run.snapshots[have[1] :]

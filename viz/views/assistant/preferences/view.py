@@ -30,7 +30,7 @@ WRITING = (
 
 
 def prompts_of(text: str) -> tuple[str, ...]:
-    """The prompts that a person typed, one a line; the bundled ones where there is none."""
+    """Return the prompts that a person typed, one a line; the bundled ones where there is none."""
     return tuple(line.strip() for line in text.split("\n") if line.strip()) or PROMPTS
 
 
@@ -38,7 +38,7 @@ def prompts_of(text: str) -> tuple[str, ...]:
 
 
 def desk(seen: Seen) -> Payload:
-    """The words of the two cards and of the table, and what the rule says."""
+    """Return the words of the two cards and of the table, and what the rule says."""
     payload: Payload = {
         "words": seen.here.plain(),
         "most": MOST_SHOWN,
@@ -62,7 +62,7 @@ def desk(seen: Seen) -> Payload:
 
 
 def _asked(visit: Visit, sent: object) -> tuple[Settings, str, int]:
-    """The settings of the form, the page's name for its question, and the number of the pair."""
+    """Return the settings of the form, the page's name for its question, and the number of the pair."""
     values = sent if isinstance(sent, Mapping) else {}
     settings = read_all(WRITING, visit.values.get("preferences_form"), None)
     at = values.get("at")
@@ -71,7 +71,7 @@ def _asked(visit: Visit, sent: object) -> tuple[Settings, str, int]:
 
 
 def _two(visit: Visit, settings: Settings, at: int) -> tuple[str, str, str]:
-    """A prompt and two texts of the model; `at` counts the pairs, so that each has random numbers of its own."""
+    """Return a prompt and two texts of the model; `at` counts the pairs, so that each has random numbers of its own."""
     prompts = prompts_of(settings.prompts)
     prompt, playground = prompts[at % len(prompts)], visit.playground
     check_writing(playground.options.allowed, 2, settings.tokens)
@@ -83,7 +83,7 @@ def _two(visit: Visit, settings: Settings, at: int) -> tuple[str, str, str]:
 
 
 def write(visit: Visit, sent: object) -> Iterator[Payload]:
-    """Two texts for a person, with what the rule gives each where it can be read."""
+    """Yield two texts for a person, with what the rule gives each where it can be read."""
     settings, tag, at = _asked(visit, sent)
     prompt, one, other = _two(visit, settings, at)
     yield {"tag": tag, "prompt": prompt, "texts": [one, other], "scores": _scores(settings.rule, (one, other))}
@@ -97,7 +97,7 @@ def _scores(rule: str, texts: tuple[str, ...]) -> list[float] | None:
 
 
 def let_rule(visit: Visit, sent: object) -> Iterator[Payload]:
-    """The rule chooses: every piece holds all pairs so far. Closing the iterator stops it."""
+    """Yield the rule chooses: every piece holds all pairs so far. Closing the iterator stops it."""
     settings, tag, at = _asked(visit, sent)
     rules, pairs, ties = parse_rules(settings.rule), [], 0
     for done in range(1, MOST_RULED + 1):
@@ -112,7 +112,7 @@ def _listed(pair: Pair) -> list[str]:
 
 
 def read_listed(sent: object) -> tuple[Pair, ...]:
-    """The pairs that a page holds; what is none is left out."""
+    """Return the pairs that a page holds; what is none is left out."""
     listed = sent.get("pairs") if isinstance(sent, Mapping) else None
     pairs = []
     for each in listed[:MOST_SHOWN] if isinstance(listed, list) else []:
@@ -144,7 +144,7 @@ def rule_rewards(
     texts: list[str],
     rules: list[str],
 ) -> dict:
-    """The reward that rules give to texts: a weighted sum of what each rule counts.
+    """Return the reward that rules give to texts: a weighted sum of what each rule counts.
 
     Args:
         texts: At most 64 texts.

@@ -48,7 +48,8 @@ COLOURS = {
 def curves_figure(
     steps: Sequence[int], curves: Mapping[str, Sequence[float]], spread: Sequence[float], words: Mapping[str, str]
 ) -> go.Figure:
-    """A panel a number, by updates. curves: name -> [S], left out where none is finite; spread [S] of the reward.
+    """Return a panel a number, by updates. curves: name -> [S], left out where none is finite; spread [S] of the
+    reward.
 
     `words`: "step" and the names of the curves.
     """
@@ -106,7 +107,7 @@ def tradeoff_figure(paths: Sequence[Path], words: Mapping[str, str]) -> go.Figur
 def tokens_figure(
     pieces: Sequence[str], top: Sequence[Sequence[str]], before: np.ndarray, after: np.ndarray, words: Mapping[str, str]
 ) -> go.Figure:
-    """The likeliest next tokens after each place, coloured by ln(p / q): warm became likelier, cold less likely.
+    """Return the likeliest next tokens after each place, coloured by ln(p / q): warm became likelier, cold less likely.
 
     pieces [T] of the probe, top [T][K] texts, before and after [T, K] ln q and ln p; the first ROWS of each place by
     the larger of the two. `words`: "token", "next", "before", "after", "ratio".
@@ -159,5 +160,5 @@ def tokens_figure(
 
 
 def heads_figure(moved: np.ndarray, words: HeadWords) -> go.Figure:
-    """How far each head's weights moved from the reference's, 0 to 1. A click selects the head. moved [L, H]"""
+    """Return how far each head's weights moved from the reference's, 0 to 1. A click selects the head. moved [L, H]"""
     return head_figure(moved, words, f"{plotly_text(words.value)}: %{{z:.4f}}", signed=False)

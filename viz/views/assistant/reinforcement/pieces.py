@@ -72,14 +72,14 @@ def piece(run: LiveRun, language: str, have: tuple[int, int], histories: Histori
 
 
 def _facts(run: LiveRun, here: Words) -> str:
-    """How much of the model learns; "" where nothing does."""
+    """Return how much of the model learns; "" where nothing does."""
     learned, whole_model = run.started.n_learned, run.started.n_params
     values = {"learned": whole(learned), "params": whole(whole_model), "share": percent(learned / whole_model)}
     return here["facts"].format(**values) if learned else ""
 
 
 def _path(job: Practice, here: Words, reports: Sequence[Report]) -> Path:
-    """The run in the trade-off."""
+    """Return the run in the trade-off."""
     found = [report.measured for report in reports]
     kl, reward = (tuple(getattr(each, name) for each in found) for name in ("kl_text", "reward"))
     return Path(_name(job, here), kl, reward, job.course.method)
@@ -88,7 +88,7 @@ def _path(job: Practice, here: Words, reports: Sequence[Report]) -> Path:
 def _pictures(
     run: LiveRun, here: Words, reports: Sequence[Report], looks: Sequence[Look], paths: Sequence[Path]
 ) -> list[Payload]:
-    """All of them, in the order of the page."""
+    """Return all of them, in the order of the page."""
     trained = bool(looks) and run.tokenizer is not None and run.job.course.method != "best_of_n"
     parts = [_curves(run, here, reports)] if reports else []
     parts += [_watched(run, here, looks)] if trained else []
@@ -121,7 +121,7 @@ def _line(run: LiveRun, here: Words) -> list[str]:
 
 
 def _part(run: LiveRun, name: str, kind: str, here: Words, payload: Payload) -> Payload:
-    """A part with what every picture carries."""
+    """Return a part with what every picture carries."""
     source = here["source"].format(model=run.job.base.label, name=_name(run.job, here))
     usual = {"run": f"{run.id[:8]} {name}", "source": source, "file": f"reinforcement-{name}"}
     if kind == "figure":
@@ -153,7 +153,7 @@ def _tradeoff(run: LiveRun, here: Words, paths: Sequence[Path]) -> Payload:
 
 
 def _texts(run: LiveRun, here: Words, reports: Sequence[Report]) -> Payload:
-    """The best, the middle and the worst text of the first and of the last report."""
+    """Return the best, the middle and the worst text of the first and of the last report."""
     rows = []
     for report in dict.fromkeys((reports[0], reports[-1])):
         for sample in report.samples:
@@ -164,7 +164,7 @@ def _texts(run: LiveRun, here: Words, reports: Sequence[Report]) -> Payload:
 
 
 def _watched(run: LiveRun, here: Words, looks: Sequence[Look]) -> Payload:
-    """The same beginnings with the same random numbers, under the reference and now."""
+    """Return the same beginnings with the same random numbers, under the reference and now."""
     rows = []
     for before, after in zip(looks[0].samples, looks[-1].samples, strict=True):
         texts = [visible(before.text), number(before.reward), visible(after.text), number(after.reward)]

@@ -31,7 +31,7 @@ CLIPPED = ("ppo", "grpo")
 
 
 def _blank(name: str, low: float, high: float, step: float = 1, when: Mapping[str, tuple] | None = None) -> Range:
-    """A number to type into; while the field is empty, the method's own default holds."""
+    """Return a number to type into; while the field is empty, the method's own default holds."""
     return Range(name, low, high, step, UNTOLD if step else float(UNTOLD), when or {}, "number", blank=True)
 
 
@@ -61,12 +61,12 @@ NUMBERS = tuple(each.name for each in SETTINGS if isinstance(each, Range))
 
 
 def measure_limits(scene: Scene, settings: Settings) -> Limits:
-    """The limits of this server's trainings."""
+    """Return the limits of this server's trainings."""
     return scene.playground.workshop.limits
 
 
 def live(seen: Seen) -> Payload:
-    """The words of the part that shows the run; or that this server trains nothing."""
+    """Return the words of the part that shows the run; or that this server trains nothing."""
     if seen.result.minutes > 0:
         return first(seen.words)
     closed = ("Training is switched off on this server.", "Run the app on your own machine.")
@@ -75,7 +75,7 @@ def live(seen: Seen) -> Payload:
 
 
 def first(here: Words) -> Payload:
-    """The words alone."""
+    """Return the words alone."""
     shared = {name: text for name, text in section(here.catalogue, "training.lab").items() if isinstance(text, str)}
     return {"words": shared | here.within("live").plain()}
 
@@ -84,7 +84,7 @@ def first(here: Words) -> Payload:
 
 
 def job_of(visit: Visit, sent: object = None) -> Practice:
-    """The run that the form asks for, with the page's own pairs where it names none.
+    """Return the run that the form asks for, with the page's own pairs where it names none.
 
     Raises InputError for rules, pairs or numbers that cannot be used, and where there is no reward model.
     """
@@ -95,7 +95,7 @@ def job_of(visit: Visit, sent: object = None) -> Practice:
 
 
 def practice_of(playground: Playground, model_id: str, form: object, sent: object = None) -> Practice:
-    """The run of a form, without a reward model that the visitor trained; the other errors of `job_of`."""
+    """Return the run of a form, without a reward model that the visitor trained; the other errors of `job_of`."""
     chosen = read_all(SETTINGS, form, None)
     changes = {name: chosen[name] for name in NUMBERS if chosen[name] != UNTOLD}
     pairs: tuple[Pair, ...] = ()
@@ -110,7 +110,9 @@ def practice_of(playground: Playground, model_id: str, form: object, sent: objec
 
 
 def _reward_model(visit: Visit) -> Path:
-    """The folder of the visitor's newest reward model of the loaded model; raises InputError where there is none."""
+    """Return the folder of the visitor's newest reward model of the loaded model; raises InputError where there is
+    none.
+    """
     kept = [each for each in visit.playground.rewards.of(visit.session) if each.base == visit.model_id]
     if not kept:
         hint = "Train one in the view Reward model, on the model that is loaded."
@@ -129,7 +131,7 @@ def start(visit: Visit, sent: object) -> Iterator[Payload | Models]:
 
 
 def send_again(visit: Visit, sent: object) -> Iterator[Payload]:
-    """The parts that a page lacks of a run of its own."""
+    """Yield the parts that a page lacks of a run of its own."""
     yield from lacking(visit, sent, Practice, piece_for(visit))
 
 

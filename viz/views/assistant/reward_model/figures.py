@@ -20,7 +20,7 @@ def curve_figure(
     reference: float,
     form: str,
 ) -> go.Figure:
-    """Pairs to learn from and held-out pairs by step. `words`: "step", "value", "reference"."""
+    """Return the pairs to learn from and held-out pairs by step. `words`: "step", "value", "reference"."""
     hover = f"{plotly_text(words['step'])}: %{{x}}<br>{plotly_text(words['value'])}: %{{y:{form}}}"
     traces = [
         line(name, steps, values, colour, hover=hover)
@@ -34,7 +34,7 @@ def curve_figure(
 def calibration_figure(
     predicted: np.ndarray, agreed: np.ndarray, counts: np.ndarray, words: Mapping[str, str]
 ) -> go.Figure:
-    """A bar a bin of predicted probability, as high as the share that agrees; the dashed line is a perfect one."""
+    """Return a bar a bin of predicted probability, as high as the share that agrees; the dashed line is a perfect one."""
     full = counts > 0
     text = [f"{words['count']}: {whole(int(n))}" for n in counts[full]]
     names = [f"{plotly_text(words['predicted'])}: %{{x:.1%}}", f"{plotly_text(words['agreed'])}: %{{y:.1%}}", "%{text}"]
@@ -61,7 +61,7 @@ def calibration_figure(
 
 
 def words_figure(named: Sequence[str], without: np.ndarray, instead: np.ndarray, words: Mapping[str, str]) -> go.Figure:
-    """Two bars a word: how the reward changes without it, and with the other word in its place; NaN for none."""
+    """Return two bars a word: how the reward changes without it, and with the other word in its place; NaN for none."""
     keys = [str(at) for at in range(len(named))]
     labels = [visible(each) for each in named]
     traces = []

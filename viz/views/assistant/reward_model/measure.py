@@ -70,7 +70,7 @@ def measure_reward(scene: Scene, settings: Settings, progress: Progress) -> Lear
 
 
 def measure_prompt(scene: Scene, settings: Settings, results: dict) -> Read | None:
-    """The reward along the prompt, and with its words changed."""
+    """Return the reward along the prompt, and with its words changed."""
     learned = results["trained"]
     if learned is None:
         return None
@@ -84,7 +84,7 @@ def measure_prompt(scene: Scene, settings: Settings, results: dict) -> Read | No
 
 
 def reward_of(scene: Scene, learned: Learned) -> RewardModel:
-    """The trained reward model; raises InputError where it is no longer on the shelf."""
+    """Return the trained reward model; raises InputError where it is no longer on the shelf."""
     found, playground = learned.found, scene.playground
     if not found.recipe.body:
         return RewardModel(scene.model.model, torch.from_numpy(found.weight), torch.tensor(found.bias))

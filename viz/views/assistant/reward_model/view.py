@@ -41,7 +41,7 @@ def used(seen: Seen) -> Payload:
 
 
 def read_used(sent: object, scene: Scene) -> tuple[Pair, ...]:
-    """The page's own pairs."""
+    """Return the page's own pairs."""
     return read_listed(sent)
 
 
@@ -102,12 +102,12 @@ def _curve(seen: Seen, field: str, form: str, reference: float) -> Payload:
 
 
 def loss(seen: Seen) -> Payload:
-    """The loss step by step; ln 2 is what equal rewards have."""
+    """Return the loss step by step; ln 2 is what equal rewards have."""
     return _curve(seen, "loss", ".4g", math.log(2))
 
 
 def accuracies(seen: Seen) -> Payload:
-    """The share of pairs in which the chosen text has the higher reward."""
+    """Return the share of pairs in which the chosen text has the higher reward."""
     return _curve(seen, "accuracy", ".1%", 0.5)
 
 
@@ -145,7 +145,7 @@ def facts(seen: Seen) -> Payload:
 
 
 def along(seen: Seen) -> Payload:
-    """The prompt coloured by the reward that it would have if it ended there."""
+    """Return the prompt coloured by the reward that it would have if it ended there."""
     words, found = seen.here, seen.results["prompt"]
     reach = max(2 * found.deviation, 1e-6)
     values = found.along.astype(float)
@@ -192,7 +192,7 @@ def changes(seen: Seen) -> Payload:
 
 
 def texts(seen: Seen) -> Payload:
-    """The held-out texts with the highest and the lowest reward."""
+    """Return the held-out texts with the highest and the lowest reward."""
     words, found = seen.here, seen.result.found
     rows = [
         [signed(each.reward), words["chosen"] if each.chosen else words["rejected"], each.prompt, visible(each.text)]

@@ -19,7 +19,7 @@ SHORT = 24  # characters of a token's text
 
 
 def adding_up(parts: Sequence[float], decimals: int, keep: int | None = None) -> list[float]:
-    """The parts rounded so that they add up to their rounded sum, each at most one unit of the last place off.
+    """Return the parts rounded so that they add up to their rounded sum, each at most one unit of the last place off.
 
     What plain rounding gains or loses is taken from, or given to, the parts it moved furthest; part `keep` stays.
     """
@@ -41,7 +41,7 @@ def decimals_of(total: float, largest: float) -> int:
 
 
 def products_shown(products: np.ndarray) -> dict:
-    """The largest products by size, what the others come to, and their sum, as shown. products [E]"""
+    """Return the largest products by size, what the others come to, and their sum, as shown. products [E]"""
     order = np.argsort(-np.abs(products), kind="stable")[:NAMED]
     rest = float(products.sum() - products[order].sum())
     exact = [*(float(products[d]) for d in order), rest]
@@ -59,7 +59,7 @@ def products_shown(products: np.ndarray) -> dict:
 
 
 def row_shown(scores: np.ndarray, exponentials: np.ndarray, key: int) -> dict:
-    """The row's table: its largest tokens and the cell's, largest first, then all others together.
+    """Return the row's table: its largest tokens and the cell's, largest first, then all others together.
 
     scores, exponentials [n]. Shown exponentials add up to the shown denominator and shown weights to 1.
     """
@@ -107,7 +107,7 @@ def stages_of(steps) -> list[dict]:
 
 
 def steps_payload(steps, tokens: Tokens) -> dict:
-    """Every number of the view, in full; what is shown rounded is rounded here or by its significant digits."""
+    """Return every number of the view, in full; what is shown rounded is rounded here or by its significant digits."""
     exponentials = np.asarray(steps.exponentials)
     length = steps.row_output_norm
     return {
@@ -137,7 +137,7 @@ def steps_payload(steps, tokens: Tokens) -> dict:
 
 
 def finite(value: float) -> float | None:
-    """A number with all its digits, None where it is none."""
+    """Return a number with all its digits, None where it is none."""
     return float(value) if math.isfinite(value) else None
 
 

@@ -37,7 +37,7 @@ class Changed:
 
 
 def measure(scene: Scene, settings: Settings) -> Explanation:
-    """Every step of the cell; raises InputError where its numbers are not finite."""
+    """Return every step of the cell; raises InputError where its numbers are not finite."""
     (layer, head), (query, key) = scene.head, cell_of(scene)
     steps = explain(scene.trace, layer, head, query, key)
     if not all(map(math.isfinite, (steps.dot, steps.denominator, steps.row_output_norm))):
@@ -57,13 +57,13 @@ class Lines:
 
 
 def measure_code(scene: Scene, settings: Settings) -> Lines:
-    """The lines that compute the steps, with the shapes of this run."""
+    """Return the lines that compute the steps, with the shapes of this run."""
     wiring, (query, _) = wiring_of(scene.model.model, scene.head[0]), cell_of(scene)
     return Lines({step: code_of_step(wiring, step, len(scene.tokens), query) for step in STEPS})
 
 
 def shown_steps(seen: Seen) -> Payload:
-    """The steps, what the run itself computed, and the words."""
+    """Return the steps, what the run itself computed, and the words."""
     result, facts, words = seen.result, seen.facts, seen.here
     (layer, head), (query, key) = facts.head, (result.query, result.key)
     names = [cells.named(facts.tokens, query), cells.named(facts.tokens, key)]
@@ -96,7 +96,7 @@ def changes(edits: tuple[Edit, ...], head: tuple[int, int], cell: tuple[int, int
 
 
 def check(steps: Explanation, changed: Changed) -> dict:
-    """The run's own numbers beside ours: "same" to rounding, else why not: "forced", "cell", "row" or "apart"."""
+    """Return the run's own numbers beside ours: "same" to rounding, else why not: "forced", "cell", "row" or "apart"."""
     size = float(abs(steps.products).sum()) / steps.scale
     apart = {"score": steps.model_score - steps.score, "weight": steps.model_weight - steps.weight}
     if abs(apart["score"]) <= ROUNDING * size and abs(apart["weight"]) <= ROUNDING:

@@ -13,26 +13,26 @@ SHOWN = 12  # heads in the list
 
 
 def positions_of(value: object, T: int) -> tuple[int, ...] | None:
-    """The positions of T tokens in a list, sorted, each once; None where the value is not a list."""
+    """Return the positions of T tokens in a list, sorted, each once; None where the value is not a list."""
     if not isinstance(value, list):
         return None
     return tuple(sorted({at for at in value if type(at) is int and 0 <= at < T}))
 
 
 def ranked(values: np.ndarray, limit: int = SHOWN) -> list[dict]:
-    """The heads of the largest values, largest first; equal ones by layer and head. values [L, H], NaN left out."""
+    """Return the heads of the largest values, largest first; equal ones by layer and head. values [L, H], NaN left out."""
     order = np.argsort(-values.ravel(), kind="stable")[:limit]
     heads = [divmod(int(n), values.shape[1]) for n in order if np.isfinite(values.flat[n])]
     return [{"head": [layer, head], "value": float(values[layer, head])} for layer, head in heads]
 
 
 def even_share(queries: Sequence[int], keys: Sequence[int]) -> float:
-    """The weight on the keys if every query read all visible tokens alike, as a mean over the queries."""
+    """Return the weight on the keys if every query read all visible tokens alike, as a mean over the queries."""
     return float(np.mean([sum(key <= query for key in keys) / (query + 1) for query in queries]))
 
 
 def heads_figure(values: np.ndarray, words: Mapping[str, str], kind: str) -> go.Figure:
-    """A heat map, layers across and heads down, exact values on hover. values [L, H]
+    """Return a heat map, layers across and heads down, exact values on hover. values [L, H]
 
     `kind` "share" goes from 0 to 1, "size" from 0 to the largest. words: layer, head, name ("head {layer}.{head}"),
     measure.
@@ -64,5 +64,5 @@ def heads_figure(values: np.ndarray, words: Mapping[str, str], kind: str) -> go.
 
 
 def _whole(count: int) -> dict:
-    """An axis of whole numbers."""
+    """Return an axis of whole numbers."""
     return {"tickmode": "linear", "tick0": 0, "dtick": 1 if count <= 16 else 4, "showgrid": False}

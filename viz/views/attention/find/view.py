@@ -57,7 +57,7 @@ class Refused:
 
 
 def chosen_of(sent: object, scene: Scene) -> Chosen:
-    """The rows that the page chose, if on this prompt and this selection; else those of the selection.
+    """Return the rows that the page chose, if on this prompt and this selection; else those of the selection.
 
     A pair asks from its query to its key; several tokens from the last to the others; one token, or none, from it or
     the last one to what the main head reads most there.
@@ -78,7 +78,7 @@ def chosen_of(sent: object, scene: Scene) -> Chosen:
 
 
 def _at(tokens: tuple[int, ...], pair: tuple[int, int] | None) -> dict:
-    """The selection on which rows are chosen, as the page sends it back."""
+    """Return the selection on which rows are chosen, as the page sends it back."""
     return {"tokens": list(tokens), "pair": list(pair) if pair else None}
 
 
@@ -89,7 +89,7 @@ def question(scene: Scene, settings: Settings) -> Settings:
 
 
 def measure(scene: Scene, settings: Settings) -> Ranking | Refused:
-    """Every head's number; or why there is none, so that the rows stay to be corrected."""
+    """Return every head's number; or why there is none, so that the rows stay to be corrected."""
     try:
         return Ranking(ranking(scene, settings))
     except PlaygroundError as error:
@@ -97,7 +97,7 @@ def measure(scene: Scene, settings: Settings) -> Ranking | Refused:
 
 
 def ranking(scene: Scene, settings: Settings) -> np.ndarray:
-    """Every head's number, [L, H]; raises InputError where it would take too long."""
+    """Return every head's number, [L, H]; raises InputError where it would take too long."""
     T = len(scene.tokens)
     if len(settings.queries) * T > MOST_ROWS:
         raise InputError(
@@ -112,7 +112,7 @@ def ranking(scene: Scene, settings: Settings) -> np.ndarray:
 
 
 def rows(seen: Seen) -> Payload:
-    """Both rows, the heads in order and what the first of them does; or what is wrong with the rows."""
+    """Return both rows, the heads in order and what the first of them does; or what is wrong with the rows."""
     chosen, facts, words, result = seen.settings.rows, seen.facts, seen.here, seen.result
     shown = {
         "run": facts.run,
@@ -147,7 +147,7 @@ def _place(line: dict) -> dict:
 
 
 def _sentence(seen: Seen, line: dict) -> str:
-    """A sentence on the first head of the list."""
+    """Return a sentence on the first head of the list."""
     chosen = seen.settings.rows
     several = "_mean" if len(chosen.queries) > 1 else ""
     gaps = {**_ends(seen), "n": whole(len(chosen.queries)), "value": decimals(line["value"], PLACES)}
@@ -155,7 +155,7 @@ def _sentence(seen: Seen, line: dict) -> str:
 
 
 def _ends(seen: Seen) -> dict[str, str]:
-    """Both rows of tokens by name."""
+    """Return both rows of tokens by name."""
     return {"from": _names(seen, seen.settings.rows.queries), "to": _names(seen, seen.settings.rows.keys)}
 
 
@@ -172,7 +172,7 @@ def _names(seen: Seen, positions: tuple[int, ...]) -> str:
 
 
 def heads_map(seen: Seen) -> Payload:
-    """The same numbers for all heads as a heat map."""
+    """Return the same numbers for all heads as a heat map."""
     chosen, words, texts, result = seen.settings.rows, seen.here, seen.all_words, seen.result
     if isinstance(result, Refused):
         raise InputError(result.what, result.got, result.hint)
@@ -193,7 +193,7 @@ def heads_map(seen: Seen) -> Payload:
 
 
 def _spell(positions: tuple[int, ...]) -> str:
-    """Positions in a file's name."""
+    """Return the positions in a file's name."""
     return "_".join(map(str, positions[:NAMED])) + (f"_and_{len(positions) - NAMED}" if len(positions) > NAMED else "")
 
 

@@ -23,7 +23,7 @@ PANEL = 330  # pixels of a panel's height where there are several
 
 
 def window_of(sent: object, scene: Scene) -> Window:
-    """The part of the matrices that was zoomed into, on this run; else all of them."""
+    """Return the part of the matrices that was zoomed into, on this run; else all of them."""
     values, T = sent if isinstance(sent, Mapping) else {}, len(scene.tokens)
     ours = str(values.get("run", "")).startswith(f"{scene.run} ")
     return Window.of(values.get("window") if ours else None, T)
@@ -81,13 +81,13 @@ MeasureName = Annotated[str, OneOf(tuple(MEASURES))]
 
 
 def matrix(scene: Scene, name: str, layer: int, head: int) -> np.ndarray:
-    """A measure of one head, [T, T], NaN where nothing is seen; raises PlaygroundError."""
+    """Return a measure of one head, [T, T], NaN where nothing is seen; raises PlaygroundError."""
     (z,) = measured(VIEW, "main", on(scene, layer, head), measure=name, of="each").z
     return z
 
 
 def attention(scene: Scene, layer: int, head: int, measure: MeasureName = "weights", queries: list[int] = ()) -> dict:
-    """One head's attention as a matrix: a row a query, a column a key.
+    """Return one head's attention as a matrix: a row a query, a column a key.
 
     Args:
         measure: weights: attention after the softmax. scores: q.k / sqrt(d_head) before it. without_first: weights
@@ -111,7 +111,7 @@ def attention(scene: Scene, layer: int, head: int, measure: MeasureName = "weigh
 
 
 def attention_links(scene: Scene, layer: int, head: int, measure: MeasureName = "weights", most: Rows = 40) -> dict:
-    """The strongest links of one head: which token reads which, the largest number first.
+    """Return the strongest links of one head: which token reads which, the largest number first.
 
     Args:
         measure: As in attention.

@@ -23,12 +23,12 @@ class Heads:
 
 
 def measure(scene: Scene, settings: Settings) -> Heads:
-    """The numbers of all heads that the run reduced while it went through the layers."""
+    """Return the numbers of all heads that the run reduced while it went through the layers."""
     return Heads(scene.trace.thumbnails, scene.trace.head_metrics())
 
 
 def heads(seen: Seen) -> Payload:
-    """Every head's small picture and numbers."""
+    """Return every head's small picture and numbers."""
     words, result = seen.all_words, seen.result
     unit = {"tokens": words["metric.unit_tokens"]}
     names = [
@@ -44,7 +44,7 @@ def heads(seen: Seen) -> Payload:
 
 
 def head_metrics(scene: Scene) -> dict:
-    """Every head of the model in a few numbers on this prompt. They are: METRICS.
+    """Return every head of the model in a few numbers on this prompt. They are: METRICS.
 
     Returns:
         heads: a record a head with layer, head and the metrics, in the units named above; null where the prompt has

@@ -20,7 +20,7 @@ def turn_figure(
     words: Mapping[str, str],
     more: Mapping | None = None,
 ) -> go.Figure:
-    """Numbers of each series by turn, [series, turns], with the text of each on hover. Words: turn, value."""
+    """Return the numbers of each series by turn, [series, turns], with the text of each on hover. Words: turn, value."""
     traces = [
         bars(name, names, row, HUES[at % len(HUES)], hover=HOVER, more={"hovertext": list(shown)})
         for at, (name, row, shown) in enumerate(zip(series, numbers, texts, strict=True))

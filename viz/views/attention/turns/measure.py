@@ -45,7 +45,7 @@ class Rests:
 
 
 def measure_reads(scene: Scene, settings: Settings) -> Reads | None:
-    """The sums of the picked heads' attention; None without a conversation."""
+    """Return the sums of the picked heads' attention; None without a conversation."""
     turns, query = scene.turns, scene.position
     if turns is None:
         return None
@@ -62,7 +62,7 @@ def measure_reads(scene: Scene, settings: Settings) -> Reads | None:
 
 
 def measure_writes(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Writes | None:
-    """The same of their parts of a logit."""
+    """Return the same of their parts of a logit."""
     reads: Reads | None = results["main"]
     if reads is None:
         return None
@@ -79,7 +79,7 @@ def measure_writes(scene: Scene, settings: Settings, results: Mapping[str, Any])
 
 
 def measure_rests(scene: Scene, settings: Settings, progress: Progress) -> Rests:
-    """The gradients of the same logit by turn; raises InputError without a conversation."""
+    """Return the gradients of the same logit by turn; raises InputError without a conversation."""
     turns, at = scene.turns, scene.position
     if turns is None:
         raise InputError(scene.words["turns.none"], "", scene.words["turns.none_hint"])

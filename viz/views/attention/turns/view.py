@@ -25,7 +25,7 @@ from viz.work.prompt import turn_names
 
 
 def _names(reads: Reads, catalogue: Mapping[str, str]) -> list[str]:
-    """The turns' names, the template last."""
+    """Return the turns' names, the template last."""
     return [*turn_names(reads.roles, catalogue), catalogue["chat.template"]]
 
 
@@ -51,7 +51,7 @@ def _lines(facts: Facts, found: Reads) -> list[str]:
 
 
 def reads(seen: Seen) -> Payload:
-    """The attention of each head by turn."""
+    """Return the attention of each head by turn."""
     found: Reads | None = seen.result
     if found is None:
         return _none(seen)
@@ -73,7 +73,7 @@ def reads(seen: Seen) -> Payload:
 
 
 def writes(seen: Seen) -> Payload:
-    """The parts of the likeliest next token's logit by turn."""
+    """Return the parts of the likeliest next token's logit by turn."""
     words, found, result = seen.here, seen.results["main"], seen.results["writes"]
     if found is None:
         return {"empty": {"text": words["none"], "hint": words["none_hint"]}}
@@ -109,7 +109,7 @@ def job(seen: Seen) -> Payload:
 
 
 def rests(seen: Seen) -> Payload:
-    """Two bars a turn, what they add up to, and how far integrated gradients are from what the logit moved."""
+    """Return two bars a turn, what they add up to, and how far integrated gradients are from what the logit moved."""
     words, found, result = seen.here, seen.results["main"], seen.results["rests"]
     if found is None:
         return {"empty": {"text": words["none"], "hint": words["none_hint"]}}

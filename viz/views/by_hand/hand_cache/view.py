@@ -6,7 +6,8 @@ from viz.work.playground import Playground
 
 
 def by_hand_cache(playground: Playground, tables: list[dict] = (), example: str = "") -> dict:
-    """Causal attention a token at a time with a cache, beside the whole at once; or online softmax, block by block.
+    """Return causal attention a token at a time with a cache, beside the whole at once; or online softmax, block by
+    block.
 
     Args:
         tables: In place of the example's Q, K, V, or s, v, block, each {"name": "s", "rows": [[1, 3, 2]]}.

@@ -19,7 +19,7 @@ DIGITS = 5  # of a right number, one or two more than the exercise shows
 
 
 def read(sent: object, scene: Scene) -> tuple[str, tuple[int, int] | None]:
-    """The exercise that a page chose, and the line and column of the number that was picked."""
+    """Return the exercise that a page chose, and the line and column of the number that was picked."""
     values = sent if isinstance(sent, Mapping) else {}
     name, cell = values.get("exercise"), values.get("cell")
     name = name if isinstance(name, str) and name in MISTAKES else next(iter(MISTAKES))
@@ -32,7 +32,7 @@ def read(sent: object, scene: Scene) -> tuple[str, tuple[int, int] | None]:
 
 
 def draw(seen: Seen) -> Payload:
-    """The table with the mistake, and what there is to say of the number that was picked."""
+    """Return the table with the mistake, and what there is to say of the number that was picked."""
     name, cell = seen.settings.exercise
     words, made = seen.words, exercise(name)
     symbols = {each.name: each for each in (*made.given, *made.steps)}
@@ -70,7 +70,7 @@ def _about(words: Words, step: Step) -> str:
 
 
 def _said(words: Words, name: str, made: Exercise, told: Answer) -> dict:
-    """The sentence about a number, and the calculation of the right one."""
+    """Return the sentence about a number, and the calculation of the right one."""
     here, right = words.within("exercise"), written(told.right, DIGITS)
     by_name = {each.name: each for each in (*made.given, *made.steps)}
     formula = _formula(by_name[told.step], told.row, told.column, by_name)
@@ -82,7 +82,7 @@ def _said(words: Words, name: str, made: Exercise, told: Answer) -> dict:
 
 
 def _formula(step: Step, row: int, column: int, steps: Mapping[str, Step]) -> str:
-    """The calculation of a cell in numbers: "(0.8 × 0.9 + …) / 2 = 1.4"; "" for a number that was given."""
+    """Return the calculation of a cell in numbers: "(0.8 × 0.9 + …) / 2 = 1.4"; "" for a number that was given."""
     cell = step.cells[row][column]
     if not cell.made:
         return ""
@@ -100,7 +100,7 @@ def _formula(step: Step, row: int, column: int, steps: Mapping[str, Step]) -> st
 def by_hand_mistake(
     playground: Playground, exercise_name: Annotated[str, OneOf(tuple(MISTAKES))] = "layer_spread"
 ) -> dict:
-    """An exercise of Find the mistake, with its solution.
+    """Return an exercise of Find the mistake, with its solution.
 
     Args:
         exercise_name: Which one.

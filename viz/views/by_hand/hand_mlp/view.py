@@ -17,7 +17,7 @@ def by_hand_mlp(
     activation: Annotated[str, OneOf(ACTIVATIONS)] = "gelu",
     residual: bool = True,
 ) -> dict:
-    """A linear layer or an MLP on typed numbers, step by step.
+    """Return a linear layer or an MLP on typed numbers, step by step.
 
     Args:
         tables: In place of the example's x, W, b, W_1, b_1, W_2, b_2, W_G, each {"name": "x", "rows": [[1, 2]]}.

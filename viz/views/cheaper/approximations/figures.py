@@ -35,7 +35,7 @@ class Line:
 
 
 def panels(exact: np.ndarray, made: np.ndarray, names: tuple[str, str]) -> list[Panel]:
-    """Both maps, blank where a key lies in the future. [T, T] each"""
+    """Return both maps, blank where a key lies in the future. [T, T] each"""
     return [Panel(name, _blank(z)) for name, z in zip(names, (exact, made), strict=True)]
 
 
@@ -49,7 +49,7 @@ def _blank(z: np.ndarray) -> np.ndarray:
 
 
 def look_of(made: np.ndarray) -> Look:
-    """Shares from 0 to 1, or signed numbers where the matrix has others."""
+    """Return the shares from 0 to 1, or signed numbers where the matrix has others."""
     return Look() if made.min() >= -1e-6 and made.max() <= 1 + 1e-6 else Look("signed")
 
 
@@ -83,7 +83,7 @@ def sweep_figure(
 
 
 def _steps(low: float, high: float) -> dict:
-    """Labels at 1, 2 and 5 times powers of ten; at powers of ten alone where they are many."""
+    """Return the labels at 1, 2 and 5 times powers of ten; at powers of ten alone where they are many."""
     tens = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     at = [first * 10.0**ten for ten in tens for first in ((1, 2, 5) if len(tens) < 5 else (1,))]
     return {"tickmode": "array", "tickvals": at, "ticktext": [number(each) for each in at]}
@@ -94,7 +94,7 @@ def _size_axis(title: str, sizes: Sequence[int]) -> dict:
 
 
 def rows_figure(distance: np.ndarray, off: np.ndarray, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
-    """Each row's distance and the error of its output, one above the other. [T] each
+    """Return each row's distance and the error of its output, one above the other. [T] each
 
     `words`: "distance", "off", "query".
     """
@@ -110,7 +110,7 @@ def rows_figure(distance: np.ndarray, off: np.ndarray, pieces: Sequence[str], wo
 
 
 def losses_figure(each: Line, before: float | None, uniform: float, words: Mapping[str, str]) -> go.Figure:
-    """The model's loss (or KL) against size between what softmax has and what reading all alike has.
+    """Return the model's loss (or KL) against size between what softmax has and what reading all alike has.
 
     `words`: "size", "value", "softmax", "uniform".
     """

@@ -48,7 +48,7 @@ OF_KIND = ("method", "orthogonal", "projection")
 
 
 def way_of(settings: Settings) -> Way:
-    """The way that the settings name; what does not concern its method is left at the default."""
+    """Return the way that the settings name; what does not concern its method is left at the default."""
     method = settings.method
     if method == "performer":
         return Way(method, int(settings.features), settings.seed, settings.orthogonal)
@@ -59,7 +59,7 @@ def way_of(settings: Settings) -> Way:
 
 
 def way_question(scene: Scene, settings: Settings) -> Settings:
-    """The way, and the layer whose draws are used."""
+    """Return the way, and the layer whose draws are used."""
     return Settings((("way", way_of(settings)), ("layer", scene.head[0])))
 
 
@@ -70,17 +70,17 @@ def measure_qkv(scene: Scene, settings: Settings) -> HeadQKV:
 
 
 def measure(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Approximation:
-    """The main head with its softmax replaced."""
+    """Return the main head with its softmax replaced."""
     return heads.approximate(results["qkv"], settings.way, settings.layer)
 
 
 def measure_sweep(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Sweep:
-    """The main head under every kind and size."""
+    """Return the main head under every kind and size."""
     return heads.sweep(results["qkv"], scene.head[0])
 
 
 def text_limit(limit: int) -> int:
-    """Tokens of the bundled text on a server that measures so long a context."""
+    """Return the tokens of the bundled text on a server that measures so long a context."""
     return min(MOST, limit)
 
 
@@ -92,11 +92,11 @@ def model_question(scene: Scene, settings: Settings) -> Settings:
 
 
 def ways_asked(way: Way) -> tuple[Way, ...]:
-    """All sizes and draws of the way's kind."""
+    """Return all sizes and draws of the way's kind."""
     return whole_model.ways_of(way.method, orthogonal=way.orthogonal, projection=way.projection)
 
 
 def measure_model(scene: Scene, settings: Settings, progress: Progress) -> Experiment:
-    """The plain model with every softmax replaced, size after size."""
+    """Return the plain model with every softmax replaced, size after size."""
     ids = list(settings.ids) or held_out_ids(scene.model, text_limit(scene.limit))
     return whole_model.measure(scene.model.model, ids, settings.ways, progress)

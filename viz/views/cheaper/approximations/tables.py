@@ -23,12 +23,12 @@ _CLOSE = 0.05  # nats from softmax that count as the same
 
 
 def kind_name(words: Words, way: Way) -> str:
-    """A method with what makes it another kind, in words."""
+    """Return a method with what makes it another kind, in words."""
     return words[f"is_{curve_of(way)}"]
 
 
 def way_name(words: Words, way: Way) -> str:
-    """A method with its size, in words."""
+    """Return a method with its size, in words."""
     if way.method == "linear":
         return kind_name(words, way)
     sized = words[f"size_{way.method}"].format(n=whole(way.size))
@@ -36,7 +36,7 @@ def way_name(words: Words, way: Way) -> str:
 
 
 def way_python(way: Way) -> str:
-    """The call that makes the way."""
+    """Return the call that makes the way."""
     more = f", {way.size}" if way.size else ""
     more += f", seed={way.seed}" if way.seed else ""
     more += ", orthogonal=True" if way.orthogonal else ""
@@ -87,7 +87,7 @@ def _sums(found: Approximation) -> dict[str, str]:
 
 
 def costs(seen: Seen) -> Payload:
-    """Operations and bytes by formula for growing prompts, and from where on it is cheaper."""
+    """Return the operations and bytes by formula for growing prompts, and from where on it is cheaper."""
     words, way, E = seen.here, way_of(seen.settings), seen.facts.config.d_head
     nystrom, rows = way.method == "nystrom", []
     for T in LENGTHS:
@@ -128,7 +128,7 @@ def job(seen: Seen) -> Payload:
 
 
 def _common(seen: Seen) -> Payload:
-    """The fields that the pictures of the whole model share."""
+    """Return the fields that the pictures of the whole model share."""
     words, way, found = seen.words, way_of(seen.settings), seen.result
     values = {"model": seen.facts.label, "dtype": seen.facts.dtype, "n": whole(found.uniform.positions)}
     source = words[f"source_{seen.settings.on}"].format(**values)
@@ -148,17 +148,17 @@ def _common(seen: Seen) -> Payload:
 
 
 def by_size(found: Experiment) -> dict[int, list[Reading]]:
-    """The readings of the draws by size."""
+    """Return the readings of the draws by size."""
     return {size: found.of(size) for size in dict.fromkeys(each.way.size for each in found.rows)}
 
 
 def _value(reading: Reading) -> float:
-    """The loss; for a text of one token, which has none, the KL."""
+    """Return the loss; for a text of one token, which has none, the KL."""
     return reading.kl if reading.loss is None else reading.loss
 
 
 def losses(seen: Seen) -> Payload:
-    """The loss against size."""
+    """Return the loss against size."""
     words, found, way = seen.here, seen.result, way_of(seen.settings)
     groups = by_size(found)
     values = np.array([[_value(reading) for reading in group] for group in groups.values()]).T  # [draws, sizes]
@@ -174,7 +174,7 @@ def losses(seen: Seen) -> Payload:
 
 
 def results(seen: Seen) -> Payload:
-    """Every number, and what follows from them."""
+    """Return every number, and what follows from them."""
     words, found, way = seen.here, seen.result, way_of(seen.settings)
     rows = [[words["softmax"], nats(found.before), NONE, nats(0.0), percent(1.0)]]
     for n, group in by_size(found).items():
@@ -190,7 +190,7 @@ def results(seen: Seen) -> Payload:
 
 
 def _cells(group: list[Reading]) -> list[str]:
-    """Means over the draws, the loss with its span."""
+    """Return the means over the draws, the loss with its span."""
     kl, agree = (float(np.mean([getattr(each, name) for each in group])) for name in ("kl", "agree"))
     if group[0].loss is None:
         return [NONE, NONE, nats(kl), percent(agree)]
@@ -201,7 +201,7 @@ def _cells(group: list[Reading]) -> list[str]:
 
 
 def conclusion(words: Words, found: Experiment) -> str:
-    """The sentences that follow from the losses."""
+    """Return the sentences that follow from the losses."""
     if found.before is None:
         return words["one_token"]
     groups = by_size(found)

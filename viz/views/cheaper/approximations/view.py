@@ -52,7 +52,7 @@ def _heading(seen: Seen) -> dict[str, object]:
 
 
 def _map(seen: Seen, shown: list, look: Look, last: str) -> Payload:
-    """The fields that the maps share."""
+    """Return the fields that the maps share."""
     words, T = seen.words, len(seen.facts.tokens)
     axes = PatternWords(*(words[key] for key in ("query", "key", "weight", "largest")))
     meta = {"whole": True, "height": 380, "narrow": 740 if len(shown) > 1 else 360}  # no part of it can be asked for
@@ -67,7 +67,7 @@ def _map(seen: Seen, shown: list, look: Look, last: str) -> Payload:
 
 
 def maps(seen: Seen) -> Payload:
-    """The head's map, and what replaces it."""
+    """Return the head's map, and what replaces it."""
     words, found = seen.here, seen.result
     names = words["exact"], way_name(seen.words, way_of(seen.settings))
     note = words["note"].format(distance=number(found.mean_distance))
@@ -76,7 +76,7 @@ def maps(seen: Seen) -> Payload:
 
 
 def difference(seen: Seen) -> Payload:
-    """Their difference."""
+    """Return their difference."""
     found = seen.result
     shown = difference_panel(found.exact, found.matrix, seen.here["name"])
     return _map(seen, shown, Look("signed"), "found.matrix - found.exact") | {"note": seen.here["note"]}
@@ -109,7 +109,7 @@ def sweep(seen: Seen) -> Payload:
 
 
 def rows(seen: Seen) -> Payload:
-    """Each row's distance and its output's error."""
+    """Return each row's distance and its output's error."""
     words, found = seen.here, seen.result
     return {
         "figure": rows_figure(found.distance, found.off, seen.facts.pieces, words.plain()),
@@ -135,7 +135,8 @@ def softmax_approximation(
     projection: Annotated[str, OneOf(PROJECTIONS)] = "random",
     seed: Annotated[int, Within(0, MOST_SEED)] = 0,
 ) -> dict:
-    """One head with its softmax replaced: how far its map and its output are from the exact ones, by size and draw.
+    """Return one head with its softmax replaced: how far its map and its output are from the exact ones, by size and
+    draw.
 
     Args:
         method: performer (positive random features), linear (elu + 1), linformer (projected keys) or nystrom

@@ -50,7 +50,7 @@ def budgets_of(length: int) -> tuple[int, ...]:
 
 
 def measure(scene: Scene, settings: Settings, progress: Progress) -> Sweep:
-    """Every policy at every budget on the bundled text; the model stays as it is."""
+    """Return every policy at every budget on the bundled text; the model stays as it is."""
     windows = text_windows(scene.model, scene.limit)
     windows = windows[: MANY if scene.model.n_params <= SMALL else FEW]
     length = windows.shape[1] - 1
@@ -71,7 +71,7 @@ def measure(scene: Scene, settings: Settings, progress: Progress) -> Sweep:
 
 
 def kind_name(seen: Seen, kind: str) -> str:
-    """A kind of policy without its numbers."""
+    """Return a kind of policy without its numbers."""
     return seen.all_words[f"cheaper.kind.{kind}"]
 
 
@@ -105,7 +105,7 @@ def _lines(seen: Seen, last: str) -> str:
 
 
 def figure(seen: Seen) -> Payload:
-    """Loss against kept keys, one line a policy."""
+    """Return the loss against kept keys, one line a policy."""
     words, result = seen.here, seen.result
     curves = [
         Curve(kind_name(seen, kind), loss, may_forget(Policy(kind)))
@@ -124,7 +124,7 @@ def figure(seen: Seen) -> Payload:
 
 
 def _enough(seen: Seen) -> str:
-    """The policy that first comes close to full attention, by the numbers."""
+    """Return the policy that first comes close to full attention, by the numbers."""
     words, result = seen.here, seen.result
     close = result.loss - result.full <= NEAR
     if not close.any():
@@ -164,7 +164,7 @@ def table(seen: Seen) -> Payload:
 def forgetting_by_budget(
     playground: Playground, model: LanguageModel, which: Annotated[str, OneOf(tuple(WHICH))] = "caches"
 ) -> dict:
-    """The loss of a text against the keys that are kept, for every way of forgetting. Nothing is retrained.
+    """Return the loss of a text against the keys that are kept, for every way of forgetting. Nothing is retrained.
 
     Args:
         which: caches: those that a cache of keys can follow. all: fixed patterns, too.

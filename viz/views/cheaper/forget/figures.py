@@ -25,7 +25,7 @@ class Curve:
 
 
 def map_panels(full: np.ndarray, seen: np.ndarray, left: np.ndarray, names: Sequence[str]) -> list[Panel]:
-    """A head in full, what may be seen, what it reads then, and what it could no longer read. All [T, T]"""
+    """Return a head in full, what may be seen, what it reads then, and what it could no longer read. All [T, T]"""
     mask = np.where(seen, 1.0, np.where(np.isnan(full), np.nan, 0.0))
     return [Panel(name, z) for name, z in zip(names, (full, mask, left, np.where(seen, np.nan, full)), strict=True)]
 
@@ -37,12 +37,12 @@ def buckets(length: int, most: int = 32) -> list[int]:
 
 
 def bucketed(loss: np.ndarray, ends: Sequence[int]) -> np.ndarray:
-    """Mean over windows and a bucket's positions. [W, T] -> [K]"""
+    """Return the mean over windows and a bucket's positions. [W, T] -> [K]"""
     return np.array([np.nanmean(loss[:, a:b]) for a, b in pairwise(ends)])
 
 
 def loss_figure(curves: Sequence[Curve], ends: Sequence[int], words: Mapping[str, str]) -> go.Figure:
-    """Loss against the position in the text. `words`: "position", "positions", "loss"."""
+    """Return the loss against the position in the text. `words`: "position", "positions", "loss"."""
     middles = [(a + b - 1) / 2 for a, b in pairwise(ends)]
     spans = [f"{a:,}–{b - 1:,}" if b - a > 1 else f"{a:,}" for a, b in pairwise(ends)]
     hover = f"{plotly_text(words['positions'])} %{{text}}<br>{plotly_text(words['loss'])}: %{{y:.3f}}"
@@ -66,7 +66,7 @@ def loss_figure(curves: Sequence[Curve], ends: Sequence[int], words: Mapping[str
 def token_loss_figure(
     full: np.ndarray, less: np.ndarray, pieces: Sequence[str], names: tuple[str, str], words: Mapping[str, str]
 ) -> go.Figure:
-    """The loss of each token of a prompt, in full and with less. Both [T - 1], of the tokens from the second on.
+    """Return the loss of each token of a prompt, in full and with less. Both [T - 1], of the tokens from the second on.
 
     `words`: "token", "loss".
     """

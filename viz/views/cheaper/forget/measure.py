@@ -51,7 +51,7 @@ def question(scene: Scene, settings: Settings) -> Settings:
 
 
 def policy_of(settings: Settings) -> Policy:
-    """The policy of a question."""
+    """Return the policy of a question."""
     return Policy(**dict(settings))
 
 
@@ -78,7 +78,7 @@ class HeadCut:
 
 
 def measure_head(scene: Scene, settings: Settings) -> HeadCut:
-    """The main head of the plain run under the policy; later layers and other heads are as they were."""
+    """Return the main head of the plain run under the policy; later layers and other heads are as they were."""
     layer, head = scene.head
     need_attention(scene.model.config)
     group = scene.model.config.group_size
@@ -99,13 +99,13 @@ def measure_head(scene: Scene, settings: Settings) -> HeadCut:
 
 
 def measure_prompt(scene: Scene, settings: Settings, progress: Progress) -> Reading:
-    """The plain model reads the prompt under the policy, in every layer and head."""
+    """Return the plain model reads the prompt under the policy, in every layer and head."""
     ids = torch.from_numpy(np.ascontiguousarray(scene.tokens.ids, dtype=np.int64))[None]
     return read(scene.model.model, ids, policy_of(settings), size=scene.model.tokenizer.vocab_size)
 
 
 def cost_prompt(scene: Scene, settings: Settings) -> tuple[float, float]:
-    """Two runs of the prompt; explicit weights and the choice of what goes cost about as much again."""
+    """Return two runs of the prompt; explicit weights and the choice of what goes cost about as much again."""
     T = len(scene.tokens)
     by_token = T / 8 if POLICIES[settings.kind].mask is None else 0  # one key at a time is let go
     return 4 + by_token, 4.0 * T
@@ -126,7 +126,7 @@ class TextRead:
 
 
 def text_windows(model: LanguageModel, limit: int) -> torch.Tensor:
-    """Windows of the bundled text. int64 [W, T + 1]"""
+    """Return the windows of the bundled text. int64 [W, T + 1]"""
     length = min(LENGTH, model.config.n_ctx, limit)
     first = model.tokenizer.begin_id
     return windows_of(model.tokenizer.encode_ids(bundled_text()), length, WINDOWS, first)
@@ -135,7 +135,7 @@ def text_windows(model: LanguageModel, limit: int) -> torch.Tensor:
 def read_text(
     model: LanguageModel, windows: torch.Tensor, policies: tuple[Policy, ...], progress: Progress
 ) -> TextRead:
-    """The windows under each policy."""
+    """Return the windows under each policy."""
     found: list[Any] = read_all(model.model, windows, policies, progress, size=model.tokenizer.vocab_size)
     return TextRead(
         policies,
@@ -147,17 +147,17 @@ def read_text(
 
 
 def first_policies(length: int) -> tuple[Policy, ...]:
-    """A window, and a window of the same size with the first token in place of its oldest one."""
+    """Return a window, and a window of the same size with the first token in place of its oldest one."""
     n = min(WINDOW, max(2, length // 4))
     return Policy("window", n), Policy("first", n, first=1)
 
 
 def measure_text(scene: Scene, settings: Settings, progress: Progress) -> TextRead:
-    """The comparison of the first picture."""
+    """Return the comparison of the first picture."""
     windows = text_windows(scene.model, scene.limit)
     return read_text(scene.model, windows, first_policies(windows.shape[1] - 1), progress)
 
 
 def cost_text(scene: Scene, settings: Settings) -> tuple[float, float]:
-    """Three runs over all windows."""
+    """Return three runs over all windows."""
     return 3, 3.0 * WINDOWS * min(LENGTH, scene.limit)

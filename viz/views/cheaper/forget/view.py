@@ -54,7 +54,7 @@ def text_job(seen: Seen) -> Payload:
 
 
 def text(seen: Seen) -> Payload:
-    """The loss by position: everything, the last tokens only, and the same with the first token."""
+    """Return the loss by position: everything, the last tokens only, and the same with the first token."""
     words, read = seen.here, seen.result
     ends = buckets(read.full.shape[1])
     names = [seen.words["full"], *(name_of(seen.all_words, each) for each in read.policies)]
@@ -108,7 +108,7 @@ _IMPORTS = ["from model.forgetting.policies import Policy", "from model.forgetti
 
 
 def head(seen: Seen) -> Payload:
-    """The picked head in full, what it may see, what it reads then, and what is gone."""
+    """Return the picked head in full, what it may see, what it reads then, and what is gone."""
     words, cut, (layer, at), policy = seen.here, seen.result, seen.facts.head, _policy(seen)
     assert isinstance(cut, HeadCut)
     T = len(cut.full)
@@ -142,7 +142,7 @@ def head(seen: Seen) -> Payload:
 
 
 def _policy(seen: Seen) -> Policy:
-    """The policy of the form, as it is measured."""
+    """Return the policy of the form, as it is measured."""
     uses = POLICIES[seen.settings.kind].uses
     values = {name: seen.settings[name] for name in ("first", "dilation", "seed") if name in uses}
     picked = tuple(sorted(seen.facts.picked)) if "global_at" in uses else ()
@@ -160,7 +160,7 @@ def job(seen: Seen) -> Payload:
 
 
 def _shared(seen: Seen, read: Reading) -> Payload:
-    """The source line, and the beginning of the Python lines."""
+    """Return the source line, and the beginning of the Python lines."""
     facts = seen.facts
     values = {"model": facts.label, "dtype": facts.dtype, "policy": name_of(seen.all_words, read.policy)}
     return {"source": seen.words["prompt_source"].format(**values), "file": f"forget-{seen.part}-{read.policy.kind}"}
@@ -173,7 +173,7 @@ def _lines(seen: Seen, read: Reading, last: str) -> str:
 
 
 def loss(seen: Seen) -> Payload:
-    """The loss of each token of the prompt, in full and with less."""
+    """Return the loss of each token of the prompt, in full and with less."""
     words, read = seen.here, seen.result
     if len(seen.facts.pieces) < 2:
         return {"empty": {"text": words["empty"], "hint": words["one"]}}
@@ -191,7 +191,7 @@ def loss(seen: Seen) -> Payload:
 
 
 def lost(seen: Seen) -> Payload:
-    """The share of its weight that each head can no longer put where it would."""
+    """Return the share of its weight that each head can no longer put where it would."""
     words, read = seen.here, seen.result
     layer, head = (int(n) for n in np.unravel_index(int(read.lost.argmax()), read.lost.shape))
     note = words["note"].format(layer=layer, head=head, share=percent(float(read.lost[layer, head])))
@@ -206,7 +206,7 @@ def lost(seen: Seen) -> Payload:
 
 
 def following(seen: Seen) -> Payload:
-    """The likeliest next tokens before and after."""
+    """Return the likeliest next tokens before and after."""
     words, read = seen.here, seen.result
     both = {i: (p, less) for i, p, less in (*read.before, *read.after)}
     rows = [

@@ -23,7 +23,7 @@ class Curve:
 def by_length(
     curves: Sequence[Curve], lengths: Sequence[int], words: Mapping[str, str], beside: Curve | None = None
 ) -> go.Figure:
-    """Both axes logarithmic. `words`: "length", "value"; `beside`: a line to compare with, without a hover."""
+    """Return both axes logarithmic. `words`: "length", "value"; `beside`: a line to compare with, without a hover."""
     hover = f"{plotly_text(words['length'])}: %{{x:,}}<br>{plotly_text(words['value'])}: %{{y:.3~g}}"
     lines = [
         line(

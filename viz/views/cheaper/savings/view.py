@@ -52,13 +52,13 @@ def measure(scene: Scene, settings: Settings) -> Counted:
 
 
 def timed_lengths(scene: Scene) -> tuple[int, ...]:
-    """Lengths at which full attention of one layer takes no more than a few seconds."""
+    """Return the lengths at which full attention of one layer takes no more than a few seconds."""
     config = scene.model.config
     return tuple(T for T in TIMED if 4.0 * config.d_head * config.n_head * T * T <= MOST_WORK) or TIMED[:1]
 
 
 def measure_times(scene: Scene, settings: Settings, progress: Progress) -> tuple[Timed, ...]:
-    """One layer's attention in full, by a mask and by blocks, on this machine."""
+    """Return one layer's attention in full, by a mask and by blocks, on this machine."""
     return timed(scene.model.config, Policy(settings.kind, settings.budget), timed_lengths(scene), progress)
 
 
@@ -70,7 +70,7 @@ def _name(seen: Seen, policy: Policy | None) -> str:
 
 
 def table(seen: Seen) -> Payload:
-    """Operations and bytes at two lengths."""
+    """Return the operations and bytes at two lengths."""
     words, result = seen.here, seen.result
     full, at = result.rows[0], (0, len(LENGTHS) - 1)
     rows = []
@@ -106,7 +106,7 @@ def _count_lines(seen: Seen, last: str) -> str:
 
 
 def figure(seen: Seen) -> Payload:
-    """Operations by length, with those of the other matrices to compare."""
+    """Return the operations by length, with those of the other matrices to compare."""
     words, result = seen.here, seen.result
     shown = [row for row in result.rows if row.policy is None or row.policy.kind in ("window", "strided", "snapkv")]
     curves = [
@@ -135,7 +135,7 @@ def job(seen: Seen) -> Payload:
 
 
 def times(seen: Seen) -> Payload:
-    """Seconds of one layer's attention by length, measured."""
+    """Return the seconds of one layer's attention by length, measured."""
     words, result, settings = seen.here, seen.result, seen.settings
     policy, lengths = Policy(settings.kind, settings.budget), [each.T for each in result]
     curves = [Curve(words["full"], [1e3 * each.full for each in result], thick=True)]
@@ -167,7 +167,8 @@ def times(seen: Seen) -> Payload:
 def attention_savings(
     playground: Playground, model: LanguageModel, budget: Annotated[int, Within(*BUDGETS)] = 128
 ) -> dict:
-    """Operations and bytes of attention by the length of the text, where queries see only so many keys. By formula.
+    """Return the operations and bytes of attention by the length of the text, where queries see only so many keys. By
+    formula.
 
     Args:
         budget: Keys that a query sees at most, itself included.
@@ -191,7 +192,8 @@ def attention_times(
     kind: Annotated[str, OneOf(SPARSE)] = "window",
     budget: Annotated[int, Within(*BUDGETS)] = 128,
 ) -> dict:
-    """Seconds of one layer's attention on this machine: in full, by a mask, and by blocks that are really skipped.
+    """Return the seconds of one layer's attention on this machine: in full, by a mask, and by blocks that are really
+    skipped.
 
     Args:
         kind: The pattern; others are only simulated by a mask.

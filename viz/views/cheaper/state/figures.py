@@ -40,7 +40,7 @@ def grouped(values: np.ndarray, by: np.ndarray) -> Channels:
 
 
 def quartiles(values: np.ndarray) -> np.ndarray:
-    """The quartiles of the channels that have a number, after each token. [T, I] -> [3, T]"""
+    """Return the quartiles of the channels that have a number, after each token. [T, I] -> [3, T]"""
     there = ~np.isnan(values).all(-1)
     found = np.full((len(QUARTERS), len(values)), np.nan)
     if there.any():
@@ -54,7 +54,7 @@ def quartiles(values: np.ndarray) -> np.ndarray:
 def share_figure(
     whole: np.ndarray, share: np.ndarray, source: int, pieces: Sequence[str], words: Mapping[str, str]
 ) -> go.Figure:
-    """The token's share of the state after each token from it on: all channels, and the middle half of them.
+    """Return the token's share of the state after each token from it on: all channels, and the middle half of them.
 
     whole [T], share [T, I]. `words`: "token", "share", "whole", "channel", "even".
     """
@@ -162,7 +162,7 @@ def numbers_figure(values: np.ndarray, pieces: Sequence[str], words: Mapping[str
 
 
 def _spans(rows: Channels) -> list[str]:
-    """The ranks of the channels in each row, counted from 1: 1–32."""
+    """Return the ranks of the channels in each row, counted from 1: 1–32."""
     return [f"{a + 1:,}–{b:,}" if b - a > 1 else f"{b:,}" for a, b in pairwise(rows.first)]
 
 
@@ -180,7 +180,7 @@ def _heat(z: np.ndarray, pieces: Sequence[str], told: str, words: Mapping[str, s
 
 
 def _tokens(title: str, pieces: Sequence[str]) -> dict:
-    """An axis of tokens by their names, which hovers show in full."""
+    """Return an axis of tokens by their names, which hovers show in full."""
     names, at = token_names(pieces), ticks(len(pieces))
     labels = {"tickvals": [names[i] for i in at], "ticktext": [tick_text(pieces[i]) for i in at], "tickangle": -60}
     return axis(title, {"type": "category", "showgrid": False, "range": [-0.5, len(pieces) - 0.5], **labels})

@@ -26,7 +26,7 @@ from viz.views.cheaper.state.figures import (
 
 
 def layers_of(scene: Scene) -> tuple[str, ...]:
-    """The layers of Mamba, after the entry for that of the picked head; none where the model has no such layer."""
+    """Return the layers of Mamba, after the entry for that of the picked head; none where the model has no such layer."""
     layers = tuple(str(layer) for layer, name in enumerate(scene.model.config.mixers) if name == "mamba")
     return ("", *layers) if layers else ()
 
@@ -41,7 +41,7 @@ STEPS = Choice("steps", lambda scene: ("relative", "size") if layers_of(scene) e
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """The layer, and the first token that was picked; the layer is None where no layer is a state space.
+    """Return the layer, and the first token that was picked; the layer is None where no layer is a state space.
 
     The picked head's layer where that is one, else the first that is.
     """
@@ -51,7 +51,7 @@ def question(scene: Scene, settings: Settings) -> Settings:
 
 
 def measure(scene: Scene, settings: Settings) -> StateSpace | None:
-    """The layer along the run with its edits; None for a model without a state space."""
+    """Return the layer along the run with its edits; None for a model without a state space."""
     return None if settings.layer is None else state_space(scene.trace, settings.layer, settings.source)
 
 
@@ -141,7 +141,7 @@ def decay(seen: Seen) -> Payload:
 
 
 def delta(seen: Seen) -> Payload:
-    """The step sizes along the prompt."""
+    """Return the step sizes along the prompt."""
     found, words = seen.result, seen.here
     if found is None:
         return _missing(seen)
@@ -192,7 +192,7 @@ def read(seen: Seen) -> Payload:
 
 
 def state_of_mamba(scene: Scene, layer: Annotated[int, Within(0, 10_000)], source: int = 0) -> dict:
-    """A layer of Mamba along the prompt: what its tokens chose, and what the state still holds of one of them.
+    """Return a layer of Mamba along the prompt: what its tokens chose, and what the state still holds of one of them.
 
     Args:
         layer: One whose mixer is mamba.

@@ -52,14 +52,14 @@ def apart(value: float) -> str:
 
 
 def share_of(difference: float, bound: float) -> float | None:
-    """The difference as a share of its bound; None where there is no bound to share."""
+    """Return the difference as a share of its bound; None where there is no bound to share."""
     if bound:
         return difference / bound if math.isfinite(difference) else None
     return 0.0 if difference == 0 else None
 
 
 def share_text(share: float | None) -> str:
-    """A share of the bound; ∞ where there is none to share."""
+    """Return a share of the bound; ∞ where there is none to share."""
     return "∞" if share is None else percent(share)
 
 

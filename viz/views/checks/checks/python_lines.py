@@ -63,7 +63,9 @@ EDITED_AWAY = ("scores", "softmax", "mixed")
 
 
 def repeat(prompt: str | None, key: str | None) -> list[str]:
-    """The line that makes the check itself, or all of them. `prompt`: the text that the tokens say, where one does."""
+    """Return the line that makes the check itself, or all of them. `prompt`: the text that the tokens say, where one
+    does.
+    """
     subject = f"subject = subject_of(lm, run, {prompt!r})" if prompt is not None else "subject = subject_of(lm, run)"
     if key is None:
         return [subject, "run_checks(subject)"]

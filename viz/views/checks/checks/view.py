@@ -45,12 +45,14 @@ class Plan:
 
 
 def subject_of(scene: Scene) -> Subject:
-    """The run that is shown, with its edits."""
+    """Return the run that is shown, with its edits."""
     return Subject(scene.model, scene.trace, scene.unedited, text_of(scene.prompt))
 
 
 def text_of(prompt: Prompt) -> str | None:
-    """The text that the run's tokens say; None for a conversation, and where special tokens were read in the text."""
+    """Return the text that the run's tokens say; None for a conversation, and where special tokens were read in the
+    text.
+    """
     return None if prompt.turns or prompt.special else prompt.text
 
 
@@ -61,12 +63,12 @@ def measure_plan(scene: Scene, settings: Settings) -> Plan:
 
 
 def measure_all(scene: Scene, settings: Settings, progress: Progress = silent) -> Checked:
-    """All checks."""
+    """Return all checks."""
     return Checked(run_checks(subject_of(scene), progress=progress), scene.model.device, **machine())
 
 
 def measure_shown(scene: Scene, settings: Settings, results: Mapping[str, Checked | None]) -> Checked:
-    """All checks after the button; before that those that are quick enough for a click."""
+    """Return all checks after the button; before that those that are quick enough for a click."""
     if results["all"]:
         return results["all"]
     subject = subject_of(scene)
@@ -84,7 +86,7 @@ def hint(seen: Seen) -> Payload:
 
 
 def table(seen: Seen) -> Payload:
-    """A row a check, and the verdict over all of them."""
+    """Return a row a check, and the verdict over all of them."""
     words, facts, checked = seen.here, seen.facts, seen.result
     of = {"model": facts.label, "dtype": facts.dtype, "device": checked.device}
     of |= {"torch": checked.torch, "threads": checked.threads}
@@ -106,7 +108,7 @@ def table(seen: Seen) -> Payload:
 
 
 def verdict(words: Words, findings: Mapping[str, Finding]) -> tuple[list[str], str]:
-    """The sentences above the table, and whether all is well: "agrees", "differs" or "broken"."""
+    """Return the sentences above the table, and whether all is well: "agrees", "differs" or "broken"."""
     here, count, names = words.within("table"), summary(findings), {}
     for state in ("differs", "broken"):
         names[state] = ", ".join(words[f"name.{key}"] for key, each in findings.items() if each.state == state)
@@ -127,7 +129,7 @@ def verdict(words: Words, findings: Mapping[str, Finding]) -> tuple[list[str], s
 
 
 def row(words: Words, facts: Facts, key: str, finding: Finding) -> Payload:
-    """One check as it is shown; its numbers in full for those who take the table away."""
+    """Return one check as it is shown; its numbers in full for those who take the table away."""
     here, check = words.within("table"), CHECKS[key]
     shown = {
         "key": key,
@@ -152,7 +154,7 @@ _NONE |= {"place": None, "at": None, "full": []}
 
 
 def _numbers(words: Words, facts: Facts, finding: Finding) -> Payload:
-    """The compared quantities, and how far they are apart."""
+    """Return the compared quantities, and how far they are apart."""
     here, share = words.within("table"), share_of(finding.difference, finding.bound)
     exact = not finding.bound and not finding.difference
     full = finding.difference if math.isfinite(finding.difference) else "inf"
@@ -172,7 +174,7 @@ def _numbers(words: Words, facts: Facts, finding: Finding) -> Payload:
 
 
 def lines(facts: Facts, key: str) -> str:
-    """The Python lines that repeat a check."""
+    """Return the Python lines that repeat a check."""
     plain = () if facts.edits and key in EDITED_AWAY else PYTHON.get(key, ())
     text = "\n".join(plain)
     more = [line for name, line in (("torch.", "import torch"), ("np.", "import numpy as np")) if name in text]
@@ -187,7 +189,7 @@ def reason(words: Words, finding: Finding) -> str:
 
 
 def where(words: Words, facts: Facts, finding: Finding) -> str:
-    """The layer, head and position of the largest difference, as far as it has them."""
+    """Return the layer, head and position of the largest difference, as far as it has them."""
     parts = []
     if finding.head is not None and finding.layer is not None:
         parts.append(words["head"].format(layer=finding.layer, head=finding.head))
@@ -200,7 +202,7 @@ def where(words: Words, facts: Facts, finding: Finding) -> str:
 
 
 def pick(facts: Facts, finding: Finding) -> dict | None:
-    """The selection by a click on the place: its head and its token, as far as it has them."""
+    """Return the selection by a click on the place: its head and its token, as far as it has them."""
     picked = {}
     if finding.head is not None and finding.layer is not None:
         picked["heads"] = [[finding.layer, finding.head]]
@@ -237,7 +239,7 @@ checks.__doc__ = checks.__doc__.replace("NAMES", ", ".join(CHECKS))
 
 
 def _some(scene: Scene, names: tuple[str, ...]) -> dict[str, Finding]:
-    """Some of the checks, by the names of CHECKS."""
+    """Return some of the checks, by the names of CHECKS."""
     subject, keys = subject_of(scene), tuple(key for key in CHECKS if key in names)
 
     def work(progress: Progress) -> dict[str, Finding]:

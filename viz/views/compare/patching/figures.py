@@ -26,7 +26,7 @@ class MapWords:
 
 
 def patch_figure(shares: np.ndarray, effects: np.ndarray, tokens: Tokens, words: MapWords) -> go.Figure:
-    """Tokens across, layers up, signed around 0. A click on a cell selects the token. shares, effects [L, T]"""
+    """Return the tokens across, layers up, signed around 0. A click on a cell selects the token. shares, effects [L, T]"""
     L, T = shares.shape
     names = token_names(tokens.pieces)
     place = f"{plotly_text(words.layer)} %{{y}}<br>{plotly_text(words.token)}: %{{x}}"
@@ -59,7 +59,7 @@ def patch_figure(shares: np.ndarray, effects: np.ndarray, tokens: Tokens, words:
 
 
 def head_patch_figure(shares: np.ndarray, effects: np.ndarray, words: HeadWords, raw: str) -> go.Figure:
-    """Layers across, heads down, signed around 0. A click on a cell selects the head. shares, effects [L, H]
+    """Return the layers across, heads down, signed around 0. A click on a cell selects the head. shares, effects [L, H]
 
     `words`: the axes, and of the shares; `raw`: of the effects, in logits.
     """

@@ -49,7 +49,7 @@ class Watched:
         return Target("difference", -1, self.token, self.distractor)
 
     def ends(self, into: str) -> tuple[float, float]:
-        """The difference in the run that vectors are taken from, and in the one that they are put into."""
+        """Return the difference in the run that vectors are taken from, and in the one that they are put into."""
         return (self.a, self.b) if into == "b" else (self.b, self.a)
 
 
@@ -68,13 +68,13 @@ class Unfit:
 
 
 def first_difference(a: Tokens, b: Tokens) -> int | None:
-    """The first position at which two runs of one length have other tokens; None where all are the same."""
+    """Return the first position at which two runs of one length have other tokens; None where all are the same."""
     differ = np.flatnonzero(a.ids != b.ids)
     return int(differ[0]) if len(differ) else None
 
 
 def question_of(scene: Scene, settings: Settings) -> Settings:
-    """The same for settings that mean the same: a site counts by position, where a head is patched by head.
+    """Return the same for settings that mean the same: a site counts by position, where a head is patched by head.
 
     `where` is then the picked position, None for all of them.
     """
@@ -86,7 +86,7 @@ def question_of(scene: Scene, settings: Settings) -> Settings:
 
 
 def measure_usual(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Two tokens that tell the runs apart: the likeliest next one of A and of B.
+    """Return two tokens that tell the runs apart: the likeliest next one of A and of B.
 
     Where that is the same one, those whose probability is highest in A against B, and in B against A. None without a
     run B of the same model.
@@ -101,7 +101,7 @@ def measure_usual(scene: Scene, settings: Settings, results: Mapping[str, Any]) 
 
 
 def measure_target(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Watched | Unfit:
-    """The number that is watched, or why there is none."""
+    """Return the number that is watched, or why there is none."""
     other: Other | Refused = results["other"]
     if unfit := _unfit(scene, other, settings):
         return unfit
@@ -140,7 +140,8 @@ def watched(scene: Scene, usual: tuple[int, int]) -> tuple[int, int]:
 
 
 def measure_patch(scene: Scene, settings: Settings, results: Mapping[str, Any], progress: Progress) -> np.ndarray:
-    """The change of the watched number by each vector of one run, put into the other. float32 [L, T], by head [L, H]
+    """Return the change of the watched number by each vector of one run, put into the other. float32 [L, T], by head
+    [L, H]
 
     Raises InputError where the runs do not fit.
     """

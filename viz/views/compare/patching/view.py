@@ -38,17 +38,17 @@ from viz.work.prompt import with_text
 
 
 def options(seen: Seen) -> Payload:
-    """The form of the patch; nothing where there is no run B of this model."""
+    """Return the form of the patch; nothing where there is no run B of this model."""
     return {"controls": []} if seen.results["usual"] is None else form(SETTINGS, seen.words.within("settings"), None)
 
 
 def _roles(seen: Seen) -> tuple[str, ...]:
-    """Both tokens, or none where there is no run B of this model."""
+    """Return both tokens, or none where there is no run B of this model."""
     return () if seen.results["usual"] is None else WATCHED
 
 
 def _usual(seen: Seen) -> Usual:
-    """The two tokens that tell the runs apart."""
+    """Return the two tokens that tell the runs apart."""
     return dict(zip(WATCHED, seen.results["usual"] or (), strict=False))
 
 
@@ -74,7 +74,7 @@ def job(seen: Seen) -> Payload:
 
 
 def patch_map(seen: Seen) -> Payload:
-    """The share of the gap that each vector closes; nothing until it was measured."""
+    """Return the share of the gap that each vector closes; nothing until it was measured."""
     target, effects = seen.results["target"], seen.results["patch"]
     if effects is None or isinstance(target, Unfit) or seen.settings.by != "position":
         return {"absent": True}
@@ -93,7 +93,7 @@ def patch_map(seen: Seen) -> Payload:
 
 
 def head_map(seen: Seen) -> Payload:
-    """The share of the gap that each head closes, and the heads that change most; nothing until it was measured."""
+    """Return the share of the gap that each head closes, and the heads that change most; nothing until it was measured."""
     target, effects = seen.results["target"], seen.results["patch"]
     if effects is None or isinstance(target, Unfit) or seen.settings.by != "head":
         return {"absent": True}
@@ -118,13 +118,13 @@ def head_map(seen: Seen) -> Payload:
 
 
 def _tokens(seen: Seen) -> Tokens:
-    """The tokens of both runs, those that differ with both texts."""
+    """Return the tokens of both runs, those that differ with both texts."""
     a, b = seen.facts.tokens, seen.results["other"].tokens
     return merged(a, b, by_position(a.ids.tolist(), b.ids.tolist()))
 
 
 def _place(seen: Seen) -> dict[str, object]:
-    """The picked position, as sentences name it."""
+    """Return the picked position, as sentences name it."""
     at = seen.facts.position
     return {"position": at, "at": quoted(_tokens(seen).pieces[at])}
 
@@ -139,7 +139,7 @@ def _said(seen: Seen, target: Watched) -> dict[str, str]:
 
 
 def _lines(seen: Seen, target: Watched, patched: str) -> str:
-    """The Python lines of a map; `patched`: the call that measures it."""
+    """Return the Python lines of a map; `patched`: the call that measures it."""
     request: Request = seen.results["other"].request
     clean, corrupted = ("run", "other") if seen.settings.into == "b" else ("other", "run")
     lines = [

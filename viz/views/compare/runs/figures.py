@@ -12,7 +12,7 @@ _MAP = 430  # height of a map of tokens
 
 
 def map_figure(z: np.ndarray, tokens: Tokens, words: PatternWords, kind: str, top: float) -> go.Figure:
-    """One map of tokens x tokens on a scale that ends at `top`, so that two of them can be compared. z [T, T]
+    """Return one map of tokens x tokens on a scale that ends at `top`, so that two of them can be compared. z [T, T]
 
     `kind` as in viz.charts.heatmap.Look.
     """
@@ -27,13 +27,14 @@ def map_figure(z: np.ndarray, tokens: Tokens, words: PatternWords, kind: str, to
 
 
 def largest(*maps: np.ndarray) -> float:
-    """The largest absolute value of all, 1 where there is none but 0: the end of a colour scale that they share."""
+    """Return the largest absolute value of all, 1 where there is none but 0: the end of a colour scale that they share."""
     sizes = [float(np.nanmax(np.abs(z))) for z in maps if np.isfinite(z).any()]
     return max(sizes, default=0.0) or 1.0
 
 
 def heads_figure(z: np.ndarray, both: tuple[np.ndarray, np.ndarray] | None, words: HeadWords, number: str) -> go.Figure:
-    """A number for each head, layers across and heads down: A minus B of `both`, else a size from 0 up. [L, H] each
+    """Return a number for each head, layers across and heads down: A minus B of `both`, else a size from 0 up. [L, H]
+    each
 
     NaN cells are blank. `number`: what the two are of. A click on a cell selects the head.
     """

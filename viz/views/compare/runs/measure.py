@@ -63,7 +63,7 @@ class Next:
 
 
 def measure_maps(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Maps | None:
-    """The maps of the picked head; None without a run B."""
+    """Return the maps of the picked head; None without a run B."""
     if isinstance(results["other"], Refused):
         return None
     b, name = _trace_b(scene, settings), settings.measure
@@ -76,7 +76,7 @@ def _trace_b(scene: Scene, settings: Settings) -> Trace:
 
 
 def _head_of(scene: Scene, b: Trace, request: Request, other: Other) -> tuple[int, int]:
-    """The head of another model: the requested one, else the same one, else the one with the nearest numbers."""
+    """Return the head of another model: the requested one, else the same one, else the one with the nearest numbers."""
     if other.same_model:
         return scene.head
     shares = [n for n, entry in enumerate(HEAD_METRICS.values()) if entry.high == 1]
@@ -89,7 +89,7 @@ def _head_of(scene: Scene, b: Trace, request: Request, other: Other) -> tuple[in
 
 
 def measure_heads(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Heads | None:
-    """A number of every head, A minus B; None where heads or their patterns cannot be compared one by one."""
+    """Return a number of every head, A minus B; None where heads or their patterns cannot be compared one by one."""
     other: Other | Refused = results["other"]
     if isinstance(other, Refused) or not other.one_shape:
         return None
@@ -109,7 +109,7 @@ def too_many(config: ModelConfig, *lengths: int) -> bool:
 
 
 def _pattern_gaps(a: Trace, b: Trace, alignment: Alignment) -> np.ndarray:
-    """Mean |A - B| of every head's weights over the aligned cells. float32 [L, H]"""
+    """Return the mean |A - B| of every head's weights over the aligned cells. float32 [L, H]"""
 
     def patterns(trace: Trace, layer: int) -> np.ndarray:
         return attend_rows(trace, layer, range(len(trace.tokens))).numpy()
@@ -119,7 +119,7 @@ def _pattern_gaps(a: Trace, b: Trace, alignment: Alignment) -> np.ndarray:
 
 
 def measure_next(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Next | None:
-    """The next token's probabilities at the token picked last that has a counterpart, else after both ends."""
+    """Return the next token's probabilities at the token picked last that has a counterpart, else after both ends."""
     other: Other | Refused = results["other"]
     if isinstance(other, Refused):
         return None
@@ -145,7 +145,7 @@ def divergence(p: np.ndarray, q: np.ndarray) -> float:
 
 
 def likely_of_both(a: np.ndarray, b: np.ndarray, limit: int) -> list[int]:
-    """The likeliest tokens of either run, most likely in one of them first. [V] each, one vocabulary"""
+    """Return the likeliest tokens of either run, most likely in one of them first. [V] each, one vocabulary"""
     return sorted({*likeliest(a, limit), *likeliest(b, limit)}, key=lambda i: -max(a[i], b[i]))
 
 
@@ -156,7 +156,7 @@ def _measure(
     depends: tuple[Any, ...] = ("run",),
     question: Any = run_b.whole,
 ) -> Measure:
-    """A measure of both runs."""
+    """Return a measure of both runs."""
     return Measure(
         name,
         function,

@@ -74,7 +74,9 @@ def alignment(seen: Seen) -> Payload:
 
 
 def steps_of(alignment: Alignment, a: Tokens, b: Tokens) -> list[list]:
-    """Steps for the page: [kind, position in A, its text, position in B, its text], None where there is no token."""
+    """Return the steps for the page: [kind, position in A, its text, position in B, its text], None where there is no
+    token.
+    """
 
     def text(tokens: Tokens, at: int | None) -> str | None:
         return None if at is None else visible(tokens.pieces[at])
@@ -86,7 +88,7 @@ def steps_of(alignment: Alignment, a: Tokens, b: Tokens) -> list[list]:
 
 
 def map_a(seen: Seen) -> Payload:
-    """The map of run A."""
+    """Return the map of run A."""
     other, maps = _other(seen), seen.results["maps"]
     if other is None:
         return ABSENT
@@ -94,7 +96,7 @@ def map_a(seen: Seen) -> Payload:
 
 
 def map_b(seen: Seen) -> Payload:
-    """The map of run B, on the same scale."""
+    """Return the map of run B, on the same scale."""
     other, maps, words = _other(seen), seen.results["maps"], seen.here
     if other is None:
         return ABSENT
@@ -116,7 +118,7 @@ def _file(side: str, head: tuple[int, int]) -> str:
 
 
 def _side(seen: Seen, maps: Maps, variable: str, note: str) -> Payload:
-    """The map of one run; both end their scale at the same number."""
+    """Return the map of one run; both end their scale at the same number."""
     words, name, entry = seen.words, seen.settings.measure, OF_ATTENTION[seen.settings.measure]
     z, tokens, head = maps.a, seen.facts.tokens, seen.facts.head
     if variable == "other":
@@ -151,7 +153,7 @@ def _pooled(seen: Seen, figure: go.Figure) -> str:
 
 
 def map_difference(seen: Seen) -> Payload:
-    """A minus B on the aligned cells."""
+    """Return a minus B on the aligned cells."""
     other, maps, words, name = _other(seen), seen.results["maps"], seen.here, seen.settings.measure
     if other is None:
         return ABSENT
@@ -182,12 +184,12 @@ def map_difference(seen: Seen) -> Payload:
 
 
 def read_metric(sent: object, scene: Scene) -> str:
-    """The requested number of a head."""
+    """Return the requested number of a head."""
     return choice(sent, "metric", METRICS)
 
 
 def metrics(seen: Seen) -> Payload:
-    """The numbers to choose from."""
+    """Return the numbers to choose from."""
     words, all_words = seen.here, seen.all_words
     options = [[key, all_words[f"metric.{key}"], all_words[f"metric_help.{key}"]] for key in HEAD_METRICS]
     options.append([PATTERN, words["metric_pattern"], words["metric_pattern_help"]])
@@ -200,7 +202,7 @@ def _metric_words(seen: Seen) -> Words:
 
 
 def heads(seen: Seen) -> Payload:
-    """A number of every head, A minus B; or how far the patterns are apart."""
+    """Return a number of every head, A minus B; or how far the patterns are apart."""
     other, result, words, name = _other(seen), seen.results["heads"], seen.here, seen.settings.metric
     if other is None:
         return ABSENT
@@ -246,7 +248,7 @@ def _heads_lines(name: str) -> tuple[list[str], tuple[str, ...]]:
 
 
 def next_tokens(seen: Seen) -> Payload:
-    """The likeliest next tokens of both runs: one list where both have the same vocabulary, else two."""
+    """Return the likeliest next tokens of both runs: one list where both have the same vocabulary, else two."""
     other, result, words, facts = _other(seen), seen.results["next"], seen.here, seen.facts
     if other is None:
         return ABSENT
@@ -270,7 +272,7 @@ def next_tokens(seen: Seen) -> Payload:
 
 
 def _tables(seen: Seen, other: Other, result: Next) -> Payload:
-    """One table of tokens with a probability in each run, or one table a run; and the lines of the file."""
+    """Return one table of tokens with a probability in each run, or one table a run; and the lines of the file."""
     words, piece = seen.here, seen.facts.piece
     if other.one_vocabulary:
         found = [(i, piece(i), (result.a[i], result.b[i])) for i in likely_of_both(result.a, result.b, MOST_LIKELY)]
@@ -297,6 +299,6 @@ def _tables(seen: Seen, other: Other, result: Next) -> Payload:
 
 
 def _cells(token: int | None, piece: str, shares: Sequence[float]) -> list:
-    """A token, which has a number where its model is the one that is loaded, and its probabilities with bars."""
+    """Return a token, which has a number where its model is the one that is loaded, and its probabilities with bars."""
     bars = [{"text": percent(share), "bar": float(share)} for share in shares]
     return [{"text": visible(piece), "token": token}, *bars]

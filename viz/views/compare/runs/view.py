@@ -60,7 +60,7 @@ def _other(scene: Scene, request: Request) -> Other:
 
 
 def _next(scene: Scene, other: Other, result: Next, limit: int) -> dict:
-    """The likeliest next tokens of both runs, and how far they are apart where their tokens are the same."""
+    """Return the likeliest next tokens of both runs, and how far they are apart where their tokens are the same."""
     a, b = result.a, result.b
     at = {"position_a": result.at[0], "position_b": result.at[1]}
     if other.one_vocabulary:
@@ -76,7 +76,7 @@ def _next(scene: Scene, other: Other, result: Next, limit: int) -> dict:
 
 
 def _heads(scene: Scene, other: Other, patterns: bool) -> list[dict] | None:
-    """A record a head; None where the models have other heads. Raises InputError for too many patterns."""
+    """Return a record a head; None where the models have other heads. Raises InputError for too many patterns."""
     if not other.one_shape:
         return None
     metrics = {name: measured(VIEW, "heads", scene, run_b=other.request, metric=name).both for name in HEAD_METRICS}
@@ -92,7 +92,7 @@ def _heads(scene: Scene, other: Other, patterns: bool) -> list[dict] | None:
 def compare_runs(
     scene: Scene, other_prompt: Prompt = "", other_model: str = "", patterns: bool = False, most: Few = 10
 ) -> dict:
-    """Two runs side by side: this one (A) and another prompt, another model or the run without edits (B).
+    """Return two runs side by side: this one (A) and another prompt, another model or the run without edits (B).
 
     Args:
         other_prompt: The text of run B; of a conversation, that of its last user message. Empty where the model or the
@@ -124,7 +124,7 @@ def compare_runs(
 def compare_head(
     scene: Scene, layer: int, head: int, other_prompt: Prompt = "", other_model: str = "", measure: OfHead = "weights"
 ) -> dict:
-    """One head's attention in two runs, and the difference where their tokens correspond.
+    """Return one head's attention in two runs, and the difference where their tokens correspond.
 
     Args:
         other_prompt: As in compare_runs; may be empty.

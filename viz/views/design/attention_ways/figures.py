@@ -64,7 +64,7 @@ def steps_figure(scores: np.ndarray, steps: Sequence, pieces: Sequence[str], wor
 def _scores_above(
     points: go.Scatter, top: go.Scatter, heat: go.Heatmap, pieces: Sequence[str], words: Mapping[str, str]
 ) -> go.Figure:
-    """Scores in a strip of fixed height above as many rows as there are."""
+    """Return the scores in a strip of fixed height above as many rows as there are."""
     below = ROW * len(heat.y)
     inner = SCORES + below + GAP
     ramps = scales("share", "sqrt")
@@ -95,7 +95,7 @@ class Curve:
 
 
 def times_figure(curves: Sequence[Curve], words: Mapping[str, str]) -> go.Figure:
-    """Seconds against context, both axes logarithmic, whiskers over the middle half.
+    """Return the seconds against context, both axes logarithmic, whiskers over the middle half.
 
     `words`: "context", "time", "tokens", "spread".
     """
@@ -121,7 +121,7 @@ def times_figure(curves: Sequence[Curve], words: Mapping[str, str]) -> go.Figure
 
 
 def memory_figure(curves: Sequence[Curve], words: Mapping[str, str]) -> go.Figure:
-    """Bytes against context, both axes logarithmic. `words`: "context", "memory", "tokens"."""
+    """Return the bytes against context, both axes logarithmic. `words`: "context", "memory", "tokens"."""
     traces = []
     for curve in curves:
         hovers = [
@@ -133,7 +133,7 @@ def memory_figure(curves: Sequence[Curve], words: Mapping[str, str]) -> go.Figur
 
 
 def _line(curve: Curve, unit: float, hovers: Sequence[str], more: Mapping[str, Any]) -> go.Scatter:
-    """A curve, its values times `unit`."""
+    """Return a curve, its values times `unit`."""
     solid = curve.dash == "solid"
     look = {"mode": "lines+markers" if solid else "lines", "marker": {"size": 8, "color": curve.colour}}
     return line(

@@ -42,7 +42,7 @@ class Row:
 
 
 def dot_scores(row: np.ndarray, n: int) -> np.ndarray:
-    """The first n scores of a row, -inf where a key is not seen. float32 [T] -> float64 [n]"""
+    """Return the first n scores of a row, -inf where a key is not seen. float32 [T] -> float64 [n]"""
     return np.where(np.isnan(row[:n]), -np.inf, row[:n]).astype(np.float64)
 
 
@@ -52,14 +52,14 @@ def apart(values: np.ndarray, expected: np.ndarray) -> float:
 
 
 def weights_at_once(scores: np.ndarray) -> np.ndarray:
-    """The softmax of a whole row at once, float64; 0 everywhere for a row that sees no key. [n] -> [n]"""
+    """Return the softmax of a whole row at once, float64; 0 everywhere for a row that sees no key. [n] -> [n]"""
     top = scores.max()
     powers = np.exp(scores - (top if np.isfinite(top) else 0.0))
     return powers / (powers.sum() or 1.0)
 
 
 def measure_row(scene: Scene, settings: Settings) -> Row:
-    """The picked token's row of the main head, from the scores of the run on the page."""
+    """Return the picked token's row of the main head, from the scores of the run on the page."""
     trace, at, width = scene.trace, scene.position, int(settings.block)
     n = at + 1
     scores = dot_scores(trace.scores(*scene.head)[at], n)
@@ -75,7 +75,7 @@ def measure_row(scene: Scene, settings: Settings) -> Row:
 
 
 def measure_exact(scene: Scene, settings: Settings) -> tuple[Exact, ...]:
-    """Every way on the q, k, v of the picked layer, against float64."""
+    """Return every way on the q, k, v of the picked layer, against float64."""
     return exactness(*layer_qkv(scene.trace, scene.head[0]))
 
 
@@ -93,18 +93,18 @@ class Plan:
 
 
 def limit_of(scene: Scene) -> int:
-    """The longest context that is measured on this server."""
+    """Return the longest context that is measured on this server."""
     return PUBLIC_LIMIT if math.isfinite(scene.playground.options.allowed.job_seconds) else LENGTHS[-1]
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """The shape of the model's heads, and the longest context."""
+    """Return the shape of the model's heads, and the longest context."""
     config = scene.model.config
     return Settings((("shape", (config.n_head, config.n_kv_head, config.d_head)), ("limit", limit_of(scene))))
 
 
 def plan(scene: Scene, settings: Settings) -> Plan:
-    """The measurement that the button starts."""
+    """Return the measurement that the button starts."""
     lengths = lengths_of(settings.limit)
     return Plan(settings.shape, settings.limit, lengths, round(BUDGET * sum(lengths) / sum(LENGTHS)) + 2)
 

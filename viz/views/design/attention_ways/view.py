@@ -46,7 +46,7 @@ def _row_python(seen: Seen, last: str) -> str:
 
 
 def draw_steps(seen: Seen) -> Payload:
-    """Scores and running maximum above, the weights after every block below."""
+    """Return the scores and running maximum above, the weights after every block below."""
     words, row, values = seen.here, seen.result, _about_row(seen)
     larger = f" {words['larger'].format(block=row.block)}" if row.block != row.requested else ""
     return {
@@ -90,7 +90,7 @@ def _score(value: float) -> str:
 
 
 def draw_exact(seen: Seen) -> Payload:
-    """Differences of every way from float64, and what bounds them."""
+    """Return the differences of every way from float64, and what bounds them."""
     words, facts, exact, config = seen.here, seen.facts, seen.result, seen.facts.config
     layer, T = facts.head[0], len(facts.tokens)
     values = {"layer": layer, "T": whole(T), "H": config.n_head, "G": config.n_kv_head, "E": config.d_head}
@@ -120,7 +120,7 @@ def draw_exact(seen: Seen) -> Payload:
 
 
 def way_name(words: Words, way: str) -> str:
-    """A way to attend in a few words."""
+    """Return a way to attend in a few words."""
     return words[f"is_{way}"]
 
 
@@ -128,7 +128,7 @@ def way_name(words: Words, way: str) -> str:
 
 
 def job(seen: Seen) -> Payload:
-    """The plan of the measurement and its duration."""
+    """Return the plan of the measurement and its duration."""
     planned = seen.results["plan"]
     values = {"first": whole(planned.lengths[0]), "last": whole(planned.lengths[-1]), "seconds": planned.seconds}
     return {"text": seen.here["hint"].format(**values)}
@@ -139,12 +139,12 @@ def _of(costs: Costs, way: str) -> list[Cost]:
 
 
 def _lengths(costs: Costs) -> list[int]:
-    """Contexts that were measured."""
+    """Return the contexts that were measured."""
     return list(dict.fromkeys(cost.length for cost in costs.costs))
 
 
 def _common(seen: Seen) -> Payload:
-    """The fields that the pictures of the costs share."""
+    """Return the fields that the pictures of the costs share."""
     words, costs, planned = seen.words.within("costs"), seen.result, seen.results["plan"]
     values = {"H": costs.heads, "G": costs.kv_heads, "E": costs.d_head, "threads": costs.threads}
     lines = ["from model.design.kernel_costs import measure", "", f"measure({planned.shape}, {planned.limit})"]
@@ -178,7 +178,7 @@ def draw_times(seen: Seen) -> Payload:
 
 
 def _left_out(seen: Seen) -> list[str]:
-    """The skipped measurements, and why: a sentence each."""
+    """Return the skipped measurements, and why: a sentence each."""
     words, costs, sentences = seen.here, seen.result, []
     lengths = _lengths(costs)
     missing = sorted(set(lengths) - {cost.length for cost in _of(costs, "naive")})
@@ -211,7 +211,7 @@ def draw_memory(seen: Seen) -> Payload:
 
 
 def draw_costs(seen: Seen) -> Payload:
-    """Every number, and that all ways agree."""
+    """Return every number, and that all ways agree."""
     words, costs = seen.here, seen.result
     exact = {(length, each.way): each for length, row in costs.exact for each in row}
     rows = [
@@ -248,7 +248,8 @@ Block = Annotated[int, Within(1, 128)]
 
 
 def attention_kernels(scene: Scene, layer: int = 0, costs: bool = True) -> dict:
-    """The same attention computed in four ways: how far each is from float64, its time and its memory, measured now.
+    """Return the same attention computed in four ways: how far each is from float64, its time and its memory, measured
+    now.
 
     Args:
         costs: Whether time and memory are measured, too, on random numbers at growing contexts; about 20 seconds.
@@ -277,7 +278,8 @@ def attention_kernels(scene: Scene, layer: int = 0, costs: bool = True) -> dict:
 
 
 def online_softmax(scene: Scene, layer: int = 0, head: int = 0, position: int = -1, block: Block = 4) -> dict:
-    """One row of attention by the online softmax, block by block of keys: running maximum, sum and weights so far.
+    """Return one row of attention by the online softmax, block by block of keys: running maximum, sum and weights so
+    far.
 
     Args:
         block: Keys of a block; more where that would be more than 16 blocks.

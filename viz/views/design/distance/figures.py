@@ -35,7 +35,7 @@ class Curves:
 
 
 def label(bucket: tuple[int, int]) -> str:
-    """A bucket of distances as text."""
+    """Return a bucket of distances as text."""
     return str(bucket[0]) if bucket[0] == bucket[1] else f"{bucket[0]}–{bucket[1]}"
 
 
@@ -67,7 +67,7 @@ def scores_figure(curves: Sequence[Curves], buckets: Buckets, words: Mapping[str
 def weights_figure(
     curves: Sequence[Curves], uniform: np.ndarray, buckets: Buckets, words: Mapping[str, str], *, log: bool
 ) -> go.Figure:
-    """Mean attention weight by distance, beside reading all tokens alike. uniform [K]
+    """Return the mean attention weight by distance, beside reading all tokens alike. uniform [K]
 
     `words`: "distance", "weight", "tokens", "uniform".
     """
@@ -88,7 +88,7 @@ def weights_figure(
 
 
 def layer_figure(weights: np.ndarray, layer: int, buckets: Buckets, words: Mapping[str, str]) -> go.Figure:
-    """Every head of a layer against distance, a cell's colour its mean weight; a click picks the head.
+    """Return every head of a layer against distance, a cell's colour its mean weight; a click picks the head.
 
     weights [H, K]. `words`: "distance", "head", "weight", "tokens".
     """
@@ -131,7 +131,7 @@ def _places(buckets: Buckets, log: bool) -> list[float]:
 def _line(
     values: np.ndarray, buckets: Buckets, name: str, hovers: Sequence[str], words: Mapping[str, str], log: bool
 ) -> go.Scatter:
-    """One number by distance, without the buckets that have none. `hovers` say what it is there."""
+    """Return one number by distance, without the buckets that have none. `hovers` say what it is there."""
     there, places = np.flatnonzero(np.isfinite(values)), _places(buckets, log)
     texts = [f"{plotly_text(name)}<br>{label(buckets[n])} {words['tokens']}<br>{hovers[n]}" for n in there]
     return line(
@@ -146,7 +146,7 @@ def _line(
 
 
 def _across(buckets: Buckets, words: Mapping[str, str], log: bool) -> dict:
-    """The axis of distances."""
+    """Return the axis of distances."""
     last, logarithmic = buckets[-1][1], {}
     if log:
         marks = [0, *(2**n for n in range(12) if 2**n <= last)]

@@ -69,7 +69,7 @@ class LayerRead:
 
 
 def measure(scene: Scene, settings: Settings) -> Read:
-    """The picked heads, one by one."""
+    """Return the picked heads, one by one."""
     T, counted = len(scene.tokens), settings.first == "in"
     groups = buckets(T) if settings.axis == "log" else buckets(T, whole=T)
     heads = tuple(_read(scene, head, groups, counted) for head in scene.picked.heads)
@@ -77,7 +77,7 @@ def measure(scene: Scene, settings: Settings) -> Read:
 
 
 def _read(scene: Scene, head: tuple[int, int], groups: Buckets, counted: bool) -> HeadRead:
-    """One head. `counted`: whether the first token counts among the keys."""
+    """Return one head. `counted`: whether the first token counts among the keys."""
     trace, T = scene.trace, len(scene.tokens)
     scores, pattern = trace.scores(*head), trace.pattern(*head)
     alone = position_score(trace, *head, first=counted)
@@ -98,13 +98,13 @@ def _read(scene: Scene, head: tuple[int, int], groups: Buckets, counted: bool) -
 
 
 def measure_all(scene: Scene, settings: Settings) -> np.ndarray:
-    """Mean distance of every head, weighted by attention. [L, H]"""
+    """Return the mean distance of every head, weighted by attention. [L, H]"""
     config = scene.model.config
     return scene.trace.head_metrics()["distance"].to_numpy().reshape(config.n_layer, config.n_head)
 
 
 def measure_layer(scene: Scene, settings: Settings) -> LayerRead:
-    """All heads of the main head's layer."""
+    """Return all heads of the main head's layer."""
     groups, layer = buckets(len(scene.tokens)), scene.head[0]
     return LayerRead(layer, groups, layer_weights(scene.trace, layer, groups, first=settings.first == "in"))
 
@@ -117,7 +117,7 @@ def _name(seen: Seen, each: HeadRead) -> str:
 
 
 def _curves(seen: Seen) -> list[Curves]:
-    """The picked heads as they are drawn."""
+    """Return the picked heads as they are drawn."""
     return [
         Curves(
             _name(seen, each),
@@ -145,7 +145,7 @@ def _lines(seen: Seen, lines: list[str], names: str) -> str:
 
 
 def scores(seen: Seen) -> Payload:
-    """Scores before the softmax by distance."""
+    """Return the scores before the softmax by distance."""
     words, settings, facts = seen.words, seen.settings, seen.facts
     counted, (layer, head) = settings.first == "in", facts.head
     lines, names = [f"by_distance(scores, pattern, groups, first={counted})"], "buckets, by_distance"
@@ -175,7 +175,7 @@ def _alone_note(seen: Seen) -> str:
 
 
 def weights(seen: Seen) -> Payload:
-    """Mean attention weights by distance."""
+    """Return the mean attention weights by distance."""
     words, settings, read = seen.words, seen.settings, seen.result
     lines = [f"by_distance(scores, pattern, groups, first={settings.first == 'in'}).weight"]
     return {
@@ -188,7 +188,7 @@ def weights(seen: Seen) -> Payload:
 
 
 def table(seen: Seen) -> Payload:
-    """A few numbers of each picked head."""
+    """Return a few numbers of each picked head."""
     words = seen.here
     rows = [
         [
@@ -215,7 +215,7 @@ def table(seen: Seen) -> Payload:
 
 
 def all_heads(seen: Seen) -> Payload:
-    """Mean distance of all heads."""
+    """Return the mean distance of all heads."""
     words = seen.here
     names = EffectWords(words["layer"], words["head"], words["mean"], words["unit"])
     return {
@@ -228,7 +228,7 @@ def all_heads(seen: Seen) -> Payload:
 
 
 def layer(seen: Seen) -> Payload:
-    """All heads of the main head's layer by distance."""
+    """Return all heads of the main head's layer by distance."""
     words, read, counted = seen.words, seen.result, seen.settings.first == "in"
     lines = [f"layer_weights(run, {read.layer}, buckets(len(run.tokens)), first={counted})  # [H, buckets]"]
     return {
@@ -250,7 +250,7 @@ def score_by_distance(
     first: Annotated[str, OneOf(FIRST)] = "apart",
     axis: Annotated[str, OneOf(AXES)] = "log",
 ) -> dict:
-    """A head's scores before the softmax and its weights, pooled by the distance from query to key.
+    """Return a head's scores before the softmax and its weights, pooled by the distance from query to key.
 
     Args:
         first: apart: token 0, on which many heads rest, is left out of all means and listed as sink. in: it counts.

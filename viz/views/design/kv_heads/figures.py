@@ -82,7 +82,7 @@ def _boxes(
     custom: Sequence[dict] | None = None,
     chosen: int = -1,
 ) -> go.Scatter:
-    """One row of boxes, coloured by the KV head they belong to."""
+    """Return one row of boxes, coloured by the KV head they belong to."""
     named, n = len(x) <= MOST_NAMED, len(x)
     size = 24 if n <= 12 else 18 if named else 10
     return go.Scatter(
@@ -123,7 +123,7 @@ def damage_figure(
 
 
 def where_figure(divergences: np.ndarray, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
-    """The divergence of the prediction after every token, as bars. [T]. `words`: "token", "kl"."""
+    """Return the divergence of the prediction after every token, as bars. [T]. `words`: "token", "kl"."""
     T = len(divergences)
     hover = f"{plotly_text(words['token'])}: %{{text}}<br>{plotly_text(words['kl'])}: %{{y:.4f}}"
     data = {"customdata": token_data(T)}

@@ -31,7 +31,7 @@ class Maps:
 
 
 def counts_of(config: ModelConfig) -> tuple[int, ...]:
-    """Numbers of KV heads that can be chosen: fewer than the model's; its own where there are none."""
+    """Return the numbers of KV heads that can be chosen: fewer than the model's; its own where there are none."""
     counts = group_counts(config)
     return counts[1:] or counts
 
@@ -42,7 +42,7 @@ def is_alone(config: ModelConfig) -> bool:
 
 
 def work(config: ModelConfig, T: int) -> float:
-    """One run, as parameters times tokens."""
+    """Return one run, as parameters times tokens."""
     return n_params(config) * T
 
 
@@ -52,7 +52,7 @@ def runs(config: ModelConfig) -> int:
 
 
 def measure_quick_survey(scene: Scene, settings: Settings) -> Survey | None:
-    """Every variant; None where that takes a while."""
+    """Return every variant; None where that takes a while."""
     config = scene.model.config
     if runs(config) * work(config, len(scene.tokens)) > QUICK:
         return None
@@ -65,7 +65,7 @@ def measure_survey(scene: Scene, settings: Settings, progress: Progress) -> Surv
 
 
 def measure_quick_run(scene: Scene, settings: Settings) -> Stops | None:
-    """A run of the chosen variant; None where that takes a while, or where there is nothing to merge."""
+    """Return a run of the chosen variant; None where that takes a while, or where there is nothing to merge."""
     config = scene.model.config
     if is_alone(config) or work(config, len(scene.tokens)) > QUICK:
         return None
@@ -78,7 +78,7 @@ def measure_run(scene: Scene, settings: Settings, progress: Progress) -> Stops:
 
 
 def measure_maps(scene: Scene, settings: Settings, results: Mapping[str, Stops | None]) -> Maps | None:
-    """The main head before and after; None before the variant was run. Edits are left out."""
+    """Return the main head before and after; None before the variant was run. Edits are left out."""
     run = results["quick_run"] or results["run"]
     if run is None:
         return None
@@ -88,11 +88,13 @@ def measure_maps(scene: Scene, settings: Settings, results: Mapping[str, Stops |
 
 
 def past(pattern: np.ndarray) -> np.ndarray:
-    """A pattern with NaN above the diagonal. [T, T]"""
+    """Return a pattern with NaN above the diagonal. [T, T]"""
     return np.where(np.tri(len(pattern), dtype=bool), pattern, np.float32(np.nan))
 
 
 def moved(before: np.ndarray, after: np.ndarray) -> float:
-    """Share of its attention that a row moved elsewhere, mean over rows after the first: half of sum |A' - A|."""
+    """Return the share of its attention that a row moved elsewhere, mean over rows after the first: half of sum |A' -
+    A|.
+    """
     rows = 0.5 * np.nansum(np.abs(after - before), 1)
     return float(rows[1:].mean()) if len(rows) > 1 else 0.0

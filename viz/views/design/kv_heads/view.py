@@ -44,19 +44,19 @@ MERGE = Choice("merge", tuple(MERGES))
 
 
 def _survey(seen: Seen) -> Survey | None:
-    """Every variant, where it is quick or was started."""
+    """Return every variant, where it is quick or was started."""
     return seen.results["quick_survey"] or seen.results["survey"]
 
 
 def _missing(seen: Seen) -> Payload:
-    """The placeholder before the measurement, or where there is nothing to merge."""
+    """Return the placeholder before the measurement, or where there is nothing to merge."""
     if is_alone(seen.facts.config):
         return {"empty": {"text": seen.words["alone"], "hint": seen.words["alone_hint"]}}
     return {"empty": {"text": seen.here["empty"], "hint": seen.words["empty_hint"]}}
 
 
 def _hint(seen: Seen, there: bool, n: int) -> Payload:
-    """The text beside a button that starts `n` runs."""
+    """Return the text beside a button that starts `n` runs."""
     words, facts = seen.here, seen.facts
     edits = f" {seen.words['no_edits']}" if facts.edits else ""
     if there:
@@ -87,7 +87,7 @@ def _source(seen: Seen) -> str:
 
 
 def _name(seen: Seen, variant: Variant, unchanged: bool) -> str:
-    """A variant as the page calls it."""
+    """Return a variant as the page calls it."""
     if unchanged:
         return seen.words["own"].format(n=variant.groups)
     return f"{variant.groups} · {seen.words[f'settings.merge_{variant.merge}']}"
@@ -114,7 +114,7 @@ def diagram(seen: Seen) -> Payload:
 
 
 def table(seen: Seen) -> Payload:
-    """Every variant: what it saves and what it breaks."""
+    """Return every variant: what it saves and what it breaks."""
     result, words, context = _survey(seen), seen.here, seen.facts.config.n_ctx
     if result is None:
         return {"empty": {"text": words["empty"], "hint": seen.words["empty_hint"]}}
@@ -146,7 +146,7 @@ def table(seen: Seen) -> Payload:
 
 
 def damage(seen: Seen) -> Payload:
-    """The loss, or for one token the divergence, against the number of KV heads."""
+    """Return the loss, or for one token the divergence, against the number of KV heads."""
     result, words = _survey(seen), seen.here
     if result is None or is_alone(seen.facts.config):
         return _missing(seen)
@@ -172,7 +172,7 @@ def damage(seen: Seen) -> Payload:
 
 
 def where(seen: Seen) -> Payload:
-    """The divergence at every position of the chosen variant."""
+    """Return the divergence at every position of the chosen variant."""
     result, words = _survey(seen), seen.here
     if result is None or is_alone(seen.facts.config):
         return _missing(seen)
@@ -191,7 +191,7 @@ def where(seen: Seen) -> Payload:
 
 
 def _map(seen: Seen) -> Payload:
-    """The head "before" or "after" merging, or its "change": after minus before."""
+    """Return the head "before" or "after" merging, or its "change": after minus before."""
     maps, words, (layer, head) = seen.result, seen.words.within("maps"), seen.facts.head
     if maps is None:
         return _missing(seen)
@@ -222,7 +222,7 @@ def _map(seen: Seen) -> Payload:
 
 
 def shared_heads(scene: Scene, merge: Annotated[str, OneOf(("all", *MERGES))] = "all", details: bool = False) -> dict:
-    """The model's KV heads merged into fewer (GQA, MQA) without retraining: what that saves and what it breaks.
+    """Return the model's KV heads merged into fewer (GQA, MQA) without retraining: what that saves and what it breaks.
 
     Args:
         merge: mean: average of a group's heads. first: its first head. random: a new one. all: every one of them.

@@ -24,7 +24,7 @@ def _hover(x: str, y: str) -> str:
 def functions_figure(
     x: np.ndarray, values: Mapping[str, np.ndarray], names: Mapping[str, str], labels: tuple[str, str]
 ) -> go.Figure:
-    """A line for each function. x and values: [P] each. `labels`: of x and y."""
+    """Return a line for each function. x and values: [P] each. `labels`: of x and y."""
     traces = [
         line(names[key], x.tolist(), y, FUNCTION_COLOURS[key], hover=_hover(*labels), dash=_DASHES.get(key, "solid"))
         for key, y in values.items()
@@ -33,7 +33,7 @@ def functions_figure(
 
 
 def largest_gap(x: np.ndarray, first: np.ndarray, second: np.ndarray) -> tuple[float, float]:
-    """The largest difference of two functions, and where it lies. [P] each"""
+    """Return the largest difference of two functions, and where it lies. [P] each"""
     at = int(np.abs(first - second).argmax())
     return float(abs(first[at] - second[at])), float(x[at])
 
@@ -60,14 +60,14 @@ def gate_figure(x: np.ndarray, values: np.ndarray, words: Mapping[str, str]) -> 
 
 
 def slices(x: np.ndarray, values: np.ndarray, at: Sequence[float]) -> list[np.ndarray]:
-    """The rows of a gate whose second branch is nearest to each number. x [P], values [up, gate]"""
+    """Return the rows of a gate whose second branch is nearest to each number. x [P], values [up, gate]"""
     return [values[int(np.abs(x - each).argmin())] for each in at]
 
 
 def slices_figure(
     x: np.ndarray, rows: Sequence[np.ndarray], names: Sequence[str], labels: tuple[str, str]
 ) -> go.Figure:
-    """A line for each of those rows. `labels`: of x and y."""
+    """Return a line for each of those rows. `labels`: of x and y."""
     traces = [
         line(name, x.tolist(), row, colour, hover=_hover(*labels), more={"mode": "lines"})
         for name, row, colour in zip(names, rows, SLICE_COLOURS, strict=True)
@@ -82,7 +82,7 @@ def loss_figure(
     names: Mapping[str, str],
     words: Mapping[str, str],
 ) -> go.Figure:
-    """Losses on held-out text, mean and range over seeds, and that of predicting by frequencies alone.
+    """Return the losses on held-out text, mean and range over seeds, and that of predicting by frequencies alone.
 
     held_out: [seeds, moments] each. `words`: "step", "loss", "frequencies".
     """

@@ -73,18 +73,18 @@ def measure_inside(scene: Scene, settings: Settings) -> Inside:
 
 
 def measure_sizes(scene: Scene, settings: Settings) -> dict[str, Cost]:
-    """The cost of each kind."""
+    """Return the cost of each kind."""
     return {kind: cost(config_of(kind, data().vocab_size)) for kind in KINDS}
 
 
 def training_question(scene: Scene, settings: Settings) -> Settings:
-    """The trial that the form describes."""
+    """Return the trial that the form describes."""
     training = settings.training
     return Settings((("trial", MlpTrial(training.start, float(training.rate), int(training.steps))),))
 
 
 def measure_training(scene: Scene, settings: Settings, progress: Progress) -> Compared:
-    """All kinds and seeds."""
+    """Return all kinds and seeds."""
     return train_mlps(data(), settings.trial, progress)
 
 
@@ -92,22 +92,22 @@ def measure_training(scene: Scene, settings: Settings, progress: Progress) -> Co
 
 
 def name_of(words: Words, key: str) -> str:
-    """The name of an MLP."""
+    """Return the name of an MLP."""
     return words[f"name_{key}"]
 
 
 def left(seen: Seen) -> Payload:
-    """The functions, or what passes SwiGLU's gate for both branches."""
+    """Return the functions, or what passes SwiGLU's gate for both branches."""
     return _functions(seen, 0, "value") if seen.settings.show == "functions" else _gate(seen)
 
 
 def right(seen: Seen) -> Payload:
-    """The derivatives, or what passes the gate for some values of the linear branch."""
+    """Return the derivatives, or what passes the gate for some values of the linear branch."""
     return _functions(seen, 1, "slope") if seen.settings.show == "functions" else _slices(seen)
 
 
 def _functions(seen: Seen, which: int, quantity: str) -> Payload:
-    """All functions, or with `which` 1 their derivatives."""
+    """Return all functions, or with `which` 1 their derivatives."""
     words, inside = seen.words.within("functions"), seen.result
     names = {key: seen.words[f"function_{key}"] for key in inside.functions}
     gap, at = largest_gap(inside.x, inside.functions["gelu"][0], inside.functions["gelu_tanh"][0])
@@ -141,7 +141,7 @@ def _gate(seen: Seen) -> Payload:
 
 
 def _slices(seen: Seen) -> Payload:
-    """The same as lines, one for each of some values of the linear branch."""
+    """Return the same as lines, one for each of some values of the linear branch."""
     words, inside = seen.words.within("gate"), seen.result
     rows = slices(inside.gate_x, inside.gate, UPS)
     names = [words["line"].format(n=number(up)) for up in UPS]
@@ -210,7 +210,7 @@ def _source(seen: Seen, compared: Compared) -> str:
 
 
 def loss(seen: Seen) -> Payload:
-    """Losses on held-out text as they fall, with the spread over seeds."""
+    """Return the losses on held-out text as they fall, with the spread over seeds."""
     words, compared = seen.here, seen.result
     names = {kind: name_of(seen.words, kind) for kind in KINDS}
     held_out = dict(zip(KINDS, compared.held_out, strict=True))
@@ -263,7 +263,7 @@ def facts(seen: Seen) -> Payload:
 
 
 def pair_text(words: Words, names: Mapping[str, str], first: np.ndarray, second: np.ndarray) -> str:
-    """One sentence on two kinds, by their losses at the end. [S] each"""
+    """Return one sentence on two kinds, by their losses at the end. [S] each"""
     result = verdict(first, second)
     if not math.isfinite(result.difference):
         return words["astray"]

@@ -30,7 +30,7 @@ def _hover(x: str, y: str) -> str:
 def _lengths(
     lengths: Mapping[str, np.ndarray], x: Sequence[int], names: Mapping[str, str], hover: str
 ) -> list[go.Scatter]:
-    """Each wiring's gradients, mean and range over seeds. lengths: [seeds, places] each"""
+    """Return each wiring's gradients, mean and range over seeds. lengths: [seeds, places] each"""
     return [
         trace
         for key, each in lengths.items()
@@ -39,7 +39,7 @@ def _lengths(
 
 
 def starts_figure(lengths: Mapping[str, np.ndarray], names: Mapping[str, str], block: str, norm: str) -> go.Figure:
-    """Length of the gradient of every block, a line a wiring. lengths: [seeds, L] each"""
+    """Return the length of the gradient of every block, a line a wiring. lengths: [seeds, L] each"""
     n = next(iter(lengths.values())).shape[1]
     traces = _lengths(lengths, range(n), names, _hover(block, norm))
     return figure(traces, axis(block), axis(norm, LOG), height=HEIGHT, narrow=NARROW)
@@ -48,7 +48,8 @@ def starts_figure(lengths: Mapping[str, np.ndarray], names: Mapping[str, str], b
 def depths_figure(
     depths: Sequence[int], lengths: Mapping[str, np.ndarray], names: Mapping[str, str], words: Mapping[str, str]
 ) -> go.Figure:
-    """The last block's gradient against depth; with a name for the theory, its fall from the first wiring's first mean.
+    """Return the last block's gradient against depth; with a name for the theory, its fall from the first wiring's
+    first mean.
 
     lengths: [seeds, depths] each. `words`: "depth", "norm", and "theory" or "".
     """
@@ -64,7 +65,7 @@ def depths_figure(
 def losses_figure(
     losses: Mapping[str, np.ndarray], frequencies: np.ndarray, names: Mapping[str, str], words: Mapping[str, str]
 ) -> go.Figure:
-    """Losses step by step, and that of predicting by frequencies alone. [N] each
+    """Return the losses step by step, and that of predicting by frequencies alone. [N] each
 
     `words`: "step", "loss", "frequencies".
     """
@@ -79,7 +80,7 @@ def losses_figure(
 
 
 def heat_figure(norms: np.ndarray, x: str, y: str, value: str) -> go.Figure:
-    """The length of a gradient at every block and step, colours of its logarithm. norms [N, L]"""
+    """Return the length of a gradient at every block and step, colours of its logarithm. norms [N, L]"""
     values = norms.T  # [L, N]
     z, bar, scales = coloured(values, "log" if (values > 0).any() else "even")
     hover = f"{plotly_text(y)}: %{{y}}<br>{plotly_text(x)}: %{{x}}<br>{plotly_text(value)}: %{{customdata:.4g}}"

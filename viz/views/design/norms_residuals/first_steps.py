@@ -27,7 +27,7 @@ _PAIRS = {
 
 
 def last_mean(losses: np.ndarray, window: int = SMOOTH) -> list[float]:
-    """The mean of the last losses of each row, NaN where one of them is none. losses [V, N]"""
+    """Return the mean of the last losses of each row, NaN where one of them is none. losses [V, N]"""
     return losses[:, -window:].mean(1).tolist()
 
 
@@ -35,7 +35,7 @@ def last_mean(losses: np.ndarray, window: int = SMOOTH) -> list[float]:
 
 
 def name_of(words: Words, key: str) -> str:
-    """The name of a wiring or variant."""
+    """Return the name of a wiring or variant."""
     return words[f"name_{key}"]
 
 
@@ -52,7 +52,7 @@ def _python(names: str, trial: Trial, line: str) -> str:
 
 
 def loss(seen: Seen) -> Payload:
-    """Losses of all variants step by step, beside that of predicting by frequencies alone."""
+    """Return the losses of all variants step by step, beside that of predicting by frequencies alone."""
     words, trained = seen.here, seen.result
     names = {key: name_of(seen.words, key) for key in VARIANTS}
     losses = {key: running_mean(row) for key, row in zip(VARIANTS, trained.losses, strict=True)}
@@ -68,7 +68,7 @@ def loss(seen: Seen) -> Payload:
 
 
 def heat(seen: Seen) -> Payload:
-    """The gradient of every block at every step of one variant."""
+    """Return the gradient of every block at every step of one variant."""
     words, trained, variant = seen.here, seen.result, seen.settings.training.variant
     at = list(VARIANTS).index(variant)
     norms = trained.norms[at]
@@ -86,7 +86,7 @@ def heat(seen: Seen) -> Payload:
 
 
 def table(seen: Seen) -> Payload:
-    """Every variant's numbers, and which of them have begun to use the context."""
+    """Return every variant's numbers, and which of them have begun to use the context."""
     words, trained, rows, better = seen.here, seen.result, [], []
     guess = float(trained.frequencies[-SMOOTH:].mean())
     ends = dict(zip(VARIANTS, last_mean(trained.losses), strict=True))

@@ -55,29 +55,29 @@ TRAINING = (
 
 
 def start_question(scene: Scene, settings: Settings) -> Settings:
-    """The depth as a number."""
+    """Return the depth as a number."""
     return settings.but(depth=int(settings.depth))
 
 
 def measure_starts(scene: Scene, settings: Settings) -> Starts:
-    """Gradients before the first step: about 0.3 s for 8 blocks."""
+    """Return the gradients before the first step: about 0.3 s for 8 blocks."""
     return starts(data(), settings.depth, settings.start)
 
 
 def measure_depths(scene: Scene, settings: Settings, progress: Progress) -> tuple[Starts, ...]:
-    """The same for every depth of DEPTHS."""
+    """Return the same for every depth of DEPTHS."""
     return starts_by_depth(data(), settings.start, progress)
 
 
 def training_question(scene: Scene, settings: Settings) -> Settings:
-    """The trial that the two forms describe; the variant is only one of those shown."""
+    """Return the trial that the two forms describe; the variant is only one of those shown."""
     depth, training = int(settings.depth), settings.training
     steps = training.get("steps") or STEPS[depth]
     return Settings((("trial", Trial(depth, settings.start, float(training.rate), steps)),))
 
 
 def measure_training(scene: Scene, settings: Settings, progress: Progress) -> Trained:
-    """The first steps of every variant."""
+    """Return the first steps of every variant."""
     return train_wirings(data(), settings.trial, progress)
 
 
@@ -94,12 +94,12 @@ def _source(seen: Seen, depth: str) -> str:
 
 
 def _tail(seen: Seen) -> str:
-    """The ending of words for gradients of the stream."""
+    """Return the ending of words for gradients of the stream."""
     return "" if seen.settings.of == "weights" else "_stream"
 
 
 def draw_starts(seen: Seen) -> Payload:
-    """The gradient of every block, for every wiring."""
+    """Return the gradient of every block, for every wiring."""
     words, of, tail, depth = seen.here, seen.settings.of, _tail(seen), seen.result.depth
     lengths = dict(zip(WIRINGS, getattr(seen.result, of), strict=True))
     line = f"starts(data, {depth}, {seen.settings.start!r}).{of}  # [wiring, seed, block], wirings as in WIRINGS"
@@ -114,13 +114,13 @@ def draw_starts(seen: Seen) -> Payload:
 
 
 def _last(deep: tuple[Starts, ...], of: str) -> dict[str, np.ndarray]:
-    """The last block's gradient of every wiring: [seeds, depths] each."""
+    """Return the last block's gradient of every wiring: [seeds, depths] each."""
     lasts = np.stack([getattr(each, of)[:, :, -1] for each in deep], axis=-1)  # [W, S, depths]
     return dict(zip(WIRINGS, lasts, strict=True))
 
 
 def draw_depths(seen: Seen) -> Payload:
-    """The last block's gradient by depth, beside the fall that the theory gives."""
+    """Return the last block's gradient by depth, beside the fall that the theory gives."""
     words, axes, of, tail = seen.here, seen.words.within("starts"), seen.settings.of, _tail(seen)
     theory = words["theory"] if of == "weights" else ""
     named = {"depth": words["depth"], "norm": axes[f"norm{tail}"], "theory": theory}
@@ -137,7 +137,7 @@ def draw_depths(seen: Seen) -> Payload:
 
 
 def draw_start_facts(seen: Seen) -> Payload:
-    """A sentence for each wiring, and what depth does, all from the numbers."""
+    """Return a sentence for each wiring, and what depth does, all from the numbers."""
     words, of, deep = seen.here, seen.settings.of, seen.results["depths"]
     lengths = getattr(seen.result, of).mean(1)  # [W, L]
     items = []
@@ -180,7 +180,8 @@ Start = Annotated[str, OneOf(STARTS)]
 
 
 def gradient_norms(playground: Playground, depth: Depth = 8, start: Start = "gpt2") -> dict:
-    """Lengths of the gradients of a tiny model before its first step: pre- and post-norm, with and without residuals.
+    """Return the lengths of the gradients of a tiny model before its first step: pre- and post-norm, with and without
+    residuals.
 
     Args:
         depth: Blocks of the tiny model.
@@ -206,8 +207,8 @@ def wiring_trial(
     rate: Annotated[float, Within(1e-5, 0.1)] = 0.003,
     steps: Annotated[int, Within(2, 200)] = 160,
 ) -> dict:
-    """The first steps of a tiny model as five variants: pre- and post-norm, with and without warm-up, and pre-norm
-    without residuals; trained on the server now, on the same batches. Takes about 20 seconds.
+    """Return the first steps of a tiny model as five variants: pre- and post-norm, with and without warm-up, and
+    pre-norm without residuals; trained on the server now, on the same batches. Takes about 20 seconds.
 
     Args:
         depth: Blocks of the tiny model.

@@ -28,7 +28,7 @@ class Curve:
 
 
 def loss_figure(curves: Sequence[Curve], ends: Sequence[int], trained: int, words: Mapping[str, str]) -> go.Figure:
-    """Loss against position with a band of one standard error, and a line where the trained length ends.
+    """Return the loss against position with a band of one standard error, and a line where the trained length ends.
 
     The first curve is the reference. `words`: "position", "loss" (the quantity), "positions", "trained", "error".
     """
@@ -58,7 +58,7 @@ def _hovers(curve: Curve, spans: Sequence[str], words: Mapping[str, str]) -> lis
 
 
 def _trained(length: int, name: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """A line where the trained length ends, and what stands beside it."""
+    """Return a line where the trained length ends, and what stands beside it."""
     at = length - 0.5
     edge = {"type": "line", "xref": "x", "yref": "paper", "x0": at, "x1": at, "y0": 0, "y1": 1}
     note = {"x": at, "y": 1, "xref": "x", "yref": "paper", "xanchor": "right", "yanchor": "top", "xshift": -6}

@@ -36,13 +36,15 @@ AUTO, FACTORS = "auto", ("2", "4", "8", "16")
 
 
 def least_work(scene: Scene, length: int) -> float:
-    """Operations of the smallest measurement at a length."""
+    """Return the operations of the smallest measurement at a length."""
     ways = len(schemes_of(scene.model.config, length, INSIDE))
     return LEAST_WINDOWS * ways * cost(scene.model.model, length)
 
 
 def lengths_of(scene: Scene) -> tuple[int, ...]:
-    """Lengths that are offered, the default first: twice the trained one where that takes no more than a minute."""
+    """Return the lengths that are offered, the default first: twice the trained one where that takes no more than a
+    minute.
+    """
     n, allowed = scene.model.config.n_ctx, scene.playground.options.allowed
     offered = sorted({*(each for each in SHORTER if each < n and n > SHORTER[1]), n, 2 * n, 4 * n})
     offered = [each for each in offered if each <= MOST] or [SHORTER[0]]
@@ -55,7 +57,7 @@ def lengths_of(scene: Scene) -> tuple[int, ...]:
 
 
 def automatic(config: ModelConfig, length: int) -> float:
-    """The factor that brings the length into the trained one; INSIDE where it fits already."""
+    """Return the factor that brings the length into the trained one; INSIDE where it fits already."""
     return length / config.n_ctx if length > config.n_ctx else INSIDE
 
 
@@ -118,7 +120,7 @@ class Measured:
 
 
 def plan(scene: Scene, settings: Settings) -> Plan:
-    """The schemes, and how many windows are read with each. `settings` are those of `question`."""
+    """Return the schemes, and how many windows are read with each. `settings` are those of `question`."""
     model = scene.model.model
     schemes = schemes_of(scene.model.config, settings.length, settings.factor, settings.family)
     windows = windows_within(model, settings.length, len(schemes), WORK)
@@ -128,7 +130,7 @@ def plan(scene: Scene, settings: Settings) -> Plan:
 
 
 def text_of(text: str | None, limit: int) -> str:
-    """The text to read; raises InputError for one of more than `limit` characters, or without any."""
+    """Return the text to read; raises InputError for one of more than `limit` characters, or without any."""
     if text is None:
         return bundled_text()
     if len(text) > limit:
@@ -139,7 +141,7 @@ def text_of(text: str | None, limit: int) -> str:
 
 
 def measure(scene: Scene, settings: Settings, progress: Progress) -> Measured:
-    """The loss of every token under every scheme, of the model without edits. Raises InputError, see `text_of`."""
+    """Return the loss of every token under every scheme, of the model without edits. Raises InputError, see `text_of`."""
     planned, lm = plan(scene, settings), scene.model
     first = lm.tokenizer.begin_id
     ids = lm.tokenizer.encode_ids(text_of(settings.own, scene.playground.options.allowed.characters))

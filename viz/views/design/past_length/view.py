@@ -36,17 +36,17 @@ LEAST = 16  # tokens of a window
 
 
 def _word(config: ModelConfig, scheme: Scheme) -> str:
-    """The key of its words: three schemes mean something else for each kind of positions."""
+    """Return the key of its words: three schemes mean something else for each kind of positions."""
     return f"{scheme.key}_{config.positions}" if scheme.key in ("as_is", "interpolate", "zero") else scheme.key
 
 
 def scheme_name(words: Words, config: ModelConfig, scheme: Scheme) -> str:
-    """A scheme in a few words."""
+    """Return a scheme in a few words."""
     return words[f"scheme.{_word(config, scheme)}"].format(s=number(scheme.factor))
 
 
 def scheme_help(words: Words, config: ModelConfig, scheme: Scheme) -> str:
-    """The effect of a scheme, in a sentence."""
+    """Return the effect of a scheme, in a sentence."""
     text = words[f"scheme_help.{_word(config, scheme)}"]
     return text.format(s=number(scheme.factor), n=whole(config.n_ctx), last=whole(config.n_ctx - 1))
 
@@ -87,7 +87,7 @@ def _source(seen: Seen) -> str:
 
 
 def _python(seen: Seen, last: str) -> str:
-    """Lines that measure the same, then `last`."""
+    """Return the lines that measure the same, then `last`."""
     planned = seen.result.plan
     text = 'open("text.txt", encoding="utf-8").read()' if planned.own_text else "bundled_text()"
     lines = [
@@ -106,7 +106,7 @@ def _python(seen: Seen, last: str) -> str:
 
 
 def figure(seen: Seen) -> Payload:
-    """Loss by position, or how far it is from the reference."""
+    """Return the loss by position, or how far it is from the reference."""
     words, past, apart = seen.here, seen.result.past, seen.settings.show == "difference"
     ends = edges(past.length, past.trained)
     loss, error = by_position(past, ends, difference=apart)
@@ -131,7 +131,7 @@ def figure(seen: Seen) -> Payload:
 
 
 def table(seen: Seen) -> Payload:
-    """Mean loss within and beyond the trained length, and how far from the reference."""
+    """Return the mean loss within and beyond the trained length, and how far from the reference."""
     words, config, past = seen.here, seen.facts.config, seen.result.past
     beyond, rows, lines = past.length > past.trained, [], []
     for n, scheme in enumerate(past.schemes):
@@ -169,7 +169,8 @@ def past_trained_length(
     family: Annotated[str, OneOf(FAMILIES)] = "stretch",
     text: Annotated[str, Long()] = "",
 ) -> dict:
-    """The loss by position within and beyond the trained length, with the usual remedies; the model stays as it is.
+    """Return the loss by position within and beyond the trained length, with the usual remedies; the model stays as it
+    is.
 
     Args:
         length: Tokens of a window; 0: twice the trained length where that is quick, else a shorter one.

@@ -53,7 +53,7 @@ def _map(z: np.ndarray, x: Sequence[int], y: Sequence[int], hover: str) -> go.He
 
 
 def _signed(heat: go.Heatmap, end: float, x: str, y: str) -> go.Figure:
-    """A heat map whose colours end at +-end, rows from top to bottom."""
+    """Return a heat map whose colours end at +-end, rows from top to bottom."""
     bar = {"thickness": 10, "len": 1, "y": 0.5, "tickformat": ".2~g"}
     return figure(
         [heat],
@@ -69,21 +69,21 @@ def _signed(heat: go.Heatmap, end: float, x: str, y: str) -> go.Figure:
 def matrix_figure(
     table: np.ndarray, positions: Sequence[int], dimensions: Sequence[int], end: float, words: Mapping[str, str]
 ) -> go.Figure:
-    """Positions down, dimensions across, signed. table [P, D]. `words`: "position", "dimension", "value"."""
+    """Return the positions down, dimensions across, signed. table [P, D]. `words`: "position", "dimension", "value"."""
     names = {key: plotly_text(words[key]) for key in ("position", "dimension", "value")}
     hover = "{position} %{{y}}, {dimension} %{{x}}<br>{value}: %{{z:.4f}}".format(**names)
     return _signed(_map(table, dimensions, positions, hover), end, words["dimension"], words["position"])
 
 
 def pairs_figure(cosines: np.ndarray, positions: Sequence[int], words: Mapping[str, str]) -> go.Figure:
-    """The cosine of every two positions. [P, P]. `words`: "position", "other", "cosine"."""
+    """Return the cosine of every two positions. [P, P]. `words`: "position", "other", "cosine"."""
     names = {key: plotly_text(words[key]) for key in ("position", "other", "cosine")}
     hover = "{position} %{{y}}, {other} %{{x}}<br>{cosine}: %{{z:.3f}}".format(**names)
     return _signed(_map(cosines, positions, positions, hover), 1.0, words["other"], words["position"])
 
 
 def similarity_figure(lines: Sequence[Line], bound: Line | None, words: Mapping[str, str]) -> go.Figure:
-    """Cosine against distance, one line a scheme, and below it the bound where there is one.
+    """Return the cosine against distance, one line a scheme, and below it the bound where there is one.
 
     `words`: "distance", "cosine", "bound", "band".
     """
@@ -130,7 +130,7 @@ def waves_figure(waves: Sequence[Waves], context: int, words: Mapping[str, str])
 
 
 def _wave(waves: Waves, context: int, words: Mapping[str, str]) -> go.Scatter:
-    """One scheme's pairs; few of them are marked."""
+    """Return one scheme's pairs; few of them are marked."""
     n, label, colour = len(waves.wavelength), plotly_text(waves.name), COLOURS[waves.scheme]
     hovers = [
         f"{label}<br>{plotly_text(words['pair'].format(i=i, n=n))}<br>{exact(length)} {plotly_text(words['positions'])}"
@@ -149,7 +149,7 @@ def _wave(waves: Waves, context: int, words: Mapping[str, str]) -> go.Scatter:
 
 
 def spectrum_figure(wavelength: np.ndarray, share: np.ndarray, words: Mapping[str, str]) -> go.Figure:
-    """Share of the variance over positions by wavelength, both axes logarithmic. [F] each.
+    """Return the share of the variance over positions by wavelength, both axes logarithmic. [F] each.
 
     `words`: "wavelength", "share", "positions".
     """

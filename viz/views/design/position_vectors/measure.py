@@ -87,38 +87,38 @@ class Table:
 
 
 def lengths_of(config: ModelConfig) -> tuple[str, ...]:
-    """The ranges that are offered: some first positions, and the whole context."""
+    """Return the ranges that are offered: some first positions, and the whole context."""
     return (*(str(n) for n in RANGES if n < config.n_ctx), ALL)
 
 
 def first_length(config: ModelConfig) -> str:
-    """The range at first."""
+    """Return the range at first."""
     return "256" if config.n_ctx > 256 else ALL
 
 
 def rows_of(length: int, width: int) -> list[int]:
-    """The positions that a heat map shows: all of them, or every k-th where there is no room."""
+    """Return the positions that a heat map shows: all of them, or every k-th where there is no room."""
     return _every(length, max(1, min(MOST_ROWS, MOST_CELLS // max(width, 1))))
 
 
 def columns_of(width: int) -> list[int]:
-    """The dimensions that a heat map shows."""
+    """Return the dimensions that a heat map shows."""
     return list(range(0, width, -(-width // (MOST_CELLS // 64))))
 
 
 def pairs_of(length: int) -> list[int]:
-    """The positions that the map of all pairs shows."""
+    """Return the positions that the map of all pairs shows."""
     return _every(length, MOST_PAIRS)
 
 
 def _every(length: int, room: int) -> list[int]:
-    """Every k-th position. k is odd: some tables treat even and odd positions differently."""
+    """Return every k-th position. k is odd: some tables treat even and odd positions differently."""
     step = -(-length // room)
     return list(range(0, length, step + (step % 2 == 0)))
 
 
 def distances_of(length: int) -> np.ndarray:
-    """Distances 0 .. length - 1: every one of the first, and then in growing steps. [N]"""
+    """Return the distances 0 .. length - 1: every one of the first, and then in growing steps. [N]"""
     if length <= MOST_POINTS:
         return np.arange(length)
     half = MOST_POINTS // 2
@@ -134,7 +134,7 @@ def colour_end(table: np.ndarray) -> float:
 
 
 def measure(scene: Scene, settings: Settings) -> Positions:
-    """The chosen scheme over the chosen positions; raises InputError for RoPE where heads have one dimension."""
+    """Return the chosen scheme over the chosen positions; raises InputError for RoPE where heads have one dimension."""
     model, config = scene.model.model, scene.model.config
     scheme = config.positions if settings.scheme == OWN else settings.scheme
     length = config.n_ctx if settings.length == ALL else int(settings.length)
@@ -196,5 +196,5 @@ def measure_table(scene: Scene, settings: Settings) -> Table | None:
 
 
 def schemes_of(config: ModelConfig) -> tuple[str, ...]:
-    """The schemes that are offered, the model's own first."""
+    """Return the schemes that are offered, the model's own first."""
     return (OWN, *(scheme for scheme in SCHEMES if scheme != config.positions))

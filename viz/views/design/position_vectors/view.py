@@ -62,7 +62,7 @@ LENGTH = Choice(
 
 
 def scheme_name(words: Words, scheme: str) -> str:
-    """A scheme as the page calls it."""
+    """Return a scheme as the page calls it."""
     return words[f"settings.scheme_{scheme}"]
 
 
@@ -87,7 +87,7 @@ def _source(seen: Seen, scheme: str) -> str:
 
 
 def _scaling(seen: Seen) -> str:
-    """The config's scaling in words."""
+    """Return the config's scaling in words."""
     scaling = as_rope(seen.facts.config).rope_scaling
     return seen.words["sources.scaling"].format(
         factor=number(scaling.factor),
@@ -98,7 +98,7 @@ def _scaling(seen: Seen) -> str:
 
 
 def _beside(seen: Seen, scheme: str) -> str:
-    """The name of a formula that is there to compare with, with its settings unless it is the model's."""
+    """Return the name of a formula that is there to compare with, with its settings unless it is the model's."""
     config = seen.facts.config
     if scheme == config.positions:
         return scheme_name(seen.words, scheme)
@@ -122,7 +122,7 @@ def _nothing(seen: Seen) -> Payload:
 
 
 def matrix(seen: Seen) -> Payload:
-    """Positions by dimensions."""
+    """Return the positions by dimensions."""
     result, words = seen.result, seen.here
     vectors = result.vectors
     if vectors is None:
@@ -149,7 +149,7 @@ def matrix(seen: Seen) -> Payload:
 
 
 def alike(seen: Seen) -> Payload:
-    """Cosine by distance: the chosen scheme, and the formulas beside it."""
+    """Return the cosine by distance: the chosen scheme, and the formulas beside it."""
     result, words = seen.result, seen.here
     lines = []
     for each in sorted(result.formulas, key=lambda each: each.scheme == result.scheme):
@@ -187,7 +187,7 @@ def _alike_lines(seen: Seen) -> str:
 
 
 def learned_lines(words: Words, result: Similarity) -> list[Line]:
-    """The table's curve; two of them where even and odd distances differ."""
+    """Return the table's curve; two of them where even and odd distances differ."""
     limit = max(1, 3 * len(result.distance) // 4)  # beyond, few positions are so far apart
     name = scheme_name(words, "learned")
     curves = [(slice(0, limit), name, False)]
@@ -201,7 +201,7 @@ def learned_lines(words: Words, result: Similarity) -> list[Line]:
 
 
 def pairs(seen: Seen) -> Payload:
-    """The cosine of every two positions."""
+    """Return the cosine of every two positions."""
     result, words, at = seen.result, seen.here, seen.result.pairs
     if result.cosines is None:
         return {"empty": {"text": words["nothing"], "hint": ""}}
@@ -249,7 +249,7 @@ def waves(seen: Seen) -> Payload:
 
 
 def _spectrum(seen: Seen, table: Table) -> Payload:
-    """The waves that a learned table is made of."""
+    """Return the waves that a learned table is made of."""
     words, n = seen.here, seen.facts.config.n_ctx
     return {
         "figure": spectrum_figure(table.spectrum.wavelength, table.spectrum.share, words),
@@ -265,7 +265,7 @@ def _spectrum(seen: Seen, table: Table) -> Payload:
 
 
 def facts(seen: Seen) -> Payload:
-    """A few numbers of the scheme."""
+    """Return a few numbers of the scheme."""
     result = seen.result
     if result.scheme == "learned" and result.is_own:
         items = _learned_facts(seen, seen.results["table"])
@@ -318,7 +318,7 @@ def _formula_facts(seen: Seen) -> list[list[str]]:
 
 
 def _none_facts(seen: Seen) -> list[list[str]]:
-    """The mask, which shows order without a scheme, and the model's own scheme."""
+    """Return the mask, which shows order without a scheme, and the model's own scheme."""
     words, facts = seen.here, seen.facts
     items = [[words["mask"], words["mask_text"]]] if seen.result.scheme == "none" else []
     scheme = scheme_name(seen.words, facts.config.positions)

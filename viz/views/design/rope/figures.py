@@ -36,7 +36,7 @@ class Shifted:
 
 
 def bars_figure(before: np.ndarray, after: np.ndarray, names: Sequence[str], words: Mapping[str, str]) -> go.Figure:
-    """The contribution of each pair to the score, before and after turning, and the running sum. [n + 1] each.
+    """Return the contribution of each pair to the score, before and after turning, and the running sum. [n + 1] each.
 
     `names` of the bars; `words`: "pair_axis", "adds", "before", "after", "sum", "running".
     """
@@ -68,7 +68,7 @@ def bars_figure(before: np.ndarray, after: np.ndarray, names: Sequence[str], wor
 
 
 def distance_figure(curve: Curve, words: Mapping[str, str], slow_name: str) -> go.Figure:
-    """The score as the key alone moves. `words`: "distance", "score", "all", "here"."""
+    """Return the score as the key alone moves. `words`: "distance", "score", "all", "here"."""
     x, hover = list(range(len(curve.score))), "d = %{x:,}: %{y:+.4f}"
     mode, here = {"mode": "lines"}, float(curve.score[curve.distance])
     dot = {"mode": "markers", "cliponaxis": False, "marker": {"size": 11, "color": KEY}}
@@ -82,7 +82,7 @@ def distance_figure(curve: Curve, words: Mapping[str, str], slow_name: str) -> g
 
 
 def shift_figure(by: Sequence[int], shifted: Sequence[Shifted], context: int, words: Mapping[str, str]) -> go.Figure:
-    """How far the score moves by shift, both axes logarithmic. `words`: "shift", "error", "context"."""
+    """Return how far the score moves by shift, both axes logarithmic. `words`: "shift", "error", "context"."""
     x, traces, hover = np.array(by), [], "s = %{x:,}: %{y:.2e}"
     for each, colour in zip(shifted, (ORANGE, BLUE), strict=True):
         moved = each.errors > 0  # a logarithmic axis has no 0

@@ -80,14 +80,14 @@ class Turned:
 
 
 def measure_head(scene: Scene, settings: Settings) -> Head:
-    """Queries and keys of the main head. One block is run."""
+    """Return the queries and keys of the main head. One block is run."""
     pattern = scene.trace.pattern(*scene.head)
     reads = [int(row[1:query].argmax()) + 1 if query > 1 else 0 for query, row in enumerate(pattern)]
     return Head(head_qk(scene.trace, *scene.head), np.array(reads))
 
 
 def measure_pair(scene: Scene, settings: Settings, results: Mapping[str, Head]) -> Turned:
-    """The picked query and key; raises InputError where edits drove them beyond float32."""
+    """Return the picked query and key; raises InputError where edits drove them beyond float32."""
     config, head = scene.model.config, results["head"]
     query, key = cell_of(scene, head)
     pair = pair_of(config, head.qk, query, key)
@@ -117,7 +117,7 @@ def measure_pair(scene: Scene, settings: Settings, results: Mapping[str, Head]) 
 
 
 def cell_of(scene: Scene, result: Head) -> tuple[int, int]:
-    """The query and the key that are picked: a cell, else two tokens, else one token and what it reads most."""
+    """Return the query and the key that are picked: a cell, else two tokens, else one token and what it reads most."""
     picked, last = scene.picked, len(scene.tokens) - 1
     if picked.pair:
         return max(picked.pair), min(picked.pair)
@@ -128,12 +128,12 @@ def cell_of(scene: Scene, result: Head) -> tuple[int, int]:
 
 
 def farthest(pair: QKPair | Turned, n_ctx: int) -> int:
-    """The longest distance that can be chosen."""
+    """Return the longest distance that can be chosen."""
     return max(pair.distance, min(n_ctx, FARTHEST) - 1)
 
 
 def shifts() -> list[int]:
-    """The shifts that are tried: every one up to 256, then in growing steps up to a million."""
+    """Return the shifts that are tried: every one up to 256, then in growing steps up to a million."""
     grown = np.geomspace(256, MOST_SHIFT, 260).round().astype(int)
     return np.unique(np.concatenate([np.arange(1, 257), grown])).tolist()
 

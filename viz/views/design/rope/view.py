@@ -43,7 +43,7 @@ NAMES = "contributions, head_qk, pair_of"
 
 
 def _head_name(seen: Seen) -> str:
-    """The head, and the two tokens with their positions."""
+    """Return the head, and the two tokens with their positions."""
     (layer, head), pieces, result = seen.facts.head, seen.facts.pieces, seen.result
     return seen.words["head"].format(
         layer=layer,
@@ -69,17 +69,17 @@ def _lines(seen: Seen, lines: list[str], names: str) -> str:
 
 
 def small(value: float) -> str:
-    """An error in a sentence: two digits."""
+    """Return an error in a sentence: two digits."""
     return number(value, 2)
 
 
 def most_of(values: np.ndarray) -> float:
-    """The largest of them, 0 for none. [N]"""
+    """Return the largest of them, 0 for none. [N]"""
     return float(values.max(initial=0.0))
 
 
 def _digits(values: np.ndarray) -> list[float]:
-    """Numbers that the page adds up: nine digits. [n]"""
+    """Return the numbers that the page adds up: nine digits. [n]"""
     return [plain(value, 9) for value in values.tolist()]
 
 
@@ -119,7 +119,7 @@ def pairs(seen: Seen) -> Payload:
 
 
 def bars(seen: Seen) -> Payload:
-    """The contribution of each pair, before and after turning; both add up to a score."""
+    """Return the contribution of each pair, before and after turning; both add up to a score."""
     result, words = seen.result, seen.here
     n = len(result.theta)
     names = [words["pair"].format(i=i, length=number(length)) for i, length in enumerate(result.wavelength.tolist())]
@@ -146,7 +146,7 @@ def bars(seen: Seen) -> Payload:
 
 
 def distance(seen: Seen) -> Payload:
-    """The score as the key alone moves away."""
+    """Return the score as the key alone moves away."""
     result, words, n_ctx = seen.result, seen.here, seen.facts.config.n_ctx
     slow = int((result.wavelength > n_ctx).sum())
     name = words["slow"].format(slow=slow, n=len(result.theta), context=whole(n_ctx))
@@ -165,7 +165,7 @@ def distance(seen: Seen) -> Payload:
 
 
 def shift(seen: Seen) -> Payload:
-    """How far the score moves when both positions are shifted, which in exact arithmetic it does not."""
+    """Return how far the score moves when both positions are shifted, which in exact arithmetic it does not."""
     result, words, n_ctx = seen.result, seen.here, seen.facts.config.n_ctx
     single, double = result.shifted
     inside = [n for n, by in enumerate(result.shifts) if by < n_ctx] or [0]
@@ -195,7 +195,7 @@ def shift(seen: Seen) -> Payload:
 
 
 def facts(seen: Seen) -> Payload:
-    """The score, the sum, the shift and the angles in numbers."""
+    """Return the score, the sum, the shift and the angles in numbers."""
     result, words = seen.result, seen.here
     turn, slow = result.distance * result.theta[0] / (2 * math.pi), result.distance * math.degrees(result.theta[-1])
     values = {
@@ -237,7 +237,7 @@ def _shift_facts(seen: Seen) -> list[list[str]]:
 
 
 def _up_to(result: Turned, shifted: Errors, limit: int) -> float:
-    """The largest error up to a shift."""
+    """Return the largest error up to a shift."""
     return most_of(shifted.errors[[n for n, by in enumerate(result.shifts) if by <= limit]])
 
 
@@ -252,7 +252,7 @@ def rope_pairs(
     key: int = 0,
     shifts: Annotated[int, Within(0, 1 << 20)] = 4096,
 ) -> dict:
-    """One query and one key of a head as pairs of dimensions that RoPE turns: what each pair adds to the score.
+    """Return one query and one key of a head as pairs of dimensions that RoPE turns: what each pair adds to the score.
 
     A model without RoPE does not turn them; then theta is 10,000, own is false, and model_score is the sum of before.
 

@@ -28,12 +28,12 @@ class Both:
 
 
 def drawn(measure: str, values: Any) -> Any:
-    """A measure as the page shows it: entropy, which is computed in nats, in bits."""
+    """Return a measure as the page shows it: entropy, which is computed in nats, in bits."""
     return values / BIT if measure == "entropy" else values
 
 
 def scores_figure(both: Both, words: Mapping[str, str]) -> go.Figure:
-    """Histograms of the scores. `words`: "trained", "chosen", "score", "share"."""
+    """Return the histograms of the scores. `words`: "trained", "chosen", "score", "share"."""
     scores = {key: getattr(both, key)[~np.isnan(getattr(both, key))] for key in _COLOURS}
     low, high = min(part.min() for part in scores.values()), max(part.max() for part in scores.values())
     edges = np.linspace(low, high if high > low else low + 1, BINS + 1)
@@ -49,7 +49,7 @@ def scores_figure(both: Both, words: Mapping[str, str]) -> go.Figure:
 
 
 def row_figure(both: Both, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
-    """One row of weights under both scalings. `words`: "trained", "chosen", "key", "weight"."""
+    """Return one row of weights under both scalings. `words`: "trained", "chosen", "key", "weight"."""
     n = len(both.trained)
     hover = f"{plotly_text(words['key'])}: %{{text}}<br>{plotly_text(words['weight'])}: %{{y:.4f}}"
     names, data = token_names(pieces[:n]), {"customdata": token_data(n)}
@@ -62,7 +62,7 @@ def row_figure(both: Both, pieces: Sequence[str], words: Mapping[str, str]) -> g
 
 
 def lookup_figure(found: Any, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
-    """The weights of a row's largest keys, and how far the output is from the best one's value, by temperature.
+    """Return the weights of a row's largest keys, and how far the output is from the best one's value, by temperature.
 
     `found`: temperatures, weights, best and apart. `words`: "temperature", "weight", "apart".
     """
@@ -92,7 +92,7 @@ def lookup_figure(found: Any, pieces: Sequence[str], words: Mapping[str, str]) -
 
 
 def rows_figure(trained: Any, chosen: Any, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
-    """Entropy in bits, largest weight and Jacobian of every row, one above the other.
+    """Return the entropy in bits, largest weight and Jacobian of every row, one above the other.
 
     `trained`, `chosen`: keys and MEASURES, each [T]. `words`: a name for each, "trained", "chosen", "query", "most".
     """

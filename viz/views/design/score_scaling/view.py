@@ -65,7 +65,7 @@ def measure_products(scene: Scene, settings: Settings) -> np.ndarray:
 
 
 def measure(scene: Scene, settings: Settings, results: Mapping[str, np.ndarray]) -> Scaling:
-    """The main head under a scaling: its own queries and keys, divided anew."""
+    """Return the main head under a scaling: its own queries and keys, divided anew."""
     d, power, dots = scene.model.config.d_head, settings.power, results["products"]
     powers = sorted({0.0, TRAINED, 1.0, power})
     summaries = tuple(each for exponent in powers if (each := summary(dots, d, exponent)))
@@ -73,12 +73,12 @@ def measure(scene: Scene, settings: Settings, results: Mapping[str, np.ndarray])
 
 
 def measure_random(scene: Scene, settings: Settings) -> tuple[Drawn, ...]:
-    """Random queries and keys of growing size; the same for every model."""
+    """Return random queries and keys of growing size; the same for every model."""
     return tuple(drawn())
 
 
 def measure_lookup(scene: Scene, settings: Settings) -> Lookup:
-    """The row of the token that is looked at, at every temperature."""
+    """Return the row of the token that is looked at, at every temperature."""
     (layer, head), seen = scene.head, scene.position + 1
     return lookup(scene.trace.scores(layer, head)[scene.position, :seen], scene.trace.qkv(layer, head).v[:seen])
 
@@ -87,13 +87,13 @@ def measure_lookup(scene: Scene, settings: Settings) -> Lookup:
 
 
 def name_of(words: Words, power: float) -> str:
-    """A scaling in words."""
+    """Return a scaling in words."""
     known = {0.0: "none", TRAINED: "root", 1.0: "whole"}
     return words[f"is_{known[power]}"] if power in known else words["is_power"].format(power=f"{power:g}")
 
 
 def _words(seen: Seen) -> dict[str, str]:
-    """The words of a figure with the names of its two lines."""
+    """Return the words of a figure with the names of its two lines."""
     power = seen.result.power
     return seen.here.plain() | {"trained": name_of(seen.words, TRAINED), "chosen": name_of(seen.words, power)}
 
@@ -113,7 +113,7 @@ def _python(seen: Seen, line: str) -> str:
 
 
 def table(seen: Seen) -> Payload:
-    """The head in a few numbers, under no scaling, sqrt(d), d, and what was chosen."""
+    """Return the head in a few numbers, under no scaling, sqrt(d), d, and what was chosen."""
     words, result = seen.here, seen.result.summaries
     if not result:
         return {"empty": {"text": _title(seen), "hint": words["one"]}}
@@ -155,7 +155,7 @@ def scores(seen: Seen) -> Payload:
 
 
 def row(seen: Seen) -> Payload:
-    """One row of weights."""
+    """Return one row of weights."""
     words, result, facts, i = seen.here, seen.result, seen.facts, seen.facts.position
     powers = (TRAINED, result.power)
     weights = [softmax(result.scores(power)[i : i + 1, : i + 1])[0] for power in powers]
@@ -171,7 +171,7 @@ def row(seen: Seen) -> Payload:
 
 
 def rows(seen: Seen) -> Payload:
-    """Every row's entropy, largest weight and Jacobian."""
+    """Return every row's entropy, largest weight and Jacobian."""
     words, result = seen.here, seen.result
     powers = (TRAINED, result.power)
     return {
@@ -186,7 +186,7 @@ def rows(seen: Seen) -> Payload:
 
 
 def looked_up(seen: Seen) -> Payload:
-    """The row of the token as a soft dictionary."""
+    """Return the row of the token as a soft dictionary."""
     words, result, facts = seen.here, seen.result, seen.facts
     (layer, head), i = facts.head, facts.position
     where = {"layer": layer, "head": head, "token": quoted(facts.pieces[i]), "position": i}
@@ -203,7 +203,7 @@ def looked_up(seen: Seen) -> Payload:
 
 
 def random(seen: Seen) -> Payload:
-    """Random queries and keys of growing size."""
+    """Return random queries and keys of growing size."""
     words, last = seen.here, seen.result[-1]
     before, after = (number(each) for each in reversed(last.jacobian))
     return {

@@ -36,13 +36,13 @@ class Predictions:
 
 
 def measure(scene: Scene, settings: Settings) -> Predictions:
-    """The logits of both runs, and how far the prediction moved."""
+    """Return the logits of both runs, and how far the prediction moved."""
     before, after, t = scene.unedited, scene.trace, scene.position
     return Predictions(before.logits_at(t), after.logits_at(t), metric(after, Target("kl", t), before))
 
 
 def editor(seen: Seen) -> Payload:
-    """The kinds of edits, and the layers, heads, neurons and tokens that they can be of."""
+    """Return the kinds of edits, and the layers, heads, neurons and tokens that they can be of."""
     words, config = seen.here, seen.facts.config
     kinds = [
         {
@@ -76,7 +76,7 @@ def editor(seen: Seen) -> Payload:
 
 
 def next_table(seen: Seen) -> Payload:
-    """The likeliest next tokens of the run with and without its edits, and how far the prediction moved."""
+    """Return the likeliest next tokens of the run with and without its edits, and how far the prediction moved."""
     words, facts, result = seen.here, seen.facts, seen.result
     edited, t = bool(facts.edits), facts.position
     table = next_rows(result.before, result.after)
@@ -101,7 +101,7 @@ def next_table(seen: Seen) -> Payload:
 
 
 def next_token(scene: Scene, position: int = -1, most: Rows = 10) -> dict:
-    """The likeliest next tokens, without edits and with them, and how far the edits moved the prediction.
+    """Return the likeliest next tokens, without edits and with them, and how far the edits moved the prediction.
 
     Returns:
         tokens: id, text, p_before, p_after, logit_before, logit_after; entropy before and after (nats); kl: KL(before

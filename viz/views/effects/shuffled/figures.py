@@ -15,7 +15,7 @@ _HUES, _HEIGHT = {"model": RED, "no_positions": GREEN, "no_mask": BLUE}, 340
 
 
 def weights_figure(weights: np.ndarray, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
-    """The weight of every token as written and in the new order. weights [2, T]
+    """Return the weight of every token as written and in the new order. weights [2, T]
 
     `words`: "written", "shuffled", "key", "weight".
     """
@@ -32,7 +32,7 @@ def weights_figure(weights: np.ndarray, pieces: Sequence[str], words: Mapping[st
 
 
 def distance_figure(distances: Mapping[str, np.ndarray], words: Mapping[str, str]) -> go.Figure:
-    """How far the last token's hidden state moves after each block. A way of WAYS -> [L], relative.
+    """Return how far the last token's hidden state moves after each block. A way of WAYS -> [L], relative.
 
     `words`: the names of the ways, "block", "distance".
     """

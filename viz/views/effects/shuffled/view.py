@@ -34,7 +34,7 @@ class Read:
 
 
 def measure(scene: Scene, settings: Settings) -> Read:
-    """Both orders through the model without edits. A token that every text begins with stays where it is."""
+    """Return both orders through the model without edits. A token that every text begins with stays where it is."""
     lm, ids = scene.model, scene.tokens.ids.tolist()
     first = int(ids[0] == lm.tokenizer.begin_id)
     if len(ids) - first < LEAST:
@@ -44,12 +44,12 @@ def measure(scene: Scene, settings: Settings) -> Read:
 
 
 def chosen(seen: Seen) -> Shuffled:
-    """The way that the form asks for."""
+    """Return the way that the form asks for."""
     return next(each for each in seen.result.ways if each.way == seen.settings.way)
 
 
 def probabilities(logits: np.ndarray) -> np.ndarray:
-    """The softmax of the last axis, in float64."""
+    """Return the softmax of the last axis, in float64."""
     e = np.exp(logits.astype(np.float64) - logits.max(-1, keepdims=True))
     return e / e.sum(-1, keepdims=True)
 
@@ -58,7 +58,7 @@ def probabilities(logits: np.ndarray) -> np.ndarray:
 
 
 def _python(seen: Seen, last: str) -> str:
-    """Lines that read both orders, then `last`."""
+    """Return the lines that read both orders, then `last`."""
     lines = [
         "ids = run.tokens.ids.tolist()",
         f"order = new_order(len(ids), {seen.settings.seed}, {seen.result.first})",
@@ -73,7 +73,7 @@ def _empty(seen: Seen) -> Payload:
 
 
 def orders(seen: Seen) -> Payload:
-    """The prompt as it was written and as it is read."""
+    """Return the prompt as it was written and as it is read."""
     words, pieces, order = seen.here, seen.facts.pieces, seen.result.order
     if not seen.result.ways:
         return _empty(seen)
@@ -135,7 +135,7 @@ def weights(seen: Seen) -> Payload:
 
 
 def distance(seen: Seen) -> Payload:
-    """How far the hidden state of the last token moves, block after block."""
+    """Return how far the hidden state of the last token moves, block after block."""
     if not seen.result.ways:
         return _empty(seen)
     words, note = seen.here, "note" if seen.facts.config.n_layer > 1 else "note_one"

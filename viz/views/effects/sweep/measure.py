@@ -41,13 +41,13 @@ class Swept:
 
 
 def roles(kind: str) -> tuple[str, ...]:
-    """The picked tokens that a number reads."""
+    """Return the picked tokens that a number reads."""
     needs = TARGETS[kind].needs
     return tuple(role for role, name in zip(WATCHED, ("token", "distractor"), strict=True) if name in needs)
 
 
 def question_of(scene: Scene, settings: Settings) -> Settings:
-    """The target of the number: the position and the picked tokens that its kind reads."""
+    """Return the target of the number: the position and the picked tokens that its kind reads."""
     shown = roles(settings.kind)
     tokens = tuple((role, getattr(scene.picked, role) if role in shown else None) for role in WATCHED)
     position = -1 if settings.kind == "loss" else scene.position
@@ -55,12 +55,12 @@ def question_of(scene: Scene, settings: Settings) -> Settings:
 
 
 def sweep_question(scene: Scene, settings: Settings) -> Settings:
-    """The same, and what every head is replaced by."""
+    """Return the same, and what every head is replaced by."""
     return Settings((("how", settings.how), *question_of(scene, settings).items_))
 
 
 def measure_target(scene: Scene, question: Settings) -> Target | Unfit:
-    """The number that is watched, or why there is none.
+    """Return the number that is watched, or why there is none.
 
     Without a target it is the likeliest next token without edits, without a distractor the likeliest other one.
     """
@@ -80,7 +80,7 @@ def measure_target(scene: Scene, question: Settings) -> Target | Unfit:
 
 
 def measure_sweep(scene: Scene, question: Settings, results: Mapping[str, Any], progress: Progress) -> Swept:
-    """Every head replaced in turn; raises InputError where there is no number to watch."""
+    """Return every head replaced in turn; raises InputError where there is no number to watch."""
     target: Target | Unfit = results["target"]
     if isinstance(target, Unfit):
         raise InputError(target.sentence(Words(scene.words, "sweep")))

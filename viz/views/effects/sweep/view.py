@@ -25,7 +25,7 @@ _WRITTEN = {"logit": logit, "difference": logit, "probability": number, "kl": na
 
 
 def job(seen: Seen) -> Payload:
-    """The watched number and how many heads there are, or why there is nothing to watch."""
+    """Return the watched number and how many heads there are, or why there is nothing to watch."""
     target: Target | Unfit = seen.results["target"]
     if isinstance(target, Unfit):
         return {"unready": True, "text": target.sentence(seen.words)}
@@ -35,13 +35,13 @@ def job(seen: Seen) -> Payload:
 
 
 def _usual(seen: Seen) -> Usual:
-    """The tokens that are watched where none were picked."""
+    """Return the tokens that are watched where none were picked."""
     target: Target | Unfit = seen.results["target"]
     return {} if isinstance(target, Unfit) else {"target": target.token, "distractor": target.distractor}
 
 
 def _named(seen: Seen, target: Target) -> dict[str, object]:
-    """The values of a sentence about a target."""
+    """Return the values of a sentence about a target."""
     values: dict[str, object] = {"position": target.position}
     for name in ("token", "distractor"):
         token = getattr(target, name)
@@ -51,12 +51,12 @@ def _named(seen: Seen, target: Target) -> dict[str, object]:
 
 
 def _watching(seen: Seen, target: Target) -> str:
-    """The number that is watched, with the ids of its tokens."""
+    """Return the number that is watched, with the ids of its tokens."""
     return seen.words[f"watching_{target.kind}"].format(**_named(seen, target))
 
 
 def effect_map(seen: Seen) -> Payload:
-    """The map of all heads' effects, and the strongest ones; before they are measured, what it will show."""
+    """Return the map of all heads' effects, and the strongest ones; before they are measured, what it will show."""
     target, swept, words = seen.results["target"], seen.results["sweep"], seen.here
     if swept is None or isinstance(target, Unfit):
         return {"empty": {"text": words["empty"], "hint": words["empty_hint"]}}

@@ -64,12 +64,12 @@ class Wiring:
     baseline_sd: float
 
     def scores(self, kind: str) -> np.ndarray:
-        """Those of earlier and of later heads in one map. [L, H], NaN at the head's own layer."""
+        """Return those of earlier and of later heads in one map. [L, H], NaN at the head's own layer."""
         return np.where(np.isnan(self.reads[kind]), self.feeds[kind], self.reads[kind]).astype(np.float64)
 
 
 def head_table(measured: Measured, metrics: Sequence[Metric]) -> dict:
-    """All heads for the page's table: the numbers of `metrics`, their spread, and what heads are called."""
+    """Return all heads for the page's table: the numbers of `metrics`, their spread, and what heads are called."""
     keys = [metric.key for metric in metrics]
     index, names = measured.values.index, measured.names
     return {
@@ -82,7 +82,7 @@ def head_table(measured: Measured, metrics: Sequence[Metric]) -> dict:
 
 
 def named(labels: pd.DataFrame) -> dict[Head, list[tuple[str, float, float]]]:
-    """Names of heads, the strongest name first. `labels`: label, score and baseline by (layer, head)."""
+    """Return the names of heads, the strongest name first. `labels`: label, score and baseline by (layer, head)."""
     names: dict[Head, list[tuple[str, float, float]]] = {}
     for (layer, head), row in labels.sort_values("score", ascending=False, kind="stable").iterrows():
         entry = (row["label"], float(row["score"]), float(row["baseline"]))
@@ -104,14 +104,14 @@ class Plane:
     named: str  # a template such as "head {layer}.{head}"
 
     def places(self, heads: pd.MultiIndex) -> pd.DataFrame:
-        """Those of the heads that have both numbers."""
+        """Return those of the heads that have both numbers."""
         places = self.measured.values.loc[heads, [self.x.key, self.y.key]].dropna()
         places.columns = ["x", "y"]
         return places
 
 
 def scatter_figure(plane: Plane, picked: Sequence[Head]) -> go.Figure:
-    """A point a head that has both numbers; picked heads are ringed and, over a probe set, have bars of +- 1 sd."""
+    """Return a point a head that has both numbers; picked heads are ringed and, over a probe set, have bars of +- 1 sd."""
     colour = plane.colour
     ramps = scales("signed", "linear") if colour.signed else _visible_scales()
     more = {"showlegend": colour.values is None, "hovermode": "closest"}
@@ -132,13 +132,13 @@ def scatter_figure(plane: Plane, picked: Sequence[Head]) -> go.Figure:
 
 
 def _metric_axis(metric: Metric) -> dict:
-    """An axis with the name and the unit of a metric, and a line at zero where numbers lie on both sides of it."""
+    """Return an axis with the name and the unit of a metric, and a line at zero where numbers lie on both sides of it."""
     signed = metric.kind == "signed"
     return axis(f"{metric.label} ({metric.unit})", ZERO if signed else None)
 
 
 def _points(plane: Plane, heads: pd.MultiIndex) -> go.Scatter:
-    """Some heads as one trace."""
+    """Return some heads as one trace."""
     places, values = plane.places(heads), plane.colour.values
     index = [(int(layer), int(head)) for layer, head in places.index]
     marker = {"size": 9, "opacity": 0.9, "line": {"width": 0.6, "color": "rgba(128,128,128,0.9)"}}
@@ -157,7 +157,7 @@ def _points(plane: Plane, heads: pd.MultiIndex) -> go.Scatter:
 
 
 def _hover(plane: Plane, head: Head) -> str:
-    """The hover of a point: the head, both numbers with their spread, its names or the number of its colour."""
+    """Return the hover of a point: the head, both numbers with their spread, its names or the number of its colour."""
     measured, colour = plane.measured, plane.colour
     lines = [plane.named.format(layer=head[0], head=head[1])]
     for metric in dict.fromkeys((plane.x, plane.y)):
@@ -173,7 +173,7 @@ def _hover(plane: Plane, head: Head) -> str:
 
 
 def _by_name(plane: Plane) -> list[go.Scatter]:
-    """One trace a name, that which is the head's strongest; the nameless heads first and so below the others."""
+    """Return one trace a name, that which is the head's strongest; the nameless heads first and so below the others."""
     colour, heads = plane.colour, plane.measured.values.index
     first = np.array([_first_name(plane.measured, head) for head in heads])
     named = [(name, text, HUES[n % len(HUES)]) for n, (name, text) in enumerate(colour.names)]
@@ -192,7 +192,7 @@ def _first_name(measured: Measured, head: Head) -> str:
 
 
 def _rings(plane: Plane, picked: Sequence[Head]) -> go.Scatter:
-    """A ring in each picked head's hue, its number, and bars of one standard deviation where there is one."""
+    """Return a ring in each picked head's hue, its number, and bars of one standard deviation where there is one."""
     order = {head: n for n, head in enumerate(picked)}
     places = plane.places(pd.MultiIndex.from_tuples(order, names=["layer", "head"]))
     ring = go.Scatter(
@@ -220,12 +220,12 @@ def _rings(plane: Plane, picked: Sequence[Head]) -> go.Scatter:
 
 
 def _visible_scales() -> dict[str, list[list]]:
-    """The ramp without the end that is the page's own colour: a point of value 0 must be seen."""
+    """Return the ramp without the end that is the page's own colour: a point of value 0 must be seen."""
     return {name: colorscale(stops[2:], "linear") for name, stops in RAMPS.items()}
 
 
 def _point_scale(colour: Colour) -> dict:
-    """The colour axis of points that are coloured by a number."""
+    """Return the colour axis of points that are coloured by a number."""
     bar = {"thickness": 10, "outlinewidth": 0, "title": {"text": plotly_text(colour.label), "side": "right"}}
     return {"colorbar": bar} | ({"cmin": -1, "cmax": 1} if colour.signed else {})
 
@@ -234,10 +234,11 @@ def _point_scale(colour: Colour) -> dict:
 
 
 def composition_figure(wiring: Wiring, words: Mapping[str, str], across: bool) -> go.Figure:
-    """Three maps of layers and heads on one signed ramp: how far above random heads of these shapes each one is wired.
+    """Return three maps of layers and heads on one signed ramp: how far above random heads of these shapes each one is
+    wired.
 
-    `across` puts the maps side by side, else below one another; only the layouts of the two differ.
-    `words`: q, reads_q, feeds_q and so on for k and v, score, random, layer, head, above.
+    `across` puts the maps side by side, else below one another; only the layouts of the two differ. `words`: q,
+    reads_q, feeds_q and so on for k and v, score, random, layer, head, above.
     """
     (L, H), names = wiring.reads["q"].shape, [plotly_text(words[kind]) for kind in KINDS]
     low, each = (200, 22) if across else (84, 14)  # pixels of a map, and of a head in it
@@ -279,7 +280,7 @@ def _whole(count: int, limit: int) -> dict:
 
 
 def _wired(wiring: Wiring, kind: str, words: Mapping[str, str]) -> list[list[str]]:
-    """The hover of each cell: who reads whom, the score, and what random heads score. [H][L]"""
+    """Return the hover of each cell: who reads whom, the score, and what random heads score. [H][L]"""
     scores, (layer, head) = wiring.scores(kind), wiring.head
     random = words["random"].format(mean=number(wiring.baseline), sd=number(wiring.baseline_sd))
     texts = []

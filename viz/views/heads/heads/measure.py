@@ -36,17 +36,17 @@ class Surveyed:
 
 
 def run_of(scene: Scene, settings: Settings) -> Settings:
-    """The run, where its numbers are requested: those of a probe outlive it."""
+    """Return the run, where its numbers are requested: those of a probe outlive it."""
     return Settings((("run", scene.trace.key if settings.source == "prompt" else None),))
 
 
 def prompt(scene: Scene, settings: Settings) -> Prompt | None:
-    """The numbers of the run; None where those of a probe are requested."""
+    """Return the numbers of the run; None where those of a probe are requested."""
     return Prompt(scene.trace.head_metrics()) if settings.run else None
 
 
 def survey(scene: Scene, settings: Settings, progress: Progress) -> Surveyed:
-    """Both probes, the names they give, and the copying scores."""
+    """Return both probes, the names they give, and the copying scores."""
     lm, before = scene.model, [0]  # sequences of the first probe
 
     def random(done: int, total: int | None, what: str) -> None:
@@ -62,7 +62,7 @@ def survey(scene: Scene, settings: Settings, progress: Progress) -> Surveyed:
 
 
 def wiring(scene: Scene, settings: Settings) -> Wiring:
-    """The composition scores of the main head."""
+    """Return the composition scores of the main head."""
     scores = composition(scene.model.model, *scene.head)
     return Wiring(scene.head, scores.reads, scores.feeds, scores.baseline, scores.baseline_sd)
 
@@ -74,7 +74,7 @@ WIRING = Measure("wiring", wiring, depends=("model", "head"))
 
 
 def measured_heads(source: str, run: Prompt | None, surveyed: Surveyed | None) -> Measured | None:
-    """The numbers of all heads from the chosen source; None for a probe set that was not measured yet."""
+    """Return the numbers of all heads from the chosen source; None for a probe set that was not measured yet."""
     if source == "prompt":
         values, spread = run.metrics, None
     elif surveyed is None:

@@ -35,12 +35,12 @@ INSTEAD = ("first_token", "entropy", "self", "distance")  # metrics that every p
 
 
 def name_of(words: Words, key: str) -> str:
-    """The name of a metric."""
+    """Return the name of a metric."""
     return words.catalogue["heads.copying.name" if key == "copying" else f"metric.{key}"]
 
 
 def help_of(words: Words, key: str) -> str:
-    """The help of a metric."""
+    """Return the help of a metric."""
     return words.catalogue["heads.copying.help" if key == "copying" else f"metric_help.{key}"]
 
 
@@ -67,7 +67,7 @@ def _missing(seen: Seen) -> dict[str, str]:
 
 
 def shown_heads(seen: Seen) -> Measured | None:
-    """The numbers of all heads from the chosen source; None for a probe set that was not measured yet."""
+    """Return the numbers of all heads from the chosen source; None for a probe set that was not measured yet."""
     return measured_heads(seen.settings.source, seen.results["prompt"], seen.results["survey"])
 
 
@@ -79,7 +79,7 @@ def unmeasured(seen: Seen) -> Payload:
 
 
 def caption(seen: Seen) -> str:
-    """The subject of the numbers: one run of this prompt, or means over a probe set."""
+    """Return the subject of the numbers: one run of this prompt, or means over a probe set."""
     words, source = seen.words.within("caption"), seen.settings.source
     if source == "prompt":
         n = len(seen.facts.tokens)
@@ -96,7 +96,7 @@ def source_line(seen: Seen) -> str:
 
 
 def python_of(facts: Facts, source: str, axes: tuple[str, ...] = ()) -> str:
-    """The lines that make the frame of the chosen source, or its columns that are `axes`."""
+    """Return the lines that make the frame of the chosen source, or its columns that are `axes`."""
     copied = "copying" in axes
     columns = f"[{list(dict.fromkeys(axes))}]" if axes and not copied else ""
     imports = ["from model.attention.circuits import copying"] if copied else []
@@ -115,7 +115,7 @@ def python_of(facts: Facts, source: str, axes: tuple[str, ...] = ()) -> str:
 
 
 def table(seen: Seen) -> Payload:
-    """All heads in numbers."""
+    """Return all heads in numbers."""
     words, texts, result = seen.here, seen.all_words, shown_heads(seen)
     if result is None:
         return unmeasured(seen)
@@ -133,7 +133,7 @@ def table(seen: Seen) -> Payload:
 
 
 def names_only(seen: Seen) -> dict[str, str]:
-    """The title of a column of names, and the text for none."""
+    """Return the title of a column of names, and the text for none."""
     return {key: seen.words[key] for key in ("names", "nameless")}
 
 
@@ -141,7 +141,7 @@ def names_only(seen: Seen) -> dict[str, str]:
 
 
 def scatter(seen: Seen) -> Payload:
-    """Every head as a point."""
+    """Return every head as a point."""
     words, settings, result, known = seen.here, seen.settings, shown_heads(seen), seen.results["survey"] is not None
     if result is None or (not known and "copying" in (settings.x, settings.y)):
         return unmeasured(seen)
@@ -167,7 +167,7 @@ def scatter(seen: Seen) -> Payload:
 
 
 def axes_of(seen: Seen, result: Measured, every: Mapping[str, Metric]) -> tuple[tuple[Metric, Metric], list[str]]:
-    """The two metrics; one without numbers on this prompt is replaced by another, with a note."""
+    """Return the two metrics; one without numbers on this prompt is replaced by another, with a note."""
     chosen, notes = [], []
     for key in (seen.settings.x, seen.settings.y):
         taken = {seen.settings.x, seen.settings.y, *(metric.key for metric in chosen)}
@@ -181,7 +181,7 @@ def axes_of(seen: Seen, result: Measured, every: Mapping[str, Metric]) -> tuple[
 
 
 def colour_of(seen: Seen, name: str, result: Measured, every: Mapping[str, Metric]) -> Colour:
-    """The meaning of a point's colour."""
+    """Return the meaning of a point's colour."""
     words = seen.words
     if name == "layer":
         return Colour(words["layer"], result.values.index.get_level_values("layer").to_numpy(float))

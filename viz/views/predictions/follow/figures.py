@@ -31,7 +31,7 @@ class Line:
 def follow_figure(
     lines: Sequence[Line], shown: str, pieces: Sequence[str], ids: np.ndarray, words: Mapping[str, str]
 ) -> go.Figure:
-    """A line a token: one of SHOWN after every position, diamonds where the token really comes next. ids [T]
+    """Return a line a token: one of SHOWN after every position, diamonds where the token really comes next. ids [T]
 
     Words: axis_after, axis_<shown>, hover with {token}, {position}, {after}, {share}, {logit}, {rank}; next.
     """
@@ -60,7 +60,7 @@ def follow_figure(
 
 
 def _hovers(each: Line, names: Sequence[str], comes: Sequence[bool], words: Mapping[str, str]) -> list[str]:
-    """The hover of each point of a line."""
+    """Return the hover of each point of a line."""
     rows = zip(each.probability.tolist(), each.rank.tolist(), each.logit.tolist(), strict=True)
     hovers = []
     for t, (share, rank, value) in enumerate(rows):

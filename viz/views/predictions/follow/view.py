@@ -30,14 +30,15 @@ class Lines:
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """The tokens, and the position looked at where it decides the first one."""
+    """Return the tokens, and the position looked at where it decides the first one."""
     ids = scene.picked.target, scene.picked.distractor
     at = scene.position if ids[0] is None else None
     return Settings((*settings.items(), ("ids", ids), ("at", at), ("near", scene.position if settings.more else None)))
 
 
 def measure(scene: Scene, settings: Settings) -> Lines:
-    """The chances of target, distractor and the token that was typed; without a target, of the likeliest next token.
+    """Return the chances of target, distractor and the token that was typed; without a target, of the likeliest next
+    token.
 
     Raises InputError, in the reader's language, where a text is not one token.
     """
@@ -51,7 +52,7 @@ def measure(scene: Scene, settings: Settings) -> Lines:
 
 
 def plot(seen: Seen) -> Payload:
-    """The lines of the tokens."""
+    """Return the lines of the tokens."""
     words, facts, result, shown = seen.here, seen.facts, seen.result, seen.settings.measure
     lines = [
         Line(quoted(facts.piece(token)), token, each.logit, each.probability, each.rank)
@@ -76,7 +77,7 @@ def plot(seen: Seen) -> Payload:
 
 
 def _usual(seen: Seen) -> Usual:
-    """The token that is followed where none was picked."""
+    """Return the token that is followed where none was picked."""
     return {"target": None if seen.results["main"].at is None else seen.results["main"].tokens[0]}
 
 
@@ -84,7 +85,7 @@ def _usual(seen: Seen) -> Usual:
 
 
 def follow_tokens(scene: Scene, tokens: list[str]) -> dict:
-    """The chances of some tokens after every position of the prompt.
+    """Return the chances of some tokens after every position of the prompt.
 
     Args:
         tokens: One to sixteen tokens, each as its text with its space in front (' Paris'), or as 'id:1234'.

@@ -65,7 +65,7 @@ class Refused:
 
 
 def turn_of(sent: object, scene: Scene) -> Turn:
-    """The turn that the page sent, if it is of this run; else the first turn."""
+    """Return the turn that the page sent, if it is of this run; else the first turn."""
     values, T = sent if isinstance(sent, Mapping) else {}, len(scene.tokens)
     at, typed = values.get("at"), values.get("typed")
     fits = isinstance(at, int) and not isinstance(at, bool) and 0 < at < T and values.get("run") == scene.run
@@ -75,7 +75,7 @@ def turn_of(sent: object, scene: Scene) -> Turn:
 
 
 def measure_guess(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Guess | Refused | None:
-    """The typed text as a token; None where there is none."""
+    """Return the typed text as a token; None where there is none."""
     if not settings.board.typed:
         return None
     try:
@@ -85,10 +85,10 @@ def measure_guess(scene: Scene, settings: Settings, results: Mapping[str, Any]) 
 
 
 def guess_of(scene: Scene, turn: Turn, expected: Predictions) -> Guess:
-    """A typed text as the next token.
+    """Return a typed text as the next token.
 
-    A space in front need not be typed: the text counts with or without one, whichever is right, else whichever is
-    fewer tokens, else whichever is likelier. Of several tokens the first counts. Raises InputError.
+    A space in front need not be typed: the text counts with or without one, whichever is right, else whichever is fewer
+    tokens, else whichever is likelier. Of several tokens the first counts. Raises InputError.
     """
     texts = [turn.typed, " " + turn.typed]
     readings = [ids_of(scene.model, text) for text in texts[: 1 if turn.typed[0] in " ·↵⇥\n" else 2]]
@@ -101,7 +101,7 @@ def guess_of(scene: Scene, turn: Turn, expected: Predictions) -> Guess:
 
 
 def chances_of(scene: Scene, before: int, token: int, expected: Predictions) -> Chances:
-    """The model's numbers for a token after a position; for a likely one, those in its row."""
+    """Return the model's numbers for a token after a position; for a likely one, those in its row."""
     likely = expected.ids[before].tolist()
     if token in likely:
         at = likely.index(token)
@@ -114,7 +114,7 @@ def chances_of(scene: Scene, before: int, token: int, expected: Predictions) -> 
 
 
 def board(seen: Seen) -> Payload:
-    """The text before the guess, and the answer once there is a guess."""
+    """Return the text before the guess, and the answer once there is a guess."""
     words, turn, pieces = seen.here, seen.settings.board, seen.facts.pieces
     T = len(pieces)
     if T < 2:
@@ -138,7 +138,7 @@ def board(seen: Seen) -> Payload:
 
 
 def answer(seen: Seen, turn: Turn, guess: Guess | None) -> dict:
-    """The token that comes next, what the model expected, and how good the guess was."""
+    """Return the token that comes next, what the model expected, and how good the guess was."""
     expected, tokens, before = seen.results["main"], seen.facts.tokens, turn.at - 1
     real, rank = int(tokens.ids[turn.at]), int(expected.rank[before])
     rows = likely_rows(expected, before, seen.facts)[:SHOWN]

@@ -16,7 +16,7 @@ MOST = 16  # tokens that are followed at once
 
 
 def _tops(scene: Scene, ids: list, shares: list, limit: int) -> list[dict]:
-    """The likeliest tokens of one cell."""
+    """Return the likeliest tokens of one cell."""
     return [named(scene.model, n) | {"probability": p} for n, p in list(zip(ids, shares, strict=True))[:limit]]
 
 
@@ -57,7 +57,7 @@ def lens(scene: Scene, lens: Lens = "plain", positions: list[int] = (), most: Fe
 
 
 def lens_at(scene: Scene, position: int = -1, lens: Lens = "plain", tokens: list[str] = (), most: Few = 5) -> dict:
-    """The logit lens at one position, between attention and MLP of every block too, with tokens followed.
+    """Return the logit lens at one position, between attention and MLP of every block too, with tokens followed.
 
     Args:
         lens: plain or tuned, as in lens; the tuned one has no points inside a block.

@@ -50,7 +50,9 @@ class LensWords:
 
 
 def table_payload(reading: Read, text: Texts) -> dict:
-    """The numbers of the table: arrays [K, P, ...] as the page reads them, entropy in bits; each token's text once."""
+    """Return the numbers of the table: arrays [K, P, ...] as the page reads them, entropy in bits; each token's text
+    once.
+    """
     ids = reading.ids.ravel().tolist()
     every = {*ids, *reading.candidates[:, 0].tolist()}
     return {
@@ -83,7 +85,7 @@ def colour_scale(colour: str, reading: Read, vocab: int) -> dict:
 
 
 def values_of(reading: Read, name: str) -> np.ndarray:
-    """The numbers that a colour stands for; entropy in bits, of ranks the decimal logarithm. [K, P]"""
+    """Return the numbers that a colour stands for; entropy in bits, of ranks the decimal logarithm. [K, P]"""
     if name == "rank":
         return np.log10(reading.ranks[..., 0]).astype(np.float32)
     return {"probability": reading.probabilities[..., 0], "entropy": reading.entropy / BIT, "kl": reading.kl}[name]
@@ -92,7 +94,7 @@ def values_of(reading: Read, name: str) -> np.ndarray:
 def map_figure(
     reading: Read, colour: str, text: Texts, pieces: Sequence[str], words: LensWords, vocab: int
 ) -> go.Figure:
-    """All positions across, blocks passed up, a cell's colour one number. `pieces` are the prompt's tokens."""
+    """Return all positions across, blocks passed up, a cell's colour one number. `pieces` are the prompt's tokens."""
     z, (K, P) = values_of(reading, colour), reading.entropy.shape
     firsts = reading.ids[..., 0]
     roomy = P <= _TEXT_COLUMNS and K * P <= _TEXT_CELLS
@@ -139,7 +141,7 @@ def map_figure(
 
 
 def _texts(ids: np.ndarray, text: Texts, limit: int) -> list[list[str]]:
-    """Tokens as Plotly draws them, cut to `limit` characters. [K, P]"""
+    """Return the tokens as Plotly draws them, cut to `limit` characters. [K, P]"""
     labels = {number: plotly_text(shorten(visible(text(number)), limit)) for number in np.unique(ids).tolist()}
     return [[labels[number] for number in row] for row in ids.tolist()]
 
@@ -175,7 +177,8 @@ def _coloraxis(colour: str, reading: Read, words: LensWords, vocab: int) -> dict
 def curve_figure(
     reading: Read, curve: str, names: Sequence[str], typed: int, words: LensWords, place: Callable[[float], str]
 ) -> go.Figure:
-    """Points of the stream at one position across, one line a token that is followed, or one of entropy or KL.
+    """Return the points of the stream at one position across, one line a token that is followed, or one of entropy or
+    KL.
 
     `names` are the texts of the reading's candidates, the last `typed` of which a person asked for; they are dashed.
     `place` says in words where a point lies. Hollow points lie inside a block.

@@ -42,7 +42,9 @@ class Curves:
 
 
 def translator(scene: Scene, kind: str) -> TunedLens | None:
-    """The tuned lens where it is requested; raises InputError, in the reader's language, where the model has none."""
+    """Return the tuned lens where it is requested; raises InputError, in the reader's language, where the model has
+    none.
+    """
     if kind == "plain":
         return None
     lens = load_lens(scene.model.id, scene.model.config)
@@ -91,13 +93,15 @@ def columns_of(scene: Scene, read: bool) -> int:
 
 
 def page_of(T: int, position: int, columns: int) -> tuple[int, int]:
-    """The page of at most `columns` positions that holds `position`, counted from the end, so that the last is full."""
+    """Return the page of at most `columns` positions that holds `position`, counted from the end, so that the last is
+    full.
+    """
     end = T - (T - 1 - position) // columns * columns
     return max(0, end - columns), end
 
 
 def measure_all(scene: Scene, settings: Settings) -> Reading | None:
-    """The lens on the whole prompt; None where that takes too long to be done by itself."""
+    """Return the lens on the whole prompt; None where that takes too long to be done by itself."""
     if not at_once(scene) or not has(scene, settings.lens):
         return None
     return measure_whole(scene, settings)
@@ -110,14 +114,16 @@ def measure_whole(scene: Scene, settings: Settings, progress: Progress = silent)
 
 
 def page_question(scene: Scene, settings: Settings) -> Settings:
-    """The page with the position that is looked at: as it is read by itself, and as it is cut out of what was read."""
+    """Return the page with the position that is looked at: as it is read by itself, and as it is cut out of what was
+    read.
+    """
     T, at = len(scene.tokens), scene.position
     pages = (("narrow", page_of(T, at, columns_of(scene, False))), ("wide", page_of(T, at, columns_of(scene, True))))
     return Settings((*settings.items(), *pages))
 
 
 def measure_page(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Reading | None:
-    """The lens on the positions that the table shows; None for a lens that is not there."""
+    """Return the lens on the positions that the table shows; None for a lens that is not there."""
     if not has(scene, settings.lens):
         return None
     read = results["all"] or results["whole"]
@@ -131,14 +137,16 @@ def measure_page(scene: Scene, settings: Settings, results: Mapping[str, Any]) -
 
 
 def curves_question(scene: Scene, settings: Settings) -> Settings:
-    """The question of the curves; target, distractor and a typed token count only where single tokens are followed."""
+    """Return the question of the curves; target, distractor and a typed token count only where single tokens are
+    followed.
+    """
     single = settings.curve in FOLLOWING
     picked = (scene.picked.target, scene.picked.distractor) if single else ()
     return Settings((("lens", settings.lens), ("picked", picked), ("more", settings.more if single else "")))
 
 
 def measure_curves(scene: Scene, settings: Settings) -> Curves | None:
-    """The tokens of the final prediction and those that were picked or typed, at every point of the stream.
+    """Return the tokens of the final prediction and those that were picked or typed, at every point of the stream.
 
     None for a lens that is not there; raises InputError, in the reader's language, for a text that is not one token.
     """
@@ -151,7 +159,9 @@ def measure_curves(scene: Scene, settings: Settings) -> Curves | None:
 
 
 def followed(scene: Scene, settings: Settings) -> tuple[list[int], int]:
-    """The final prediction's tokens, then those that were picked or typed and are none of them, of which how many."""
+    """Return the final prediction's tokens, then those that were picked or typed and are none of them, of which how
+    many.
+    """
     final = likeliest(scene.trace.logits_at(scene.position), _FOLLOWED)
     asked = dict.fromkeys((*settings.picked, typed_token(scene, settings, "more")))
     more = [token for token in asked if token is not None and token not in final]
@@ -165,5 +175,5 @@ def settled(reading: Reading) -> float:
 
 
 def measure_gap(scene: Scene, settings: Settings) -> float:
-    """The largest difference between the lens after the last block and the model's own logits."""
+    """Return the largest difference between the lens after the last block and the model's own logits."""
     return float(lens_gap(scene.trace, scene.position))

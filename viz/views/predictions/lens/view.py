@@ -54,7 +54,7 @@ def _figure_words(seen: Seen, value: str) -> LensWords:
 
 
 def table(seen: Seen) -> Payload:
-    """The table of blocks passed x positions."""
+    """Return the table of blocks passed x positions."""
     words, pieces, kind, colour = seen.here, seen.facts.pieces, seen.settings.lens, seen.settings.colour
     if _missing(seen):
         return {"empty": {"text": seen.words["no_tuned"], "hint": seen.words["no_tuned_hint"]}}
@@ -81,7 +81,7 @@ def table(seen: Seen) -> Payload:
 
 
 def _tuned_notes(seen: Seen) -> list[str]:
-    """The notes on a tuned lens, and on one on an edited run."""
+    """Return the notes on a tuned lens, and on one on an edited run."""
     words, kl = seen.here, seen.results["there"].kl
     if seen.settings.lens == "plain":
         return []
@@ -139,7 +139,7 @@ def check(seen: Seen) -> Payload:
 
 
 def job(seen: Seen) -> Payload:
-    """The cost of reading the whole prompt, or that it is done by itself."""
+    """Return the cost of reading the whole prompt, or that it is done by itself."""
     words, T = seen.here, len(seen.facts.tokens)
     if _missing(seen):
         return {"text": seen.words["nothing"], "unready": True}
@@ -149,7 +149,7 @@ def job(seen: Seen) -> Payload:
 
 
 def whole_map(seen: Seen) -> Payload:
-    """The heat map of all positions, or that it is not there yet."""
+    """Return the heat map of all positions, or that it is not there yet."""
     words, facts, colour, kind = seen.here, seen.facts, seen.settings.colour, seen.settings.lens
     if _missing(seen):
         return _nothing(seen)

@@ -14,7 +14,7 @@ from viz.views.predictions.logit_parts.measure import Watched
 
 
 def _watched(scene: Scene, position: int, token: str, distractor: str) -> Watched:
-    """The watched logit; raises InputError."""
+    """Return the watched logit; raises InputError."""
     t = place(scene, position)
     target = token_or_likeliest(scene, token, t)
     other = token_id(scene.model, distractor) if distractor else None
@@ -24,13 +24,13 @@ def _watched(scene: Scene, position: int, token: str, distractor: str) -> Watche
 
 
 def _written(scene: Scene, position: int) -> Components:
-    """The output of every part at a position."""
+    """Return the output of every part at a position."""
     with scene.playground.computing:
         return components(scene.trace, position)
 
 
 def _named(scene: Scene, watched: Watched) -> dict:
-    """The watched tokens."""
+    """Return the watched tokens."""
     other = watched.distractor
     return {
         "position": watched.position,
@@ -70,8 +70,8 @@ def part_tokens(
     distractor: str = "",
     most: Rows = 10,
 ) -> dict:
-    """One head or MLP from inside: the tokens that it promotes and suppresses most, and, of a head, from which tokens
-    of the prompt its part of a logit came.
+    """Return one head or MLP from inside: the tokens that it promotes and suppresses most, and, of a head, from which
+    tokens of the prompt its part of a logit came.
 
     Args:
         head: Head of the layer, counted from 0; not given: the layer's MLP.
@@ -103,7 +103,7 @@ def part_tokens(
 
 
 def _valued(scene: Scene, ids: object, values: object) -> list[dict]:
-    """Tokens with their numbers."""
+    """Return the tokens with their numbers."""
     return [named(scene.model, n) | {"value": v} for n, v in zip(ids, values, strict=True)]
 
 

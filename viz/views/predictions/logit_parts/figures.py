@@ -24,7 +24,8 @@ _PATTERNS = {"mlp": "/", "bias": ".", "embedding": "x", "position": "x"}  # atte
 
 
 def map_figure(heads: np.ndarray, mlps: np.ndarray, words: Mapping[str, str]) -> go.Figure:
-    """Layers across, heads down, and a strip of the MLPs above, all on one signed scale. heads [L, H], mlps [L]
+    """Return the layers across, heads down, and a strip of the MLPs above, all on one signed scale. heads [L, H], mlps
+    [L]
 
     words: axis_layer, axis_head, value, unit, mlp.
     """
@@ -57,7 +58,7 @@ def map_figure(heads: np.ndarray, mlps: np.ndarray, words: Mapping[str, str]) ->
 
 
 def strongest(parts: pd.DataFrame, limit: int = 6) -> dict[str, list[dict]]:
-    """The parts that raise and lower the logit most: {"up": [...], "down": [...]}, the strongest first.
+    """Return the parts that raise and lower the logit most: {"up": [...], "down": [...]}, the strongest first.
 
     Each {"kind", "layer", "head", "value"}; `parts` is that of model.predictions.attribution.Attribution.parts.
     """
@@ -71,7 +72,7 @@ def strongest(parts: pd.DataFrame, limit: int = 6) -> dict[str, list[dict]]:
 
 
 def steps_of(parts: pd.DataFrame) -> list[dict]:
-    """The parts summed by layer and kind, in the order in which they are written, with the total so far.
+    """Return the parts summed by layer and kind, in the order in which they are written, with the total so far.
 
     Each {"kind", "layer", "value", "total"}; kinds are embedding, position, attention, mlp, bias and edit.
     """
@@ -89,7 +90,7 @@ def steps_of(parts: pd.DataFrame) -> list[dict]:
 
 
 def layers_figure(steps: Sequence[dict], layers: int, words: Mapping[str, str]) -> go.Figure:
-    """Each step as a bar from the total before it to the total after it, purple up and orange down.
+    """Return each step as a bar from the total before it to the total after it, purple up and orange down.
 
     words: kind_<kind>, kind_final, axis_layer, value, unit, total, axis_total.
     """
@@ -156,7 +157,7 @@ def layers_figure(steps: Sequence[dict], layers: int, words: Mapping[str, str]) 
 
 
 def _step_name(step: dict, layers: int, words: Mapping[str, str]) -> str:
-    """A unique name of a step on the axis."""
+    """Return a unique name of a step on the axis."""
     if step["layer"] == layers:
         return plotly_text(words["kind_final"])
     kind = words[f"kind_{step['kind']}"]
@@ -164,7 +165,7 @@ def _step_name(step: dict, layers: int, words: Mapping[str, str]) -> str:
 
 
 def _named_on_axis(step: dict, layers: int) -> bool:
-    """The first step of at most 16 layers."""
+    """Return the first step of at most 16 layers."""
     return step["kind"] == "attention" and step["layer"] % -(-layers // _LAYERS) == 0
 
 
@@ -174,7 +175,7 @@ def _named_on_axis(step: dict, layers: int) -> bool:
 def tokens_figure(
     series: Mapping[str, np.ndarray], pieces: Sequence[str], position: int, words: Mapping[str, str]
 ) -> go.Figure:
-    """A bar a token for each series [n], n = position + 1: one alone is coloured by sign, several by series.
+    """Return a bar a token for each series [n], n = position + 1: one alone is coloured by sign, several by series.
 
     A click selects the token together with the position, which stays the one that is looked at. words: axis_token,
     value, unit.
@@ -195,7 +196,7 @@ def tokens_figure(
 
 
 def _from_middle(share: float) -> dict:
-    """A bar from the middle of its room, where 0 is, to the side of its sign."""
+    """Return a bar from the middle of its room, where 0 is, to the side of its sign."""
     return {"from": 0.5 + min(share, 0.0) / 2, "to": 0.5 + max(share, 0.0) / 2, "hue": _UP if share >= 0 else _DOWN}
 
 

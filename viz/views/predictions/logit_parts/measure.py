@@ -60,7 +60,7 @@ class Written:
     added: dict[int, np.ndarray]  # [D] each
 
     def components(self) -> Components:
-        """The same for the model's code."""
+        """Return the same for the model's code."""
         position = None if self.pos_embed is None else torch.from_numpy(self.pos_embed)
         embed, mlp, logits, *z = (torch.from_numpy(each) for each in (self.embed, self.mlp, self.logits, *self.z))
         added = {layer: torch.from_numpy(each) for layer, each in self.added.items()}
@@ -68,7 +68,7 @@ class Written:
 
 
 def measure_target(scene: Scene, settings: Settings) -> Watched | Refused:
-    """The logit of the target, without one of the likeliest next token without edits; less that of a distractor."""
+    """Return the logit of the target, without one of the likeliest next token without edits; less that of a distractor."""
     token, other = scene.picked.target, scene.picked.distractor
     if token is None:
         token = likeliest(scene.unedited.logits_at(scene.position), 1)[0]
@@ -76,7 +76,7 @@ def measure_target(scene: Scene, settings: Settings) -> Watched | Refused:
 
 
 def measure_written(scene: Scene, settings: Settings) -> Written:
-    """The output of every part at the position that is looked at, for whichever token."""
+    """Return the output of every part at the position that is looked at, for whichever token."""
     written = components(scene.trace, scene.position)
     position = None if written.pos_embed is None else written.pos_embed.numpy()
     embed, mlp, logits, *z = (each.numpy() for each in (written.embed, written.mlp, written.logits, *written.z))
@@ -85,7 +85,7 @@ def measure_written(scene: Scene, settings: Settings) -> Written:
 
 
 def measure_parts(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Attribution | None:
-    """The parts of the logit; None where there is none to take apart."""
+    """Return the parts of the logit; None where there is none to take apart."""
     watched = results["target"]
     if isinstance(watched, Refused):
         return None
@@ -93,7 +93,8 @@ def measure_parts(scene: Scene, settings: Settings, results: Mapping[str, Any]) 
 
 
 def measure_sources(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> np.ndarray | None:
-    """The main head's part of the logit by the token it reads; None for an MLP, which reads its own. [position + 1]
+    """Return the main head's part of the logit by the token it reads; None for an MLP, which reads its own. [position +
+    1]
 
     Raises InputError for a head whose output is edited.
     """
@@ -106,14 +107,16 @@ def measure_sources(scene: Scene, settings: Settings, results: Mapping[str, Any]
 
 
 def measure_promoted(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Promoted:
-    """The tokens that the main head, or the MLP that is looked into, promotes and suppresses most."""
+    """Return the tokens that the main head, or the MLP that is looked into, promotes and suppresses most."""
     layer, head = scene.head if settings.map is None else (settings.map, None)
     written, vocab = results["written"].components(), scene.model.tokenizer.vocab_size
     return promoted(written, scene.model.model, layer, head, TOP, vocab)
 
 
 def measure_gradients(scene: Scene, settings: Settings, results: Mapping[str, Any], progress: Progress) -> Gradients:
-    """Gradient times activation and integrated gradients of the logit; raises InputError where there is none."""
+    """Return the gradient times activation and integrated gradients of the logit; raises InputError where there is
+    none.
+    """
     watched = results["target"]
     if isinstance(watched, Refused):
         raise InputError(scene.words["logit_parts.no_target"])
@@ -122,7 +125,7 @@ def measure_gradients(scene: Scene, settings: Settings, results: Mapping[str, An
 
 
 def inside_of(sent: object, scene: Scene) -> int | None:
-    """The layer whose MLP is looked into, None for the main head: an MLP gives way once another head is picked."""
+    """Return the layer whose MLP is looked into, None for the main head: an MLP gives way once another head is picked."""
     values = sent if isinstance(sent, Mapping) else {}
     mlp, head = values.get("mlp"), values.get("head")
     fits = type(mlp) is int and 0 <= mlp < scene.model.config.n_layer

@@ -36,7 +36,7 @@ _HUES = [SIGNED[1], SIGNED[-2]]  # of what lowers the logit, and of what raises 
 
 
 def _target(seen: Seen) -> Watched | Refused:
-    """The requested logit."""
+    """Return the requested logit."""
     return seen.results["target"]
 
 
@@ -45,7 +45,7 @@ def _refused(seen: Seen) -> bool:
 
 
 def _empty(seen: Seen) -> Payload:
-    """A part where there is no logit to take apart: the first one says why."""
+    """Return a part where there is no logit to take apart: the first one says why."""
     return {"empty": {"text": seen.words["no_target"], "hint": seen.words["no_target_hint"]}}
 
 
@@ -55,23 +55,23 @@ def _why(seen: Seen) -> str:
 
 
 def _usual(seen: Seen) -> Usual:
-    """The token that is watched where none was picked."""
+    """Return the token that is watched where none was picked."""
     return {} if _refused(seen) else {"target": _target(seen).token}
 
 
 def _figure_words(seen: Seen) -> Words:
-    """The words that all figures share."""
+    """Return the words that all figures share."""
     return seen.words.within("figure")
 
 
 def _column(seen: Seen) -> str:
-    """The name of a column of contributions."""
+    """Return the name of a column of contributions."""
     words = _figure_words(seen)
     return f"{words['value']} ({words['unit']})"
 
 
 def _logit(seen: Seen) -> str:
-    """The logit as a title names it."""
+    """Return the logit as a title names it."""
     target, words, piece = _target(seen), seen.words, seen.facts.piece
     names = {"token": quoted(piece(target.token)), "position": target.position}
     if target.distractor is None:
@@ -80,7 +80,7 @@ def _logit(seen: Seen) -> str:
 
 
 def _python(seen: Seen, lines: list[str], imports: tuple[str, ...] = ()) -> str:
-    """Lines that take the logit apart and go on from there."""
+    """Return the lines that take the logit apart and go on from there."""
     target = _target(seen)
     first = [f"found = components(run, {target.position})", f"parts = attribute(found, lm.model, {target.arguments})"]
     names = ", ".join(sorted({"attribute", "components", *imports}))
@@ -88,7 +88,7 @@ def _python(seen: Seen, lines: list[str], imports: tuple[str, ...] = ()) -> str:
 
 
 def _file(seen: Seen, name: str) -> str:
-    """The name of a file."""
+    """Return the name of a file."""
     target = _target(seen)
     return f"{name}-{target.position}-{target.arguments.replace(', ', '-')}"
 
@@ -124,7 +124,7 @@ def check(seen: Seen) -> Payload:
 
 
 def part_map(seen: Seen) -> Payload:
-    """Every head and MLP on a map, and the strongest parts beside it."""
+    """Return every head and MLP on a map, and the strongest parts beside it."""
     if _refused(seen):
         return _empty(seen)
     words, axes, parts = seen.here, _figure_words(seen), seen.results["main"]
@@ -145,7 +145,7 @@ def part_map(seen: Seen) -> Payload:
 
 
 def layers(seen: Seen) -> Payload:
-    """The logit being built."""
+    """Return the logit being built."""
     if _refused(seen):
         return _empty(seen)
     words, parts = seen.here, seen.results["main"]
@@ -163,7 +163,7 @@ def layers(seen: Seen) -> Payload:
 
 
 def sources(seen: Seen) -> Payload:
-    """The main head's part token by token; an MLP has none."""
+    """Return the main head's part token by token; an MLP has none."""
     if _refused(seen):
         return _empty(seen)
     words, axes, target, parts = seen.here, _figure_words(seen), _target(seen), seen.results["main"]
@@ -183,7 +183,7 @@ def sources(seen: Seen) -> Payload:
 
 
 def tokens(seen: Seen) -> Payload:
-    """The tokens that one head or MLP promotes and suppresses most."""
+    """Return the tokens that one head or MLP promotes and suppresses most."""
     if _refused(seen):
         return _empty(seen)
     words, at, result = seen.here, _target(seen).position, seen.results["promoted"]
@@ -223,7 +223,7 @@ def job(seen: Seen) -> Payload:
 
 
 def compared(seen: Seen) -> Payload:
-    """Two bars a token, and how far integrated gradients are from adding up."""
+    """Return two bars a token, and how far integrated gradients are from adding up."""
     if _refused(seen):
         return _empty(seen)
     words, target, result = seen.here, _target(seen), seen.results["gradients"]

@@ -41,7 +41,7 @@ def places(result: Scored, by: str, V: int) -> list[float | None]:
 
 
 def text_rows(result: Scored, pieces: Sequence[str]) -> dict:
-    """The prompt's tokens with their numbers, as they are read and for a file; the first token has none."""
+    """Return the prompt's tokens with their numbers, as they are read and for a file; the first token has none."""
     tokens, ranks = [visible(piece) for piece in pieces], result.rank.astype(int).tolist()
     exact = zip(result.bits.round(3).tolist(), ranks, result.entropy.round(3).tolist(), strict=True)
     numbers = [("", "", ""), *exact]

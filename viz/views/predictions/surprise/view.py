@@ -36,7 +36,7 @@ def scored_of(expected: Predictions) -> Scored:
 
 
 def text(seen: Seen) -> Payload:
-    """The prompt's tokens, their numbers and their places on the ramp."""
+    """Return the prompt's tokens, their numbers and their places on the ramp."""
     by, V, scores = seen.settings.by, seen.facts.config.vocab_size, scored_of(seen.result)
     scale = {"label": seen.words[f"settings.by_{by}"], "ticks": ramp_ticks(by, V), "ramps": ramps()}
     return text_rows(scores, seen.facts.pieces) | {

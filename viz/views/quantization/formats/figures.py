@@ -43,7 +43,7 @@ class Dot:
 
 
 def scatter_figure(dots: Sequence[Dot], words: Mapping[str, str]) -> go.Figure:
-    """Bits a weight across, what the format does up, both on logarithmic axes.
+    """Return the bits a weight across, what the format does up, both on logarithmic axes.
 
     `words`: "bits", "damage", and the names of the families.
     """
@@ -77,14 +77,14 @@ def scatter_figure(dots: Sequence[Dot], words: Mapping[str, str]) -> go.Figure:
 
 
 def _range(values: Sequence[float], before: float, after: float) -> list[float]:
-    """The ends of a logarithmic axis with room on both sides, as shares of what it spans."""
+    """Return the ends of a logarithmic axis with room on both sides, as shares of what it spans."""
     ends = [math.log10(pick(values)) for pick in (min, max)] if values else [0.0, 1.0]
     span = max(ends[1] - ends[0], 0.3)
     return [ends[0] - before * span, ends[1] + after * span]
 
 
 def _labels(ours: Sequence[Dot], dots: Sequence[Dot]) -> list[tuple[str, str]]:
-    """Each label and its side: the first on which it covers no point, no other label and no axis.
+    """Return each label and its side: the first on which it covers no point, no other label and no axis.
 
     Where there is no such side the label is "": the point says its name on hover.
     """
@@ -121,7 +121,8 @@ def _overlap(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
 
 
 def levels_figure(weights: np.ndarray, values: np.ndarray, group: slice, words: Mapping[str, str]) -> go.Figure:
-    """A matrix before and after: above how often it holds which number, below the steps of the weights of one group.
+    """Return a matrix before and after: above how often it holds which number, below the steps of the weights of one
+    group.
 
     weights and values [out, in]; `group` are inputs of the first row. `words`: "value", "count", "before", "after",
     "rounded", "steps".
@@ -155,13 +156,13 @@ def levels_figure(weights: np.ndarray, values: np.ndarray, group: slice, words: 
 
 
 def _level(at: float) -> dict:
-    """A line across the steps."""
+    """Return a line across the steps."""
     look = {"type": "line", "line": {"width": 1, "color": GREY}, "layer": "below"}
     return look | {"xref": "paper", "yref": "y2", "x0": 0, "x1": 1, "y0": at, "y1": at}
 
 
 def map_panels(before: np.ndarray, after: np.ndarray, names: tuple[str, str]) -> list[Panel]:
-    """A head's pattern and that of the rounded model, cells of the future blank. [t, t] each"""
+    """Return a head's pattern and that of the rounded model, cells of the future blank. [t, t] each"""
     future = np.triu(np.ones(after.shape, bool), 1)
     return [
         Panel(name, np.where(future, np.nan, z).astype(np.float32))
@@ -170,11 +171,11 @@ def map_panels(before: np.ndarray, after: np.ndarray, names: tuple[str, str]) ->
 
 
 def mean_moved(moved: np.ndarray) -> float:
-    """The mean over all heads. [L, H]"""
+    """Return the mean over all heads. [L, H]"""
     return float(moved.mean())
 
 
 def most_moved(moved: np.ndarray) -> tuple[int, int, float]:
-    """The head whose pattern moved most, and how far. [L, H]"""
+    """Return the head whose pattern moved most, and how far. [L, H]"""
     layer, head = np.unravel_index(int(moved.argmax()), moved.shape)
     return int(layer), int(head), float(moved[layer, head])

@@ -73,7 +73,7 @@ class Patterns:
 
 
 def measure_sizes(scene: Scene, settings: Settings) -> Sizes:
-    """Bytes by their formula; nothing is rounded for it."""
+    """Return the bytes by their formula; nothing is rounded for it."""
     model, head, sizes = scene.model.model, settings.head, {}
     weights = [weight for _, weight in matrices(model, head=head)]
     for key in WHICH[settings.which]:
@@ -84,7 +84,7 @@ def measure_sizes(scene: Scene, settings: Settings) -> Sizes:
 
 
 def measure_matrix(scene: Scene, settings: Settings) -> Matrix:
-    """The error of one matrix of the main head's layer under every format."""
+    """Return the error of one matrix of the main head's layer under every format."""
     weight = layer_of(scene.model.model.blocks[scene.head[0]], settings.matrix).weight
     fitting = (FORMATS[key] for key in WHICH[settings.which] if FORMATS[key].fits(weight.shape[1]))
     errors = {kind.key: weight_error(weight, *stored(weight, kind)) for kind in fitting}
@@ -92,7 +92,7 @@ def measure_matrix(scene: Scene, settings: Settings) -> Matrix:
 
 
 def measure_levels(scene: Scene, settings: Settings) -> Levels:
-    """The same matrix before and after rounding to one format."""
+    """Return the same matrix before and after rounding to one format."""
     weight = layer_of(scene.model.model.blocks[scene.head[0]], settings.matrix).weight.detach()
     values, nbytes = stored(weight, FORMATS[settings.one])
     different = len(weight.unique()), len(values.unique())
@@ -100,22 +100,22 @@ def measure_levels(scene: Scene, settings: Settings) -> Levels:
 
 
 def measure_file(scene: Scene, settings: Settings) -> dict[str, int]:
-    """How many tensors of each type the model's own file holds; {} where it is no GGUF."""
+    """Return how many tensors of each type the model's own file holds; {} where it is no GGUF."""
     return file_types(scene.model.id)
 
 
 def outputs_question(scene: Scene, settings: Settings) -> Settings:
-    """The first tokens of the prompt; edits are left out."""
+    """Return the first tokens of the prompt; edits are left out."""
     return Settings((*settings.items(), ("ids", tuple(scene.tokens.ids.tolist()[:PROMPT_TOKENS]))))
 
 
 def text_limit(limit: int) -> int:
-    """Tokens of the held-out text on a server that measures so long a context."""
+    """Return the tokens of the held-out text on a server that measures so long a context."""
     return min(PROMPT_TOKENS, limit)
 
 
 def measure_outputs(scene: Scene, settings: Settings, progress: Progress) -> Run:
-    """The plain model in one format after the other, on the prompt and on a held-out text."""
+    """Return the plain model in one format after the other, on the prompt and on a held-out text."""
     model, ids = scene.model, list(settings.ids)
     text = held_out_ids(model, text_limit(scene.limit))
     keys = WHICH[settings.which]
@@ -130,7 +130,7 @@ def measure_outputs(scene: Scene, settings: Settings, progress: Progress) -> Run
 
 
 def measure_patterns(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Patterns | None:
-    """The main head in float32 and in one format; None where that was not measured."""
+    """Return the main head in float32 and in one format; None where that was not measured."""
     run = results["outputs"]
     if run is None or settings.one not in run.maps or settings.one not in run.outcomes:
         return None

@@ -18,12 +18,12 @@ MOST_STEPS = 512  # weights of one row whose steps are drawn
 
 
 def place_of(seen: Seen) -> str:
-    """The chosen matrix and its layer, in words."""
+    """Return the chosen matrix and its layer, in words."""
     return seen.words["place"].format(layer=seen.facts.head[0], matrix=seen.settings.matrix)
 
 
 def measured_line(seen: Seen, run: Run) -> str:
-    """The line below what was measured: whose numbers, on how many tokens."""
+    """Return the line below what was measured: whose numbers, on how many tokens."""
     facts = seen.facts
     prompt = min(len(facts.tokens), PROMPT_TOKENS)
     line = seen.words["measured"].format(model=facts.label, dtype=facts.dtype, prompt=whole(prompt), text=run.text)
@@ -59,7 +59,7 @@ def matrix_lines(seen: Seen, last: str) -> str:
 
 
 def table(seen: Seen) -> Payload:
-    """Every format: bytes by their formula, errors, and what was measured of the outputs."""
+    """Return every format: bytes by their formula, errors, and what was measured of the outputs."""
     words, run, one = seen.here, seen.results["outputs"], seen.results["matrix"].errors
     rows, lines = [], []
     for key, each in seen.results["sizes"].by_format.items():
@@ -116,7 +116,7 @@ def _outcome_cells(words: Words, outcome: Outcome | None) -> list[object]:
 
 
 def _numbers(error: WeightError | None, outcome: Outcome | None) -> list[float | None]:
-    """The cells of a row as exact numbers."""
+    """Return the cells of a row as exact numbers."""
     errors = [None] * 3 if error is None else [error.relative, error.largest, error.snr]
     if outcome is None:
         return [*errors, *[None] * 6]
@@ -129,7 +129,7 @@ def _numbers(error: WeightError | None, outcome: Outcome | None) -> list[float |
 
 
 def levels(seen: Seen) -> Payload:
-    """One matrix before and after rounding."""
+    """Return one matrix before and after rounding."""
     words, settings, result = seen.here, seen.settings, seen.result
     kind, width = FORMATS[settings.one], result.weight.shape[1]
     name, group = name_of(kind, seen.all_words), slice(0, min(group_of(kind, width), width, MOST_STEPS))
@@ -149,7 +149,7 @@ def levels(seen: Seen) -> Payload:
 
 
 def _levels_numbers(result: Levels) -> dict[str, str]:
-    """The note on the matrix."""
+    """Return the note on the matrix."""
     (out, width), (before, after), error = result.weight.shape, result.different, result.error
     counts = {"out": out, "in": width, "before": before, "levels": after}
     return {name: whole(n) for name, n in counts.items()} | {
@@ -159,14 +159,14 @@ def _levels_numbers(result: Levels) -> dict[str, str]:
 
 
 def group_of(kind: Format, width: int) -> int:
-    """Weights of a row that share a scale."""
+    """Return the weights of a row that share a scale."""
     if kind.scheme is not None:
         return kind.scheme.group or width
     return kind.block if kind.gguf else width
 
 
 def facts(seen: Seen) -> Payload:
-    """The formats of the loaded file, whether a format restores the same weights, the simulated ones, K-quants."""
+    """Return the formats of the loaded file, whether a format restores the same weights, the simulated ones, K-quants."""
     words, run, matrix, types = seen.here, seen.results["outputs"], seen.results["matrix"], seen.results["file"]
     held = words["no_file"].format(dtype=seen.facts.dtype)
     if types:

@@ -80,7 +80,7 @@ def job(seen: Seen) -> Payload:
 
 
 def scatter(seen: Seen) -> Payload:
-    """Bits a weight against KL, or against the error of one matrix as long as nothing was measured."""
+    """Return the bits a weight against KL, or against the error of one matrix as long as nothing was measured."""
     words, run = seen.here, seen.results["outputs"]
     payload = _measured(seen, run) if run else _counted(seen)
     return payload | {
@@ -124,7 +124,7 @@ def _counted(seen: Seen) -> Payload:
 
 
 def _error_lines(words: Words, error: WeightError) -> list[str]:
-    """An error in lines."""
+    """Return an error in lines."""
     values = {"relative": number(error.relative), "largest": number(error.largest), "snr": decibels(error.snr)}
     return [
         words["hover_bits"].format(bits=number(error.bits, 4), size=size(error.nbytes)),
@@ -151,7 +151,7 @@ def _dot(seen: Seen, outcome: Outcome) -> Dot:
 
 
 def maps(seen: Seen) -> Payload:
-    """The picked head's pattern before and after."""
+    """Return the picked head's pattern before and after."""
     words, settings, run, patterns = seen.here, seen.settings, seen.results["outputs"], seen.results["patterns"]
     if run is None:
         return {"empty": {"text": words["empty"], "hint": words["empty_hint"]}}
@@ -195,7 +195,7 @@ def maps(seen: Seen) -> Payload:
 def weight_errors(
     playground: Playground, model: LanguageModel, layer: int = 0, matrix: Annotated[str, OneOf(KINDS)] = "down"
 ) -> dict:
-    """Bytes of the model's matrices in every number format, and the error of one matrix rounded to it.
+    """Return the bytes of the model's matrices in every number format, and the error of one matrix rounded to it.
 
     Args:
         matrix: q, k, v, o of the attention, up, down and, where there is one, gate of the MLP.
@@ -247,7 +247,7 @@ def _reading(reading: Reading) -> dict:
 
 
 def _answer(outcome: Outcome) -> dict:
-    """One format, measured."""
+    """Return one format, measured."""
     layer, head, distance = most_moved(outcome.moved)
     return {
         "format": outcome.key,

@@ -16,7 +16,7 @@ _DASHES = ("solid", "dot", "dash")
 
 
 def heat_figure(z: np.ndarray, parts: Sequence[str], words: Mapping[str, str], *, signed: bool) -> go.Figure:
-    """The effect of rounding one part of one layer: parts across, layers down. z [L, parts]
+    """Return the effect of rounding one part of one layer: parts across, layers down. z [L, parts]
 
     Sizes have a logarithmic ramp over four powers of ten, changes with a sign a linear one. `words`: "layer", "part",
     "value".
@@ -44,7 +44,7 @@ def heat_figure(z: np.ndarray, parts: Sequence[str], words: Mapping[str, str], *
 
 
 def line_figure(columns: Mapping[str, np.ndarray], words: Mapping[str, str], *, signed: bool) -> go.Figure:
-    """The effect of rounding a layer, a line for each part. [L] each
+    """Return the effect of rounding a layer, a line for each part. [L] each
 
     The axis is logarithmic unless there are signs. `words`: "layer", "value".
     """
@@ -61,16 +61,16 @@ def line_figure(columns: Mapping[str, np.ndarray], words: Mapping[str, str], *, 
 
 
 def _layers(L: int) -> dict:
-    """Labels at some of the layers."""
+    """Return the labels at some of the layers."""
     return {"tickmode": "array", "tickvals": ticks(L, _MARKS)}
 
 
 def strongest(z: np.ndarray) -> tuple[int, int]:
-    """The row and column of the largest size. [L, parts]"""
+    """Return the row and column of the largest size. [L, parts]"""
     row, column = np.unravel_index(int(np.abs(z).argmax()), z.shape)
     return int(row), int(column)
 
 
 def mildest(values: np.ndarray) -> int:
-    """The layer that bears it best. [L]"""
+    """Return the layer that bears it best. [L]"""
     return int(np.abs(values).argmin())

@@ -27,12 +27,12 @@ MOST = {"prompt": 128, "text": 64}  # tokens that are measured
 
 
 def text_limit(limit: int) -> int:
-    """Tokens of the held-out text on a server that measures so long a context."""
+    """Return the tokens of the held-out text on a server that measures so long a context."""
     return min(MOST["text"], limit)
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """The tokens that are measured on; none where they are those of the held-out text."""
+    """Return the tokens that are measured on; none where they are those of the held-out text."""
     ids = tuple(scene.tokens.ids.tolist()[: MOST["prompt"]]) if settings.on == "prompt" else ()
     return Settings((("one", settings.one), ("by", settings.by), ("ids", ids)))
 
@@ -44,7 +44,7 @@ def measure(scene: Scene, settings: Settings, progress: Progress) -> Sweep:
 
 
 def cost(scene: Scene, settings: Settings) -> tuple[float, float]:
-    """The runs, each from the layer that is rounded on, and the tokens that they read."""
+    """Return the runs, each from the layer that is rounded on, and the tokens that they read."""
     parts = len(matrices_of(scene.model.config)) + 1 if settings.by == "matrix" else 3
     runs = scene.model.config.n_layer * parts / 2
     return runs, runs * (len(settings.ids) or text_limit(scene.limit))
@@ -67,14 +67,14 @@ def _edited(seen: Seen) -> bool:
 
 
 def _numbers(seen: Seen) -> tuple[np.ndarray, bool]:
-    """The shown numbers, [L, parts], and whether they are changes of the loss: a text of one token has none."""
+    """Return the shown numbers, [L, parts], and whether they are changes of the loss: a text of one token has none."""
     result: Sweep = seen.result
     loss = seen.settings.shown == "loss" and result.loss is not None
     return result.loss if loss else result.kl, loss
 
 
 def _value(seen: Seen) -> str:
-    """The name of the number."""
+    """Return the name of the number."""
     return seen.words["value_loss" if _numbers(seen)[1] else "value_kl"]
 
 
@@ -83,7 +83,7 @@ def _part(words: Words, name: str) -> str:
 
 
 def _shared(seen: Seen) -> Payload:
-    """The fields of both figures."""
+    """Return the fields of both figures."""
     words, here, settings, facts = seen.words, seen.here, seen.settings, seen.facts
     loss = _numbers(seen)[1]
     note = words["note_loss"] if loss else here["note"]
@@ -114,7 +114,7 @@ def _python(seen: Seen, last: str) -> str:
 
 
 def heat(seen: Seen) -> Payload:
-    """Layers and matrices."""
+    """Return the layers and matrices."""
     words, (z, loss) = seen.words, _numbers(seen)
     names = [_part(words, name) for name in seen.result.parts]
     axes = {"layer": words["layer"], "part": words["part"], "value": _value(seen)}
@@ -123,7 +123,7 @@ def heat(seen: Seen) -> Payload:
 
 
 def line(seen: Seen) -> Payload:
-    """Layers alone: the whole block, and its halves where they were measured."""
+    """Return the layers alone: the whole block, and its halves where they were measured."""
     words, (z, loss) = seen.words, _numbers(seen)
     shown = ["block"] if seen.settings.by == "matrix" else ["block", "attention", "mlp"]
     lines = {_part(words, name): z[:, seen.result.parts.index(name)] for name in shown}
@@ -133,7 +133,7 @@ def line(seen: Seen) -> Payload:
 
 
 def facts(seen: Seen) -> Payload:
-    """The most and the least sensitive layer, and single effects against all at once."""
+    """Return the most and the least sensitive layer, and single effects against all at once."""
     words, result, (z, _) = seen.here, seen.result, _numbers(seen)
     layer, least = strongest(z[:, -1:])[0], mildest(z[:, -1])
     row, column = strongest(z[:, :-1])
@@ -150,7 +150,7 @@ def facts(seen: Seen) -> Payload:
 
 
 def sum_text(words: Words, total: float, together: float) -> str:
-    """Whether the effects of single layers add up."""
+    """Return whether the effects of single layers add up."""
     values = {"sum": nats(total), "kl": nats(together)}
     if not total:
         return words["sum_none"].format(**values)

@@ -17,7 +17,7 @@ _SEEN, _UNSEEN = HUES[5], HUES[0]
 def error_figure(
     names: Sequence[str], fit: Sequence[float], held_out: Sequence[float], words: Mapping[str, str]
 ) -> go.Figure:
-    """Two bars a method. `words`: "seen", "unseen", "error"."""
+    """Return two bars a method. `words`: "seen", "unseen", "error"."""
     x, traces = [plotly_text(name) for name in names], []
     for key, values, colour in (("seen", fit, _SEEN), ("unseen", held_out, _UNSEEN)):
         text = [percent(value) for value in values]
@@ -27,7 +27,7 @@ def error_figure(
 
 
 def power_figure(powers: Sequence[float], errors: Sequence[float], best: float, words: Mapping[str, str]) -> go.Figure:
-    """Output error against the exponent of the scaling, the best one marked.
+    """Return the output error against the exponent of the scaling, the best one marked.
 
     `words`: "power", "error", "scaled", "best_power", "nearest".
     """
@@ -47,7 +47,7 @@ def power_figure(powers: Sequence[float], errors: Sequence[float], best: float, 
 def column_figure(
     columns: Sequence[int], plain: Sequence[float], made_up: Sequence[float], words: Mapping[str, str]
 ) -> go.Figure:
-    """Output error after so many columns were rounded.
+    """Return the output error after so many columns were rounded.
 
     `words`: "columns", "columns_of", "error", "nearest", "compensated".
     """

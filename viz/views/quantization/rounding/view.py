@@ -31,7 +31,7 @@ _OVERFITS = 1.5  # ratio of the error on unseen text to that on the seen one fro
 
 
 def _kinds(scene: Scene) -> tuple[str, ...]:
-    """The matrices that a layer of the model has."""
+    """Return the matrices that a layer of the model has."""
     there = matrices_of(scene.model.config)
     return tuple(kind for kind in KINDS if kind in there)
 
@@ -73,13 +73,13 @@ def texts_of(scene: Scene, tokens: int) -> list[list[int]]:
 
 
 def measure(scene: Scene, settings: Settings, progress: Progress) -> Comparison:
-    """One matrix of the main head's layer, rounded in all ways, in the plain model."""
+    """Return one matrix of the main head's layer, rounded in all ways, in the plain model."""
     texts = texts_of(scene, int(settings.tokens))
     return compare(scene.model.model, scene.head[0], settings.matrix, scheme_of(settings), texts, progress)
 
 
 def cost(scene: Scene, settings: Settings) -> tuple[float, float]:
-    """The runs on the text that is fitted to and, for each way, on the one that is measured on."""
+    """Return the runs on the text that is fitted to and, for each way, on the one that is measured on."""
     fit, held = int(settings.tokens), min(WINDOW, scene.limit)
     return 3 * (fit / held + 1), 3.0 * (fit + held)
 
@@ -94,7 +94,7 @@ def job(seen: Seen) -> Payload:
 
 
 def _shared(seen: Seen, last: str) -> Payload:
-    """The fields of all payloads: whose numbers they are, and the Python lines."""
+    """Return the fields of all payloads: whose numbers they are, and the Python lines."""
     words, facts, settings, result = seen.words, seen.facts, seen.settings, seen.result
     pieces = f"texts = [ids[at : at + size] for at in range(0, {result.fit_tokens + result.held_out_tokens}, size)]"
     if result.fit_tokens < result.held_out_tokens:
@@ -128,7 +128,7 @@ def _best(result: Comparison) -> Outcome:
 
 
 def errors(seen: Seen) -> Payload:
-    """The error of the matrix's output by method."""
+    """Return the error of the matrix's output by method."""
     words, here, result = seen.words, seen.here, seen.result
     best, plain, notes = _best(result), result.outcomes[0], [here["note"]]
     if best is plain:
@@ -149,7 +149,7 @@ def errors(seen: Seen) -> Payload:
 
 
 def table(seen: Seen) -> Payload:
-    """Every number."""
+    """Return every number."""
     words, here, result, rows, lines = seen.words, seen.here, seen.result, [], []
     for each in result.outcomes:
         rows.append(
@@ -188,7 +188,7 @@ def power(seen: Seen) -> Payload:
 
 
 def columns(seen: Seen) -> Payload:
-    """The error column by column, plain and while it is compensated."""
+    """Return the error column by column, plain and while it is compensated."""
     words, here, result = seen.words, seen.here, seen.result
     texts = {**words.plain(), **here.plain()}
     return _shared(seen, "list(zip(found.columns, found.plain, found.made_up))") | {
@@ -210,7 +210,7 @@ def round_matrix(
     group: Annotated[str, OneOf(GROUPS)] = "64",
     tokens: Annotated[str, OneOf(TOKENS)] = "2048",
 ) -> dict:
-    """One matrix rounded to few bits in four ways, each measured by what the matrix gives out.
+    """Return one matrix rounded to few bits in four ways, each measured by what the matrix gives out.
 
     Args:
         matrix: q, k, v, o of the attention; up, down and, where there is one, gate of the MLP.

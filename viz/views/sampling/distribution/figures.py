@@ -57,7 +57,7 @@ def stages_of(
 
 
 def place(logits: np.ndarray, token: int) -> int | None:
-    """A token's rank among those that are in, ties broken by the smaller id; None for one that is out. [V]"""
+    """Return a token's rank among those that are in, ties broken by the smaller id; None for one that is out. [V]"""
     logit = logits[token]
     if not np.isfinite(logit):
         return None
@@ -65,7 +65,7 @@ def place(logits: np.ndarray, token: int) -> int | None:
 
 
 def surprisal(share: float) -> str:
-    """The surprisal of a probability, in bits."""
+    """Return the surprisal of a probability, in bits."""
     return decimals(-math.log2(share)) if share > 0 else "∞"
 
 
@@ -73,7 +73,7 @@ def surprisal(share: float) -> str:
 
 
 def step_rows(stages: Stages, names: Sequence[str], kinds: Sequence[str]) -> list[list]:
-    """A row a stage: its name, tokens left with a bar, mass removed, entropy in bits, effective choices."""
+    """Return a row a stage: its name, tokens left with a bar, mass removed, entropy in bits, effective choices."""
     largest = math.log(max(stages.reports[0].kept, 2))
     return [
         [
@@ -94,7 +94,7 @@ def step_rows(stages: Stages, names: Sequence[str], kinds: Sequence[str]) -> lis
 
 
 def shown_tokens(stages: Stages, stage: int, following: int | None, limit: int = BARS) -> list[int]:
-    """The likeliest tokens before or after, in the model's order; at the end the one that really comes next."""
+    """Return the likeliest tokens before or after, in the model's order; at the end the one that really comes next."""
     after = np.argsort(-stages.probabilities[stage], kind="stable")[:limit]
     after = after[stages.probabilities[stage][after] > 0]
     best: dict[int, int] = {int(token): n for n, token in enumerate(stages.order[:limit])}
@@ -119,7 +119,7 @@ class Shown:
 
 
 def bars_figure(stages: Stages, shown: Shown, words: Mapping[str, str], drops: Sequence[str]) -> go.Figure:
-    """The model's probabilities as pale bars, hollow for tokens that are out, and within them those after.
+    """Return the model's probabilities as pale bars, hollow for tokens that are out, and within them those after.
 
     drops: what step i is called, from the first. Words: before, after, out, next, axis, hover with {token}, {id},
     {rank}, {before}, {after}, dropped with {step}.
@@ -156,7 +156,7 @@ def bars_figure(stages: Stages, shown: Shown, words: Mapping[str, str], drops: S
 
 
 def _diamond(name: str, y: str, x: float, hover: str) -> go.Scatter:
-    """A mark at the token that really comes next."""
+    """Return a mark at the token that really comes next."""
     more = {
         "mode": "markers",
         "y": [y],
@@ -169,7 +169,7 @@ def _diamond(name: str, y: str, x: float, hover: str) -> go.Scatter:
 
 
 def _share_axis(before: np.ndarray, after: np.ndarray, logarithmic: bool) -> dict:
-    """The range of an axis of probabilities; 0 has no place on a logarithmic one."""
+    """Return the range of an axis of probabilities; 0 has no place on a logarithmic one."""
     high = max(float(before.max()), float(after.max()))
     if not logarithmic:
         return {"tickformat": ".3~p", "range": [0, high * 1.06]}
@@ -179,7 +179,7 @@ def _share_axis(before: np.ndarray, after: np.ndarray, logarithmic: bool) -> dic
 
 
 def _hover(words: Mapping[str, str], drops: Sequence[str], values: Mapping[str, object], fate: int) -> str:
-    """The hover text of a token's bar."""
+    """Return the hover text of a token's bar."""
     escaped = {name: plotly_text(shorten(str(value), 40)) for name, value in values.items()}
     text = plotly_text(words["hover"]).replace("\n", "<br>").format(**escaped)
     if fate:
@@ -200,7 +200,7 @@ class Cut:
 
 
 def curve_figure(stages: Stages, cuts: Sequence[Cut], words: Mapping[str, str]) -> go.Figure:
-    """Tokens by rank against their probability together, before and after, with a line where each step cuts.
+    """Return the tokens by rank against their probability together, before and after, with a line where each step cuts.
 
     Words: before, after, given with {step}, rank, mass, hover with {n}, {mass}, {name}.
     """
@@ -235,7 +235,9 @@ def _curve(
     look: tuple[str, float, str],
     legend: bool = True,
 ) -> go.Scatter:
-    """The probability of the n likeliest together, at ranks that are even on a logarithmic axis. `look`: of a line."""
+    """Return the probability of the n likeliest together, at ranks that are even on a logarithmic axis. `look`: of a
+    line.
+    """
     mass = np.cumsum(np.sort(probabilities)[::-1])
     count = int((probabilities > 0).sum())
     ranks = np.unique(np.geomspace(1, count, _POINTS).round().astype(int)).tolist()
@@ -247,7 +249,7 @@ def _curve(
 
 
 def _mass(words: Mapping[str, str], name: str, n: int, mass: float) -> str:
-    """The hover text of a point: what the n likeliest tokens hold."""
+    """Return the hover text of a point: what the n likeliest tokens hold."""
     return plotly_text(words["hover"].format(n=whole(n), mass=percent(mass), name=name))
 
 

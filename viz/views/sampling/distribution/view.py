@@ -51,7 +51,7 @@ AXIS = Choice("axis", ("linear", "log"))
 
 
 def measure(scene: Scene, settings: Settings) -> Stages:
-    """The position's logits through the pipeline, every stage kept."""
+    """Return the position's logits through the pipeline, every stage kept."""
     size = scene.model.tokenizer.vocab_size
     shaped = shape(logits_of(scene), settings.pipeline, context_of(scene))
     stages = shaped.stages[:, :size]
@@ -61,12 +61,12 @@ def measure(scene: Scene, settings: Settings) -> Stages:
 
 
 def needs_pieces(scene: Scene, settings: Settings) -> Settings:
-    """Whether the table reads the texts of all tokens."""
+    """Return whether the table reads the texts of all tokens."""
     return Settings((("needed", settings.table.reads_texts),))
 
 
 def measure_pieces(scene: Scene, settings: Settings) -> tuple[str, ...]:
-    """The text of every token of the vocabulary; none where the table does not read them. [V]"""
+    """Return the text of every token of the vocabulary; none where the table does not read them. [V]"""
     tokenizer = scene.model.tokenizer
     return tuple(map(tokenizer.piece, range(tokenizer.vocab_size))) if settings.needed else ()
 
@@ -75,12 +75,12 @@ def measure_pieces(scene: Scene, settings: Settings) -> tuple[str, ...]:
 
 
 def _names(seen: Seen) -> list[str]:
-    """The steps by number and name."""
+    """Return the steps by number and name."""
     return numbered(seen.all_words, seen.settings.pipeline)
 
 
 def _next_token(seen: Seen) -> int | None:
-    """The token that really comes next in the prompt."""
+    """Return the token that really comes next in the prompt."""
     return following(seen.facts.tokens, seen.facts.position)
 
 
@@ -90,7 +90,7 @@ def _python(seen: Seen, *last: str, imports: tuple[str, ...] = ()) -> str:
 
 
 def options(seen: Seen) -> Payload:
-    """The form: after which of the steps the bars are, by the steps' names, and their axis."""
+    """Return the form: after which of the steps the bars are, by the steps' names, and their axis."""
     names = _names(seen)
 
     def label(words: Words, option: str) -> str:
@@ -120,7 +120,7 @@ def facts(seen: Seen) -> Payload:
 
 
 def _next(seen: Seen) -> dict:
-    """The fate of the token that really comes next."""
+    """Return the fate of the token that really comes next."""
     words, stages, token = seen.here, seen.result, _next_token(seen)
     if token is None:
         return {"text": words["no_next"], "facts": []}
@@ -141,7 +141,7 @@ def _next(seen: Seen) -> dict:
 
 
 def steps(seen: Seen) -> Payload:
-    """A row a step: what it left."""
+    """Return a row a step: what it left."""
     words = seen.here
     names = [words["model"], *_names(seen)]
     kinds = ["model", *(WARPS[step.warp].kind for step in seen.settings.pipeline)]
@@ -156,13 +156,13 @@ def steps(seen: Seen) -> Payload:
 
 
 def _stage(seen: Seen) -> int:
-    """The stage that is compared with the model's own; the last one for a step that is not there."""
+    """Return the stage that is compared with the model's own; the last one for a step that is not there."""
     last, stage = len(seen.settings.pipeline), seen.settings.stage
     return last if stage == "last" else min(int(stage), last)
 
 
 def bars(seen: Seen) -> Payload:
-    """The likeliest tokens before and after."""
+    """Return the likeliest tokens before and after."""
     words, stages, names, stage = seen.here, seen.result, _names(seen), _stage(seen)
     tokens = shown_tokens(stages, stage, _next_token(seen))
     series = {"before": seen.words["before"]}
@@ -202,7 +202,7 @@ def curve(seen: Seen) -> Payload:
 
 
 def table(seen: Seen) -> Payload:
-    """A page of the vocabulary; all of it on request."""
+    """Return a page of the vocabulary; all of it on request."""
     words, request, pieces = seen.here, _request(seen), seen.results["pieces"]
     every = frame(seen.result)
     page = page_of(every, request, pieces)
@@ -233,7 +233,7 @@ def table(seen: Seen) -> Payload:
 
 
 def _request(seen: Seen) -> Request:
-    """The request for the table; sorted by rank where it names a step that does not exist."""
+    """Return the request for the table; sorted by rank where it names a step that does not exist."""
     request, last = seen.settings.table, len(seen.settings.pipeline)
     known = not request.by.startswith("after_") or int(request.by.removeprefix("after_")) <= last
     return request if known else dataclasses.replace(request, by="rank")
@@ -243,7 +243,7 @@ def _request(seen: Seen) -> Request:
 
 
 def distribution(scene: Scene, steps: list[dict] | None = None, position: int = -1, most: Rows = 20) -> dict:
-    """The distribution of the next token, and what each step of a sampling pipeline makes of it.
+    """Return the distribution of the next token, and what each step of a sampling pipeline makes of it.
 
     Returns:
         stages: the model's own first, then one for each step: tokens left (kept), probability removed, entropy (nats)

@@ -21,7 +21,8 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet runs what begins wi
 
 
 def frame(stages: Stages) -> pd.DataFrame:
-    """A row a token, in the order of ids: rank, id, logit, after_1 .. after_S (NaN once it is out), out, before, after.
+    """Return a row a token, in the order of ids: rank, id, logit, after_1 .. after_S (NaN once it is out), out, before,
+    after.
 
     `out` is the step that dropped it, 0 for one that is in.
     """
@@ -58,7 +59,7 @@ class Request:
 
 
 def read(sent: object, scene: Scene) -> Request:
-    """The request for the table that a page sent; an invalid one is the first page."""
+    """Return the request for the table that a page sent; an invalid one is the first page."""
     query = sent.get("query") if isinstance(sent, Mapping) else None
     query = query[:_LONGEST] if isinstance(query, str) else ""
     columns = ("rank", "token", "id", "logit", *_AFTER, "out", "before", "after")
@@ -78,7 +79,7 @@ class Rows:
 
 
 def page_of(table: pd.DataFrame, request: Request, pieces: Sequence[str]) -> Rows:
-    """The requested rows. `pieces`: the texts of all tokens; not read where the request does not need them."""
+    """Return the requested rows. `pieces`: the texts of all tokens; not read where the request does not need them."""
     rows = table if not request.query else table[matches(request.query, pieces)]
     if request.by == "token":
         ids = rows["id"].tolist()
@@ -110,7 +111,7 @@ def matches(query: str, pieces: Sequence[str]) -> np.ndarray:
 
 
 def shown_rows(rows: pd.DataFrame, pieces: Sequence[str]) -> list[dict]:
-    """A page as the browser shows it: {"id", "text", "out", "cells"}; cells as text, "" once a token is out."""
+    """Return a page as the browser shows it: {"id", "text", "out", "cells"}; cells as text, "" once a token is out."""
     steps = [name for name in rows.columns if name.startswith("after_")]
     shown = []
     for row, piece in zip(rows.to_dict("records"), pieces, strict=True):
@@ -130,7 +131,7 @@ def shown_rows(rows: pd.DataFrame, pieces: Sequence[str]) -> list[dict]:
 
 
 def rows_of(table: pd.DataFrame, names: Sequence[str], pieces: Sequence[str]) -> dict:
-    """Every row, likeliest first: {"names", "lines"}. Names: of the columns, the token's text being the first.
+    """Return every row, likeliest first: {"names", "lines"}. Names: of the columns, the token's text being the first.
 
     Numbers with as many digits as their type has; None where a token is out.
     """

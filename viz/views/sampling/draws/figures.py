@@ -44,12 +44,12 @@ def single(shares: np.ndarray) -> int:
 
 
 def label(piece: str) -> str:
-    """A token on the bar and in the figure."""
+    """Return a token on the bar and in the figure."""
     return shorten(visible(piece), 24)
 
 
 def rug(u: np.ndarray) -> list[int]:
-    """How many of the random numbers fall into each of RUG equal parts of the bar."""
+    """Return how many of the random numbers fall into each of RUG equal parts of the bar."""
     return np.histogram(u, RUG, (0, 1))[0].tolist()
 
 
@@ -101,7 +101,7 @@ def many_figure(lines: Sequence[Line], n: int, words: Mapping[str, str]) -> go.F
 
 
 def _hover(each: Line, n: int, words: Mapping[str, str]) -> str:
-    """The hover text of a line."""
+    """Return the hover text of a line."""
     expected = f"{percent(each.share)} ({decimals(n * each.share, 1)} {words['times']})"
     came = f"{percent(each.count / n)} ({whole(each.count)} {words['times']})"
     texts = (

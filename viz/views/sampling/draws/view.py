@@ -38,7 +38,7 @@ class Numbers:
 
 
 def read(sent: object, scene: Scene) -> Numbers:
-    """The requested random numbers, within bounds."""
+    """Return the requested random numbers, within bounds."""
     seed = int(number_sent(sent, "seed", 0, MOST_SEED, 0))
     step = int(number_sent(sent, "step", 0, MOST_STEP, 0))
     u = number_sent(sent, "u", 0, 1 - 2**-53, -1)
@@ -65,12 +65,12 @@ class Many:
 
 
 def measure(scene: Scene, settings: Settings) -> Bar:
-    """The distribution at the position: the run's own logits through the pipeline."""
+    """Return the distribution at the position: the run's own logits through the pipeline."""
     return bar_of(softmax(final(logits_of(scene), settings.pipeline, context_of(scene)).numpy()))
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """The question of many draws: without the step that the page is at and without a number by hand."""
+    """Return the question of many draws: without the step that the page is at and without a number by hand."""
     return Settings((("pipeline", settings.pipeline), ("seed", settings.bar.seed), ("n", int(settings.n))))
 
 
@@ -87,7 +87,9 @@ def measure_many(scene: Scene, settings: Settings) -> Many:
 
 
 def one_draw(seen: Seen) -> Payload:
-    """The parts that can be seen, with their edges in full digits; random numbers; and what of these is in the tail."""
+    """Return the parts that can be seen, with their edges in full digits; random numbers; and what of these is in the
+    tail.
+    """
     words, facts, bar, many = seen.here, seen.facts, seen.result, seen.results["many"]
     settings, n = seen.settings.bar, single(bar.shares)
     ahead = uniforms(settings.seed, AHEAD, settings.first).tolist()
@@ -114,7 +116,7 @@ def one_draw(seen: Seen) -> Payload:
 
 
 def _part_of(seen: Seen, u: float) -> dict:
-    """The part of the bar into which a number falls."""
+    """Return the part of the bar into which a number falls."""
     bar = seen.result
     place = int(bar.places(u))
     token = int(bar.ids[place])
@@ -134,7 +136,7 @@ _FINAL = "from model.sampling.warps import final"
 
 
 def _one_draw_lines(seen: Seen) -> str:
-    """The Python lines of one draw. The page puts what it shows now into the line that begins with "u = "."""
+    """Return the Python lines of one draw. The page puts what it shows now into the line that begins with "u = "."""
     settings = seen.settings.bar
     u = f"uniform({settings.seed}, {settings.step})" if settings.u is None else repr(settings.u)
     lines = [_PROBABILITIES, f"u = {u}", "token = draw(probabilities, u)", "lm.tokenizer.piece(token)"]
@@ -145,7 +147,7 @@ def _one_draw_lines(seen: Seen) -> str:
 
 
 def lines_of(seen: Seen) -> list[Line]:
-    """The likeliest tokens and the rest, each with its band."""
+    """Return the likeliest tokens and the rest, each with its band."""
     bar, many, piece = seen.result, seen.results["many"], seen.facts.piece
     names = [label(piece(int(token))) for token in bar.ids[:TOP]]
     if len(many.shares) > len(names):  # a rest, or one token too many for a rest
@@ -184,7 +186,7 @@ def many_draws(seen: Seen) -> Payload:
 
 
 def agreement(seen: Seen) -> Payload:
-    """The chi-square test in words, what came, and how far off the share of the likeliest token may be."""
+    """Return the chi-square test in words, what came, and how far off the share of the likeliest token may be."""
     words, bar, many = seen.here, seen.result, seen.results["many"]
     result, n, share = many.fit, whole(many.n), float(bar.shares[0])
     items = [[words["test"], _test(words, result, len(bar.ids), many.n)]]

@@ -37,7 +37,7 @@ class Timed:
 
 
 def bytes_figure(grown: Sequence[Growth], longest: int, here: int, words: Mapping[str, str]) -> go.Figure:
-    """Bytes against context, up to the longest one, and a mark at `here` on the first line.
+    """Return the bytes against context, up to the longest one, and a mark at `here` on the first line.
 
     `words`: "context", "size", "tokens", "here".
     """
@@ -58,7 +58,7 @@ def bytes_figure(grown: Sequence[Growth], longest: int, here: int, words: Mappin
 
 
 def times_figure(timed: Sequence[Timed], words: Mapping[str, str]) -> go.Figure:
-    """Milliseconds a token against context, whiskers over the middle half of the repeats.
+    """Return the milliseconds a token against context, whiskers over the middle half of the repeats.
 
     `words`: "context", "time", "tokens", "spread".
     """
@@ -91,7 +91,7 @@ def times_figure(timed: Sequence[Timed], words: Mapping[str, str]) -> go.Figure:
 
 
 def _ticks(lengths: Sequence[int]) -> list[int]:
-    """Contexts with room for a label between them on a linear axis."""
+    """Return the contexts with room for a label between them on a linear axis."""
     return [length for length in lengths if length >= max(lengths) / 10]
 
 

@@ -66,7 +66,7 @@ def measure_sizes(scene: Scene, settings: Settings) -> Sizes:
 
 
 def measure_times(scene: Scene, settings: Settings, progress: Progress) -> Measured:
-    """The time of one more token with and without the cache, by the plain model on the prompt's tokens."""
+    """Return the time of one more token with and without the cache, by the plain model on the prompt's tokens."""
     return measure(scene.model.model, scene.tokens.ids.tolist(), scene.limit, progress)
 
 
@@ -74,7 +74,7 @@ def measure_times(scene: Scene, settings: Settings, progress: Progress) -> Measu
 
 
 def formula(seen: Seen) -> Payload:
-    """The product with every factor named, beside the tensors that are really made."""
+    """Return the product with every factor named, beside the tensors that are really made."""
     words, config, sizes = seen.here, seen.facts.config, seen.result
     numbers = {
         "2": 2,
@@ -109,7 +109,7 @@ def _real(words: Words, sizes: Sizes) -> str:
 
 
 def _items(seen: Seen) -> list[list[str]]:
-    """A token more, a full context, and what heads that share keys and values save."""
+    """Return a token more, a full context, and what heads that share keys and values save."""
     words, facts, sizes = seen.here, seen.facts, seen.result
     full, weights, H, G = sizes.full, facts.nbytes, facts.config.n_head, facts.config.n_kv_head
     share = percent(full / weights) if full < weights else words["times"].format(n=number(full / weights))
@@ -129,7 +129,7 @@ def _items(seen: Seen) -> list[list[str]]:
 
 
 def by_context(seen: Seen) -> Payload:
-    """The cache against context, with what it would be without shared heads, and the weights."""
+    """Return the cache against context, with what it would be without shared heads, and the weights."""
     words, config, sizes = seen.here, seen.facts.config, seen.result
     n, H, G = config.n_ctx, config.n_head, config.n_kv_head
     grown = [Growth(words["cache" if G == H else "cache_shared"].format(G=G, H=H), sizes.full)]
@@ -161,7 +161,7 @@ def job(seen: Seen) -> Payload:
 
 
 def times(seen: Seen) -> Payload:
-    """Milliseconds a token at growing contexts."""
+    """Return the milliseconds a token at growing contexts."""
     words, rows = seen.here, seen.result.rows
     both = [row for row in rows if row.whole]
     timed = [
@@ -195,7 +195,7 @@ def _source(seen: Seen) -> str:
 
 
 def _left_out(seen: Seen) -> list[str]:
-    """The skipped measurements, and why."""
+    """Return the skipped measurements, and why."""
     words, texts, limit = seen.here, [], seen.facts.limit
     slow = [whole(row.length) for row in seen.result.rows if not row.whole]
     if slow:
@@ -206,7 +206,7 @@ def _left_out(seen: Seen) -> list[str]:
 
 
 def table(seen: Seen) -> Payload:
-    """Every number, and whether both ways give the same token."""
+    """Return every number, and whether both ways give the same token."""
     words, rows = seen.here, []
     for row in seen.result.rows:
         without = milliseconds(row.whole.median) if row.whole else NONE
@@ -227,7 +227,7 @@ def table(seen: Seen) -> Payload:
 
 
 def prefill(seen: Seen) -> Payload:
-    """The prompt at once against one token at a time."""
+    """Return the prompt at once against one token at a time."""
     words, T = seen.here, seen.result.prompt
     whole_prompt, step = seen.result.prefill.median, seen.result.step.median
     values = {"n": whole(T), "ms": milliseconds(whole_prompt), "each": milliseconds(whole_prompt / T)}
@@ -249,7 +249,7 @@ def cache_size(
     length: Annotated[int, Within(1, 1 << 20)] = 1024,
     batch: Annotated[int, Within(1, 1024)] = 1,
 ) -> dict:
-    """Bytes of the KV cache by its formula, 2 L B G S E x 4, beside the weights.
+    """Return the bytes of the KV cache by its formula, 2 L B G S E x 4, beside the weights.
 
     Args:
         length: Tokens that it holds of each text.

@@ -52,12 +52,14 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def shown(key: str, value: float) -> float:
-    """A measure of a text as the page shows it: entropy, which is measured in nats, in bits."""
+    """Return a measure of a text as the page shows it: entropy, which is measured in nats, in bits."""
     return value / BIT if key == "entropy" else value
 
 
 def quartile_band(entropies: Sequence[np.ndarray]) -> dict[str, list[float]]:
-    """Mean and quartiles of each step over the texts that reach it, and how many these are. entropies: [n_i] each"""
+    """Return the mean and quartiles of each step over the texts that reach it, and how many these are. entropies: [n_i]
+    each
+    """
     steps = max((len(each) for each in entropies), default=0)
     columns: dict[str, list[float]] = {"mean": [], "low": [], "high": [], "count": []}
     for step in range(steps):
@@ -71,7 +73,8 @@ def quartile_band(entropies: Sequence[np.ndarray]) -> dict[str, list[float]]:
 def measure_figure(
     names: Sequence[str], values: Sequence[Sequence[float]], texts: Sequence[Sequence[str]], label: str
 ) -> go.Figure:
-    """Every text a dot, in a row for each strategy, with a box of the quartiles behind; a click tells which text.
+    """Return every text a dot, in a row for each strategy, with a box of the quartiles behind; a click tells which
+    text.
 
     names [S]; values and texts [S][n_s]: of every text of a strategy. Values that span a lot (perplexities) get a
     logarithmic axis: else one text of thousands squeezes all others onto a line.
@@ -98,7 +101,7 @@ def measure_figure(
 
 
 def _box(name: str, known: Sequence[tuple[float, str, int]], hue: str, title: str) -> go.Box:
-    """One strategy: (value, text, number among all texts) of each of its texts."""
+    """Return one strategy: (value, text, number among all texts) of each of its texts."""
     return go.Box(
         orientation="h",
         x=[float(value) for value, _, _ in known],
@@ -122,7 +125,7 @@ def _box(name: str, known: Sequence[tuple[float, str, int]], hue: str, title: st
 def entropy_figure(
     names: Sequence[str], bands: Sequence[Mapping[str, list[float]]], words: Mapping[str, str]
 ) -> go.Figure:
-    """Mean entropy of each step, a line a strategy, its middle half shaded where there are several texts.
+    """Return the mean entropy of each step, a line a strategy, its middle half shaded where there are several texts.
 
     bands: of `quartile_band`, of entropies in bits. `words`: "step", "entropy", "of_texts".
     """
@@ -146,5 +149,5 @@ def entropy_figure(
 
 
 def beginning(text: str) -> str:
-    """The first words of a text, in one line, escaped for Plotly."""
+    """Return the first words of a text, in one line, escaped for Plotly."""
     return plotly_text(shorten(visible(text), BEGINNING))

@@ -33,7 +33,7 @@ COUNTS = ("8", "16", "32")  # texts of each strategy
 
 
 def _counts(scene: Scene) -> tuple[str, ...]:
-    """Those that this server allows."""
+    """Return those that this server allows."""
     return tuple(each for each in COUNTS if int(each) <= scene.playground.options.allowed.samples) or COUNTS[:1]
 
 
@@ -49,7 +49,9 @@ class Taken:
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """The question of the texts: without names and without shared random numbers, which do not affect these texts."""
+    """Return the question of the texts: without names and without shared random numbers, which do not affect these
+    texts.
+    """
     chosen = settings.strategies
     common = replace(chosen.common, shared=True, chat=chosen.common.chat and cards.has_chat(scene.model))
     unnamed = tuple(replace(each, name="") for each in chosen.strategies)
@@ -79,7 +81,7 @@ def pace(scene: Scene, settings: Settings) -> tuple[bool, int]:
 
 
 def read_measure(sent: object, scene: Scene) -> str:
-    """The measure that is looked at; the first one for any other."""
+    """Return the measure that is looked at; the first one for any other."""
     key = sent.get("measure") if isinstance(sent, dict) else None
     return key if isinstance(key, str) and key in MEASURES else next(iter(MEASURES))
 
@@ -113,7 +115,7 @@ def _names(seen: Seen) -> list[str]:
 
 
 def _values(seen: Seen, measure: str) -> list[list[float]]:
-    """A measure of every text of every strategy. [S][n_s]"""
+    """Return a measure of every text of every strategy. [S][n_s]"""
     return [[shown(measure, getattr(sample.measured, measure)) for sample in each] for each in seen.result.samples]
 
 
@@ -141,7 +143,7 @@ def _written(seen: Seen) -> str:
 
 
 def table(seen: Seen) -> Payload:
-    """A row a strategy: how many texts, how many ended, how different they are, and each measure."""
+    """Return a row a strategy: how many texts, how many ended, how different they are, and each measure."""
     words, names, rows = seen.here, _names(seen), []
     for at, (strategy, samples) in enumerate(
         zip(seen.settings.strategies.strategies, seen.result.samples, strict=True)
@@ -172,7 +174,7 @@ def table(seen: Seen) -> Payload:
 
 
 def plot(seen: Seen) -> Payload:
-    """One measure of every text."""
+    """Return one measure of every text."""
     measure = seen.settings.table
     words = seen.words.within("measures")
     unit = words.get(f"unit_{measure}", "")
@@ -203,7 +205,7 @@ def entropy(seen: Seen) -> Payload:
 
 
 def texts(seen: Seen) -> Payload:
-    """Every text with its numbers."""
+    """Return every text with its numbers."""
     chosen = seen.settings.strategies
     samples = [
         {
@@ -250,7 +252,7 @@ def _chat(seen: Seen) -> bool:
 
 
 def _python(seen: Seen, last: str) -> str:
-    """The lines that take the same samples."""
+    """Return the lines that take the same samples."""
     chosen, loaded = seen.settings.strategies, loading(seen.facts.model_id)
     imports = [
         "from model.api import load_model",
@@ -316,7 +318,7 @@ def many_samples(
 
 
 def _summary(samples: Sequence[Sample]) -> dict:
-    """The numbers of one strategy's texts."""
+    """Return the numbers of one strategy's texts."""
     ids = [each.ids.tolist() for each in samples]
     return {
         "texts": len(samples),

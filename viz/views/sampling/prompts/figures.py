@@ -28,7 +28,7 @@ class Bar:
 
 
 def accuracy_figure(bars: Sequence[Bar], chance: float | None, words: Mapping[str, str]) -> go.Figure:
-    """A bar a variant with its 95 % interval; a dotted line where guessing would be.
+    """Return a bar a variant with its 95 % interval; a dotted line where guessing would be.
 
     `words`: "share", "interval", "chance".
     """
@@ -81,7 +81,8 @@ class Line:
 def curve_figure(
     counts: Sequence[int], lines: Sequence[Line], chance: float | None, words: Mapping[str, str]
 ) -> go.Figure:
-    """Mean accuracy against the number of examples with its interval, and a pale dot for every order of the examples.
+    """Return the mean accuracy against the number of examples with its interval, and a pale dot for every order of the
+    examples.
 
     `words`: "examples", "share", "interval", "order", "chance".
     """
@@ -114,7 +115,7 @@ def curve_figure(
 
 
 def _dots(each: Line, counts: Sequence[int], known: np.ndarray, at: int, words: Mapping[str, str]) -> list[go.Scatter]:
-    """A small dot for every order."""
+    """Return a small dot for every order."""
     x = [counts[k] for k in known for _ in range(each.shares.shape[1])]
     y = [float(share) for k in known for share in each.shares[k]]
     name = plotly_text(f"{each.name}, {words['order']}")

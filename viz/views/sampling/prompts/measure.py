@@ -51,7 +51,7 @@ class Found:
 
 
 def chosen_set(settings: Settings) -> QuestionSet:
-    """The set that is asked."""
+    """Return the set that is asked."""
     return question_set(settings.asked)
 
 
@@ -67,7 +67,7 @@ def possible(name: str, asked: QuestionSet, chat: bool) -> bool:
 
 
 def variant_of(name: str, settings: Settings) -> Variant:
-    """The variant of that name, without the settings that it does not depend on."""
+    """Return the variant of that name, without the settings that it does not depend on."""
     if name in ("zero", "chat"):
         return Variant(name, Shots(0), settings.score if name == "zero" else "text")
     if name == "system":
@@ -81,7 +81,7 @@ def variant_of(name: str, settings: Settings) -> Variant:
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """The variants by name, the set and the number of questions: all that decides the answers."""
+    """Return the variants by name, the set and the number of questions: all that decides the answers."""
     asked, chat = chosen_set(settings), bool(scene.model.tokenizer.chat_template)
     names = [name for name in WAYS[settings.ways] if name != "shuffled" or int(settings.count) > 1]
     there = tuple((name, variant_of(name, settings)) for name in names if possible(name, asked, chat))
@@ -90,7 +90,7 @@ def question(scene: Scene, settings: Settings) -> Settings:
 
 
 def measure(scene: Scene, settings: Settings, progress: Progress) -> Found:
-    """Every variant on the same questions. What was measured before, be it in a job that was cancelled, is kept."""
+    """Return every variant on the same questions. What was measured before, be it in a job that was cancelled, is kept."""
     asked, n, rows = question_set(settings.asked), settings.most, []
     words = scene.words
     said = ""
@@ -111,7 +111,7 @@ def measure(scene: Scene, settings: Settings, progress: Progress) -> Found:
 
 
 def curve_question(scene: Scene, settings: Settings) -> Settings:
-    """The set, how many questions, how they are scored."""
+    """Return the set, how many questions, how they are scored."""
     return Settings((("asked", settings.asked), ("most", questions(settings)), ("score", settings.score)))
 
 

@@ -12,25 +12,25 @@ from viz.views.sampling.prompts.measure import NAMES, Found
 
 
 def chance(asked: QuestionSet) -> float | None:
-    """The accuracy of guessing among the choices; None where there are none."""
+    """Return the accuracy of guessing among the choices; None where there are none."""
     if not asked.choosable:
         return None
     return sum(1 / len(each.choices) for each in asked.questions) / len(asked.questions)
 
 
 def label(seen: Seen, name: str, row: Row) -> str:
-    """A variant's name with the number of its examples."""
+    """Return a variant's name with the number of its examples."""
     known = seen.words.within("names")[name]
     return seen.words["with_examples"].format(name=known, n=row.variant.examples) if row.variant.examples else known
 
 
 def against(found: Found, row: Row) -> Paired:
-    """A variant beside the first one, on the same questions."""
+    """Return a variant beside the first one, on the same questions."""
     return paired(row.right, found.rows[0][1].right)
 
 
 def verdict(seen: Seen, test: Paired) -> str:
-    """Whether the variant differs from the first one, in words."""
+    """Return whether the variant differs from the first one, in words."""
     words = seen.words.within("verdict")
     if not test.only_first and not test.only_second:
         return words["same"]
@@ -40,7 +40,7 @@ def verdict(seen: Seen, test: Paired) -> str:
 
 
 def compare(seen: Seen) -> Payload:
-    """A row a variant: right answers, interval, and the comparison with the first one."""
+    """Return a row a variant: right answers, interval, and the comparison with the first one."""
     words, found, rows = seen.here, seen.result, []
     for at, (name, row) in enumerate(found.rows):
         low, high = row.interval
@@ -126,12 +126,12 @@ def _calls(seen: Seen) -> list[list[str]]:
 
 
 def read_shown(sent: object, scene: Scene) -> str:
-    """The variant whose answers are listed; "" for the last one measured."""
+    """Return the variant whose answers are listed; "" for the last one measured."""
     return choice(sent, "variant", ("", *NAMES))
 
 
 def listed(seen: Seen) -> Payload:
-    """Every question of one variant: its answer, whether it is right, and the whole transcript."""
+    """Return every question of one variant: its answer, whether it is right, and the whole transcript."""
     words, found = seen.here, seen.result
     rows = dict(found.rows)
     shown = seen.settings.list if seen.settings.list in rows else found.rows[-1][0]
@@ -148,7 +148,7 @@ def listed(seen: Seen) -> Payload:
 
 
 def found_set(seen: Seen) -> QuestionSet:
-    """The set that was asked."""
+    """Return the set that was asked."""
     return question_set(seen.settings.asked)
 
 

@@ -56,7 +56,7 @@ def job(seen: Seen) -> Payload:
 
 
 def accuracies(seen: Seen) -> Payload:
-    """A bar a variant with its interval."""
+    """Return a bar a variant with its interval."""
     words, found = seen.here, seen.result
     bars = [Bar(label(seen, name, row), sum(row.right), len(row.right), *row.interval) for name, row in found.rows]
     return {
@@ -69,7 +69,7 @@ def accuracies(seen: Seen) -> Payload:
 
 
 def _python(seen: Seen) -> str:
-    """The lines that ask the same."""
+    """Return the lines that ask the same."""
     rows = [f"    {row.variant!r}," for _, row in seen.result.rows]
     n = questions(seen.settings)
     lines = [
@@ -95,7 +95,7 @@ def curve_job(seen: Seen) -> Payload:
 
 
 def curve(seen: Seen) -> Payload:
-    """Accuracy against the number of examples."""
+    """Return the accuracy against the number of examples."""
     words, found = seen.here, seen.result
     lines = []
     for name, shares in zip((words["right"], words["shuffled"]), found.shares, strict=True):
@@ -132,7 +132,8 @@ def prompt_variants(
     score: Annotated[str, OneOf(SCORES)] = "sum",
     order: Annotated[int, Within(0, MOST_ORDER)] = 0,
 ) -> dict:
-    """The same questions asked in several ways: how many answers are right, with intervals and paired comparisons.
+    """Return the same questions asked in several ways: how many answers are right, with intervals and paired
+    comparisons.
 
     Args:
         asked: A bundled set of questions.
@@ -185,7 +186,8 @@ def few_shot_curve(
     questions: Annotated[str, OneOf(("8", "16", "all"))] = "all",
     score: Annotated[str, OneOf(SCORES)] = "sum",
 ) -> dict:
-    """Accuracy of few-shot prompts by number of examples, in three orders, with right and with shuffled answers.
+    """Return the accuracy of few-shot prompts by number of examples, in three orders, with right and with shuffled
+    answers.
 
     Args:
         asked: A bundled set of questions.

@@ -36,12 +36,12 @@ def record(token: Token) -> list:
 
 
 def ids_of(records: Iterable[list]) -> list[int]:
-    """All tokens that records name."""
+    """Return all tokens that records name."""
     return [number for each in records for number in (each[0], *each[7][::3])]
 
 
 def shown(piece: str) -> str | list:
-    """A token's text as the page draws it, with its line breaks where it has any: text, or [text, breaks]."""
+    """Return a token's text as the page draws it, with its line breaks where it has any: text, or [text, breaks]."""
     breaks = min(piece.count("\n"), 2)
     return [visible(piece), breaks] if breaks else visible(piece)
 
@@ -54,7 +54,7 @@ def scales(V: int) -> dict:
 
 
 def blank_figure(words: Mapping[str, str]) -> go.Figure:
-    """The figure of entropy by token without its lines, which the page adds. Words: axis_token, axis_entropy."""
+    """Return the figure of entropy by token without its lines, which the page adds. Words: axis_token, axis_entropy."""
     x = axis(words["axis_token"], {"showgrid": False})
     y = axis(words["axis_entropy"], {"rangemode": "tozero"})
     return figure([], x, y, height=_HEIGHT, more={"hovermode": "closest"})

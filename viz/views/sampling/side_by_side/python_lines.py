@@ -14,7 +14,7 @@ _IMPORTS = (
 
 
 def lines(request: Request, names: Sequence[str]) -> str:
-    """Lines that leave the token ids that each strategy writes in `texts`."""
+    """Return the lines that leave the token ids that each strategy writes in `texts`."""
     load, more = f"lm = {loading(request.model.id)}", []
     if request.settings.eight:
         load, more = f"lm = int8({loading(request.model.id)})", ["from model.quantization.int8 import int8"]
@@ -35,7 +35,7 @@ def lines(request: Request, names: Sequence[str]) -> str:
 
 
 def _together(request: Request) -> list[str]:
-    """All from the prompt, in one batch."""
+    """Return all from the prompt, in one batch."""
     common = request.settings
     arguments = f"{common.tokens}, {common.seed}, shared={common.shared}, stop={common.stop!r}"
     prompt = strategies.prompt_code(request.asked, common.chat)
@@ -46,7 +46,7 @@ def _together(request: Request) -> list[str]:
 
 
 def _alone(request: Request, row: Row, at: int) -> list[str]:
-    """One text from where it was left."""
+    """Return one text from where it was left."""
     plan = plan_of(request, row)
     ending = f"frozenset({sorted(plan.ending)})" if plan.ending else "frozenset()"
     return [

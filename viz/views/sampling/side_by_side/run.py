@@ -72,7 +72,7 @@ class Request:
 
 
 def request_of(playground: Playground, model: LanguageModel, prompt: Prompt, cards: object, sent: object) -> Request:
-    """The requested texts; raises InputError for anything that cannot be written.
+    """Return the requested texts; raises InputError for anything that cannot be written.
 
     {"kind": "start"} writes what the strategies' cards say after the prompt. {"kind": "branch"} or "go" sends the
     tokens it goes on from: {"model", "prompt": [ids], "rows": [{"strategy", "number", "written": [records]}],
@@ -117,7 +117,7 @@ def _start(playground: Playground, model: LanguageModel, prompt: Prompt, cards: 
 
 
 def writer_of(playground: Playground, model: LanguageModel, settings: Common) -> LanguageModel:
-    """The model that writes: the one that was asked for, or the same with 8-bit weights."""
+    """Return the model that writes: the one that was asked for, or the same with 8-bit weights."""
     if not settings.eight:
         return model
     with playground.computing:
@@ -129,7 +129,7 @@ def _whole(value: object, end: int) -> bool:
 
 
 def _ids(model: LanguageModel, sent: object) -> tuple[int, ...]:
-    """Token ids that a page sent."""
+    """Return the token ids that a page sent."""
     fits = isinstance(sent, list) and 0 < len(sent) < model.config.n_ctx
     if not fits or not all(_whole(each, model.tokenizer.vocab_size) for each in sent):
         raise InputError("This text cannot be read.", "", "Start anew.")
@@ -151,7 +151,7 @@ def _row(model: LanguageModel, sent: object) -> Row:
 
 
 def _generated_token(model: LanguageModel, sent: object) -> GeneratedToken:
-    """A token that was written before, from [id, ln p, rank, entropy, p after the warps, tokens left, number]."""
+    """Return a token that was written before, from [id, ln p, rank, entropy, p after the warps, tokens left, number]."""
     size = model.tokenizer.vocab_size
     if not isinstance(sent, list) or len(sent) != 7 or not all(_whole(each, size + 1) for each in (sent[2], sent[5])):
         raise InputError("This text cannot be read.", "", "Start anew.")
@@ -162,7 +162,7 @@ def _generated_token(model: LanguageModel, sent: object) -> GeneratedToken:
 
 
 def _token(model: LanguageModel, sent: Mapping) -> int:
-    """The token that a branch starts with: one of those offered, or one that was typed."""
+    """Return the token that a branch starts with: one of those offered, or one that was typed."""
     typed = sent.get("typed")
     if not isinstance(typed, str) or not typed:
         return _ids(model, [sent.get("token")])[0]
@@ -173,7 +173,7 @@ def _token(model: LanguageModel, sent: Mapping) -> int:
 
 
 def packed(strategy: Strategy) -> dict:
-    """A strategy as a page keeps it and sends it back."""
+    """Return a strategy as a page keeps it and sends it back."""
     steps = [
         {"warp": s.warp, "values": dict(s.values), "tokens": [list(each) for each in s.tokens]} for s in strategy.steps
     ]
@@ -182,7 +182,7 @@ def packed(strategy: Strategy) -> dict:
 
 
 def strategy_of(model: LanguageModel, sent: object) -> Strategy:
-    """The strategy that `packed` gave to a page, checked."""
+    """Return the strategy that `packed` gave to a page, checked."""
     steps = sent.get("steps") if isinstance(sent, Mapping) else None
     if not isinstance(steps, list) or not all(isinstance(each, Mapping) for each in steps):
         raise InputError("These strategies cannot be read.", "", "Choose one of the list.")
@@ -208,12 +208,12 @@ def _biases(sent: object) -> tuple[tuple[int, float], ...]:
 
 
 def before(request: Request, row: Row) -> tuple[int, ...]:
-    """All that stands before what a row's strategy writes."""
+    """Return all that stands before what a row's strategy writes."""
     return (*request.prompt, *row.ids, *(() if request.token is None else (request.token,)))
 
 
 def plan_of(request: Request, row: Row) -> Plan:
-    """The settings besides the strategies: a branch has the random numbers that its parent had."""
+    """Return the settings besides the strategies: a branch has the random numbers that its parent had."""
     return Plan(
         request.tokens,
         request.settings.seed,
@@ -227,7 +227,7 @@ def plan_of(request: Request, row: Row) -> Plan:
 
 
 def _ticks(request: Request) -> dict[tuple[int, ...], Iterator[Tick]]:
-    """The iterators that write, by the rows each is for: all together, or each row from where it is.
+    """Return the iterators that write, by the rows each is for: all together, or each row from where it is.
 
     They share their forwards with the texts of other visitors.
     """
@@ -247,17 +247,17 @@ def _ticks(request: Request) -> dict[tuple[int, ...], Iterator[Tick]]:
 
 
 def chosen_by_hand(request: Request) -> GeneratedToken:
-    """The first token of a branch with its numbers; no random number chose it. One forward of all before it."""
+    """Return the first token of a branch with its numbers; no random number chose it. One forward of all before it."""
     row, size = request.rows[0], request.model.tokenizer.vocab_size
     ids = (*request.prompt, *row.ids)
     return placed(request.writer.model, ids, len(request.prompt), row.strategy.steps, request.token, size)
 
 
 def rounds(playground: Playground, request: Request, stop: threading.Event) -> Iterator[list[Change | None]]:
-    """A step of every row a time: what it changed, None for a row that had ended.
+    """Yield a step of every row a time: what it changed, None for a row that had ended.
 
-    The model is held for one forward at a time, so that a click elsewhere is answered. Closing the iterator, or
-    setting `stop`, ends the work. Raises InputError after as many seconds of computing as this server allows.
+    The model is held for one forward at a time, so that a click elsewhere is answered. Closing the iterator, or setting
+    `stop`, ends the work. Raises InputError after as many seconds of computing as this server allows.
     """
     if request.token is not None:
         with playground.computing:
@@ -289,7 +289,7 @@ def rounds(playground: Playground, request: Request, stop: threading.Event) -> I
 
 
 def effect_of(playground: Playground, request: Request) -> Effect | None:
-    """The effect of 8-bit weights on the prompt's first tokens, where they write; computed once."""
+    """Return the effect of 8-bit weights on the prompt's first tokens, where they write; computed once."""
     if not request.settings.eight:
         return None
     ids = request.prompt[:MOST_COMPARED]
@@ -388,7 +388,7 @@ class Races:
             self._kept[race.id] = race
 
     def of(self, owner: str) -> Race | None:
-        """The visitor's run, whether it goes on or not."""
+        """Return the visitor's run, whether it goes on or not."""
         with self._lock:
             return next((race for race in self._kept.values() if race.owner == owner), None)
 

@@ -60,7 +60,7 @@ def texts(seen: Seen) -> Payload:
 
 
 def piece(race: Race, have: int, language: str) -> Payload:
-    """The steps of a run for a page that has `have` of them; -1 for one that does not know the run yet."""
+    """Return the steps of a run for a page that has `have` of them; -1 for one that does not know the run yet."""
     start = max(have, 0)
     ticks = race.ticks[start:]
     new_texts = race.texts[start : start + len(ticks)]
@@ -80,7 +80,7 @@ def piece(race: Race, have: int, language: str) -> Payload:
 
 
 def eight_bit(playground: Playground, race: Race, language: str) -> Payload:
-    """The effect of 8-bit weights, in words; nothing where float32 wrote."""
+    """Return the effect of 8-bit weights, in words; nothing where float32 wrote."""
     effect = effect_of(playground, race.request)
     if effect is None:
         return {}
@@ -96,7 +96,7 @@ def eight_bit(playground: Playground, race: Race, language: str) -> Payload:
 
 
 def opening(race: Race, catalogue: Mapping[str, str]) -> Payload:
-    """The opening of a run: its model, strategies and settings."""
+    """Return the opening of a run: its model, strategies and settings."""
     request = race.request
     model, chosen = request.model, [row.strategy for row in request.rows]
     names = cards.labels(catalogue, chosen)
@@ -117,12 +117,12 @@ def opening(race: Race, catalogue: Mapping[str, str]) -> Payload:
 
 
 def _turns(request: Request) -> list | None:
-    """The turns that the texts answer; None where they answer none, or where the page knows: it sent the tokens."""
+    """Return the turns that the texts answer; None where they answer none, or where the page knows: it sent the tokens."""
     return cards.continued(request.asked, request.settings.chat).before if request.kind == "start" else None
 
 
 def _row(row: Row, name: str, catalogue: Mapping[str, str]) -> Payload:
-    """A text's strategy; `ordered` where the warps leave the order of tokens as the model has it."""
+    """Return a text's strategy; `ordered` where the warps leave the order of tokens as the model has it."""
     ordered = all(WARPS[step.warp].kind != "penalty" for step in row.strategy.steps)
     return {
         "name": name,
@@ -179,7 +179,7 @@ def stop(visit: Visit, sent: object) -> None:
 
 
 def again(visit: Visit, sent: object) -> Iterator[Payload]:
-    """The steps that a page lacks of its own run."""
+    """Yield the steps that a page lacks of its own run."""
     race = visit.state.of(visit.session)
     if race is not None and isinstance(sent, Mapping) and sent.get("run") == race.id:
         have = sent.get("have")
@@ -238,7 +238,7 @@ def generate(
 
 
 def _token_record(model: LanguageModel, token: GeneratedToken) -> dict:
-    """A token that was written, with its numbers."""
+    """Return a token that was written, with its numbers."""
     names = ("log_probability", "rank", "entropy", "probability", "kept", "uniform")
     return named(model, token.id) | {name: getattr(token, name) for name in names}
 

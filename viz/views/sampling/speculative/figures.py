@@ -38,7 +38,7 @@ class Round(Protocol):
 
 
 def records(rounds: Iterable[Round], piece: Callable[[int], str]) -> list[dict]:
-    """Every round as the page reads it: proposals [text, id, p, q, sum min(p, q), u, fate], token, milliseconds."""
+    """Return every round as the page reads it: proposals [text, id, p, q, sum min(p, q), u, fate], token, milliseconds."""
     entries = []
     for each in rounds:
         proposals = [
@@ -54,7 +54,8 @@ def records(rounds: Iterable[Round], piece: Callable[[int], str]) -> list[dict]:
 
 
 def times_figure(alone: float, draft: float, check: float, words: Mapping[str, str]) -> go.Figure:
-    """Milliseconds a token, without a draft and with one: its own share and that of the checks, one behind the other.
+    """Return the milliseconds a token, without a draft and with one: its own share and that of the checks, one behind
+    the other.
 
     Times in seconds. `words`: "plain", "speculative", "one_by_one", "drafting", "checking", "ms".
     """
@@ -89,10 +90,10 @@ def times_figure(alone: float, draft: float, check: float, words: Mapping[str, s
 
 
 def expected_calls(acceptance: float, drafted: Sequence[int]) -> list[float]:
-    """How many calls write 1, 2 ... tokens where each proposal is accepted with the same chance by itself.
+    """Return how many calls write 1, 2 ... tokens where each proposal is accepted with the same chance by itself.
 
-    drafted: the number of proposals of each call. P(k + 1 tokens) = a^k (1 - a), and a^g for all g and one more:
-    what eq. 1 of Leviathan et al. 2023 is the mean of. The sum is the number of calls.
+    drafted: the number of proposals of each call. P(k + 1 tokens) = a^k (1 - a), and a^g for all g and one more: what
+    eq. 1 of Leviathan et al. 2023 is the mean of. The sum is the number of calls.
     """
     counts = [0.0] * (max(drafted, default=0) + 1)
     for g in drafted:
@@ -103,7 +104,7 @@ def expected_calls(acceptance: float, drafted: Sequence[int]) -> list[float]:
 
 
 def calls_figure(written: Sequence[int], expected: Sequence[float], words: Mapping[str, str]) -> go.Figure:
-    """How many calls wrote 1, 2 ... tokens, beside what is expected.
+    """Return how many calls wrote 1, 2 ... tokens, beside what is expected.
 
     written: tokens of each call; expected as of `expected_calls`; `words`: "measured", "predicted", "tokens", "calls".
     """

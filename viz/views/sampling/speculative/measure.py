@@ -50,7 +50,7 @@ class Drafted:
 
 
 def read_pipeline(sent: object, scene: Scene) -> Pipeline:
-    """The steps that a page sent; errors in them are raised where they are used."""
+    """Return the steps that a page sent; errors in them are raised where they are used."""
     try:
         return Pipeline(steps_of(scene.model, sent.get("steps") if isinstance(sent, Mapping) else None))
     except InputError as error:
@@ -58,7 +58,7 @@ def read_pipeline(sent: object, scene: Scene) -> Pipeline:
 
 
 def drafters(scene: Scene) -> dict[str, LanguageModel]:
-    """The other loaded models of the list that have the same tokens, by id."""
+    """Return the other loaded models of the list that have the same tokens, by id."""
     return {
         model_id: other
         for model_id, other in scene.playground.loaded().items()
@@ -108,7 +108,7 @@ def drafted_by(settings: Settings) -> tuple[str, int, str]:
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """The question: of the draft only what its kind uses."""
+    """Return the question: of the draft only what its kind uses."""
     kind, n, other = drafted_by(settings)
     return settings.but(layers=n if kind == "layers" else 0, suffix=n if kind == "ngram" else 0, model=other)
 
@@ -138,12 +138,12 @@ def measure(scene: Scene, settings: Settings, progress: Progress) -> Drafted:
 
 
 def measure_drafters(scene: Scene, settings: Settings) -> dict[str, str]:
-    """The models that could draft, by id, with what they are called."""
+    """Return the models that could draft, by id, with what they are called."""
     return {model_id: other.label for model_id, other in drafters(scene).items()}
 
 
 def cost(scene: Scene, settings: Settings) -> tuple[float, float]:
-    """The text without the draft, and at most as many runs with it, drafts included, as if none were accepted."""
+    """Return the text without the draft, and at most as many runs with it, drafts included, as if none were accepted."""
     by = drafters(scene).get(settings.model)
     draft = by.n_params / scene.model.n_params if by else settings.layers / scene.model.config.n_layer
     runs = settings.tokens * (2 + draft)

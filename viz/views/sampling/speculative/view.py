@@ -43,7 +43,7 @@ _TAIL = 10  # tokens of the prompt before the text
 
 
 def hint(seen: Seen) -> Payload:
-    """The text beside the button, or why it cannot start."""
+    """Return the text beside the button, or why it cannot start."""
     settings = seen.settings
     if settings.pipeline.refusal:
         return {"unready": True, "text": ""}  # the text says why
@@ -56,7 +56,7 @@ def hint(seen: Seen) -> Payload:
 
 
 def _shared(seen: Seen, python: str) -> Payload:
-    """The source, which leaves out edits, the file and the lines."""
+    """Return the source, which leaves out edits, the file and the lines."""
     source = seen.words["measured_here"].format(model=seen.facts.label, dtype=seen.facts.dtype)
     return {
         "source": f"{source} · {seen.words['edited']}" if seen.facts.edits else source,
@@ -66,7 +66,7 @@ def _shared(seen: Seen, python: str) -> Payload:
 
 
 def _python(seen: Seen, request: object, last: str = "summary(found)") -> str:
-    """The Python that makes the numbers."""
+    """Return the Python that makes the numbers."""
     kind, n, other = drafted_by(seen.settings)
     draft, before = f"Draft({kind!r}, {n})", []
     if other:
@@ -93,7 +93,7 @@ def _python(seen: Seen, request: object, last: str = "summary(found)") -> str:
 
 
 def text(seen: Seen) -> Payload:
-    """The text, call by call, with every proposal; raises InputError for steps that cannot be."""
+    """Return the text, call by call, with every proposal; raises InputError for steps that cannot be."""
     seen.settings.pipeline.check()
     words, facts, result = seen.here, seen.facts, seen.results["main"]
     if result is None:
@@ -145,7 +145,7 @@ def same(words: Words, result: Compared) -> str:
 
 
 def _times(speed: float) -> str:
-    """A speed-up in a sentence, with the digits that it has in the table."""
+    """Return a speed-up in a sentence, with the digits that it has in the table."""
     return factor(speed).removesuffix(" ×")
 
 
@@ -174,7 +174,7 @@ def verdict(words: Words, draft: str, summary: Summary) -> list[str]:
 
 
 def numbers(seen: Seen) -> Payload:
-    """The measured numbers beside the predicted ones, each with its formula."""
+    """Return the measured numbers beside the predicted ones, each with its formula."""
     words, result = seen.here, seen.result
     summary = result.summary
     ms = {name: words["in_ms"].format(n=milliseconds(getattr(summary, name))) for name in ("plain", "draft", "check")}
@@ -202,7 +202,7 @@ def numbers(seen: Seen) -> Payload:
 
 
 def times(seen: Seen) -> Payload:
-    """Milliseconds a token, plain and speculative."""
+    """Return the milliseconds a token, plain and speculative."""
     words, summary = seen.here, seen.result.summary
     draft = (summary.draft if summary.proposed else 0.0) * summary.proposed / summary.written
     check = summary.check * summary.calls / summary.written
@@ -216,7 +216,7 @@ def times(seen: Seen) -> Payload:
 
 
 def calls(seen: Seen) -> Payload:
-    """How many tokens the calls wrote."""
+    """Return how many tokens the calls wrote."""
     words, summary, rounds = seen.here, seen.result.summary, seen.result.compared.rounds
     accepted = min(summary.expected, 1.0) if summary.tested else 0.0
     expected = expected_calls(accepted, [len(one.proposals) for one in rounds])
@@ -231,7 +231,7 @@ def calls(seen: Seen) -> Payload:
 
 
 def sweep(seen: Seen) -> Payload:
-    """The predicted effect of other numbers of proposals."""
+    """Return the predicted effect of other numbers of proposals."""
     words, result = seen.here, seen.result
     summary, rows = result.summary, swept(result.compared)
     if not rows:

@@ -41,7 +41,7 @@ class Scale:
 def map_figure(
     heated: Heated, pieces: Sequence[str], following: int | None, scale: Scale, words: Mapping[str, str]
 ) -> go.Figure:
-    """Tokens down, the model's likeliest first, temperatures across, a cell's colour its probability.
+    """Return the tokens down, the model's likeliest first, temperatures across, a cell's colour its probability.
 
     Nothing where a token is out. Words: temperature, probability, hover with {token}, {id}, {T}, {share}, out.
     """
@@ -81,10 +81,10 @@ def map_figure(
 
 
 def width_figure(heated: Heated, alone: Heated | None, scale: Scale, words: Mapping[str, str]) -> go.Figure:
-    """Entropy in bits, effective choices, likeliest token and tokens left against temperature, a panel each.
+    """Return the entropy in bits, effective choices, likeliest token and tokens left against temperature, a panel each.
 
-    alone: the model's own logits at each temperature, without any other step. Words: temperature, pipeline, alone,
-    and each of MEASURES.
+    alone: the model's own logits at each temperature, without any other step. Words: temperature, pipeline, alone, and
+    each of MEASURES.
     """
     panels: dict[str, list[go.Scatter]] = {name: [] for name in MEASURES}
     for name, each, colour, look in (
@@ -119,7 +119,7 @@ def width_figure(heated: Heated, alone: Heated | None, scale: Scale, words: Mapp
 
 
 def _values(heated: Heated, measure: str) -> np.ndarray:
-    """One of MEASURES at every temperature; entropy in bits. [N]"""
+    """Return one of MEASURES at every temperature; entropy in bits. [N]"""
     of_entropy = {"entropy": heated.entropy / BIT, "choices": np.exp(heated.entropy)}
     return of_entropy[measure] if measure in of_entropy else getattr(heated, measure)
 
@@ -135,7 +135,7 @@ def _looks(widest: Heated) -> dict[str, dict]:
 
 
 def _across(scale: Scale, title: str, more: Mapping[str, object]) -> dict:
-    """The axis of temperatures."""
+    """Return the axis of temperatures."""
     if not scale.logarithmic:
         return axis(title, {"range": [0, 3.04], "dtick": 0.5, **more})
     span = [math.log10(0.0475), math.log10(3.16)]
@@ -144,7 +144,7 @@ def _across(scale: Scale, title: str, more: Mapping[str, object]) -> dict:
 
 
 def _marks(scale: Scale) -> list[dict]:
-    """A line at the pipeline's own temperature."""
+    """Return a line at the pipeline's own temperature."""
     if not 0.05 <= scale.now <= 3:
         return []
     place = {"x0": scale.now, "x1": scale.now, "y0": 0, "y1": 1}

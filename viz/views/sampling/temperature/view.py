@@ -34,7 +34,7 @@ def any_temperature(scene: Scene, settings: Settings) -> Settings:
 
 
 def measure(scene: Scene, settings: Settings) -> Heated:
-    """The position's logits through the pipeline at every temperature."""
+    """Return the position's logits through the pipeline at every temperature."""
     return heat(logits_of(scene), settings.pipeline, context_of(scene), spaced(settings.axis == "log"))
 
 
@@ -44,7 +44,7 @@ def has_others(scene: Scene, settings: Settings) -> Settings:
 
 
 def measure_alone(scene: Scene, settings: Settings) -> Heated | None:
-    """The same without any other step; None where the pipeline has none."""
+    """Return the same without any other step; None where the pipeline has none."""
     if not settings.pipeline:
         return None
     return heat(logits_of(scene), (), context_of(scene), spaced(settings.axis == "log"))
@@ -58,7 +58,7 @@ def _others(steps: tuple[Step, ...]) -> list[Step]:
 
 
 def _scale(seen: Seen) -> Scale:
-    """The temperatures, and the pipeline's own: that of its first temperature, 1 where it has none."""
+    """Return the temperatures, and the pipeline's own: that of its first temperature, 1 where it has none."""
     steps = [step for step in seen.settings.pipeline if step.warp == "temperature"]
     return Scale(seen.settings.axis == "log", values_of(steps[0])["temperature"] if steps else 1.0)
 
@@ -78,7 +78,7 @@ def _python(seen: Seen, last: str, *imports: str) -> str:
 
 
 def by_token(seen: Seen) -> Payload:
-    """Tokens by temperature."""
+    """Return the tokens by temperature."""
     words, facts, heated = seen.here, seen.facts, seen.result
     pieces = [facts.piece(int(token)) for token in heated.ids]
     comes = following(facts.tokens, facts.position)
@@ -116,7 +116,7 @@ def temperatures(
     spacing: Annotated[str, OneOf(AXES)] = "log",
     most: Rows = 20,
 ) -> dict:
-    """The distribution of the next token at forty temperatures from 0.05 to 3, under a sampling pipeline.
+    """Return the distribution of the next token at forty temperatures from 0.05 to 3, under a sampling pipeline.
 
     Args:
         spacing: How the temperatures are spaced: log or linear.

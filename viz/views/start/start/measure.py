@@ -45,7 +45,7 @@ class Way:
 
 
 def text_before(tokens: Tokens, position: int, prompt: str) -> str:
-    """The prompt up to a position, that one included; halves of characters end it."""
+    """Return the prompt up to a position, that one included; halves of characters end it."""
     if position == len(tokens) - 1:
         return prompt
     end = int(tokens.spans[position, 1])
@@ -53,7 +53,7 @@ def text_before(tokens: Tokens, position: int, prompt: str) -> str:
 
 
 def measure_next(scene: Scene, settings: Settings) -> Next:
-    """The next token at the position, and what each candidate would make of the prompt."""
+    """Return the next token at the position, and what each candidate would make of the prompt."""
     tokens, position = scene.trace.tokens, scene.position
     logits = scene.trace.logits_at(position)[: scene.model.tokenizer.vocab_size]
     following = next_token(logits, TEMPERATURES, uniform(0, position), TOP)
@@ -65,13 +65,13 @@ def measure_next(scene: Scene, settings: Settings) -> Next:
 
 
 def _typed(scene: Scene, before: str, ids: list[int], token: int) -> str:
-    """The text that is read as `ids` and then `token`; "" where there is none."""
+    """Return the text that is read as `ids` and then `token`; "" where there is none."""
     prompt = replace(scene.prompt, text=before + scene.model.tokenizer.decode([token]))
     return prompt.text if read(scene.model, prompt).tokens.ids.tolist() == [*ids, token] else ""
 
 
 def measure_way(scene: Scene, settings: Settings) -> Way:
-    """The way to the prediction at the position: what each part adds, and what the stream says after each block."""
+    """Return the way to the prediction at the position: what each part adds, and what the stream says after each block."""
     run, position = scene.trace, scene.position
     found = components(run, position)
     token = int(found.logits[: scene.model.tokenizer.vocab_size].argmax())

@@ -16,7 +16,7 @@ USUAL = TEMPERATURES.index(1.0)
 
 
 def following(seen: Seen) -> Payload:
-    """The bars, with all that a page needs to redraw them at another temperature and to write a token."""
+    """Return the bars, with all that a page needs to redraw them at another temperature and to write a token."""
     words, facts, next = seen.here, seen.facts, seen.result
     numbers, texts = next.following, dict(next.texts)
     at = facts.position
@@ -64,7 +64,7 @@ def following(seen: Seen) -> Payload:
 
 
 def way(seen: Seen) -> Payload:
-    """The model as a picture, with one token and one head followed through it."""
+    """Return the model as a picture, with one token and one head followed through it."""
     words, facts = seen.here, seen.facts
     measured: Way = seen.result
     weights: np.ndarray = seen.results["weights"]
@@ -133,7 +133,7 @@ def way(seen: Seen) -> Payload:
 
 
 def _added(template: str, value: float, most: float, answer: str, **place: int) -> dict:
-    """One part's share of the logit: its number, how strong it is among all, and what it says of itself."""
+    """Return one part's share of the logit: its number, how strong it is among all, and what it says of itself."""
     text = template.format(value=signed(float(value)), answer=answer, **place)
     return {"value": float(value), "strength": float(value) / most, "text": text}
 

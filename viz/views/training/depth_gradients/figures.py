@@ -22,7 +22,7 @@ class Way:
 
 
 def lengths_figure(ways: Sequence[Way], words: Mapping[str, str]) -> go.Figure:
-    """A line for each way of wiring, on a logarithmic axis. `words`: "layer", "length", "predicted"."""
+    """Return a line for each way of wiring, on a logarithmic axis. `words`: "layer", "length", "predicted"."""
     at = range(ways[0].lengths.shape[1])
     hover = f"{plotly_text(words['layer'])}: %{{x}}<br>{plotly_text(words['length'])}: %{{y:.4g}}"
     traces = []

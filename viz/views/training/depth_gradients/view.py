@@ -39,7 +39,7 @@ class Ways:
 
 
 def measure(scene: Scene, settings: Settings) -> Ways:
-    """Every wiring that was asked for; the model on the page has no part in it."""
+    """Return every wiring that was asked for; the model on the page has no part in it."""
     of = {name: settings[name] for name in ("depth", "norm", "activation", "gain")}
     stacks = tuple(Stack(residual=residual, **of) for residual in BOTH[settings.residual])
     return Ways(stacks, tuple(map(by_layer, stacks)))
@@ -59,7 +59,7 @@ def _factor(lengths: np.ndarray) -> float:
 
 
 def draw(seen: Seen) -> Payload:
-    """The length of the gradient before each layer."""
+    """Return the length of the gradient before each layer."""
     words, result = seen.here, seen.result
     ways = [
         Way(_name(seen.words, stack), stack.residual, lengths, stack.predicted)

@@ -24,7 +24,9 @@ def _hover(x: str, y: str, form: str) -> str:
 def loads_figure(
     steps: Sequence[int], loads: Mapping[str, np.ndarray], experts: Sequence[str], words: Mapping[str, str]
 ) -> go.Figure:
-    """Share of the choices of every expert, a panel a training. loads: [S, N] each; `words`: "step", "load", "even"."""
+    """Return the share of the choices of every expert, a panel a training. loads: [S, N] each; `words`: "step", "load",
+    "even".
+    """
     hover, panels, across, up = _hover(words["step"], words["load"], ".1%"), {}, {}, {}
     for at, (name, shares) in enumerate(loads.items()):
         first = {"showlegend": at == 0}
@@ -42,7 +44,7 @@ def loads_figure(
 def curves_figure(
     steps: Sequence[int], curves: Mapping[str, np.ndarray], words: Mapping[str, str], reference: float | None, form: str
 ) -> go.Figure:
-    """One number by step, a line a training. [S] each; `words`: "step", "value", and "reference" for the guide."""
+    """Return one number by step, a line a training. [S] each; `words`: "step", "value", and "reference" for the guide."""
     hover = _hover(words["step"], words["value"], form)
     traces = [
         line(name, steps, each, colour, hover=hover, width=2.5)
@@ -57,7 +59,8 @@ def curves_figure(
 def tokens_figure(
     pieces: Sequence[str], rows: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]], words: Mapping[str, str]
 ) -> go.Figure:
-    """Each token's first expert, a row for each training and layer: the colour says which, a cross that it is full.
+    """Return each token's first expert, a row for each training and layer: the colour says which, a cross that it is
+    full.
 
     rows: expert, weight [T] and whether it would be dropped. `words`: "token", "expert" with {n}, "weight", "dropped".
     """
@@ -85,10 +88,10 @@ def tokens_figure(
 
 
 def _halved(text: str) -> str:
-    """A text of two parts on two lines."""
+    """Return a text of two parts on two lines."""
     return re.sub(r", |，", ",<br>", text, count=1)
 
 
 def shares(values: Sequence[float]) -> str:
-    """Shares side by side: 25.0 % · 24.1 % ..."""
+    """Return the shares side by side: 25.0 % · 24.1 % ..."""
     return " · ".join(percent(float(each)) for each in values)

@@ -34,7 +34,7 @@ SECONDS = 0.07  # of a step, about, with two trainings at once on two cores
 
 
 def as_it_is(words: Words, option: str) -> str:
-    """An option that is a number is its own label."""
+    """Return an option that is a number is its own label."""
     return option
 
 
@@ -51,14 +51,14 @@ LAYER = Choice("layer", tuple(map(str, range(LAYERS))), default=str(LAYERS - 1),
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """The trial that the form describes."""
+    """Return the trial that the form describes."""
     balances = (0.0, float(settings.balance))
     trial = ExpertTrial(int(settings.n_expert), int(settings.k), balances, float(settings.capacity))
     return Settings((("trial", trial),))
 
 
 def measure_trial(scene: Scene, settings: Settings, progress: Progress) -> Mixtures:
-    """Both trainings, each in a process of its own; the model on the page is not touched."""
+    """Return both trainings, each in a process of its own; the model on the page is not touched."""
     trial = settings.trial
     tasks = [(train_one, (trial, balance)) for balance in trial.balances]
     return together(trial, side_by_side(scene.playground.workshop, tasks, trial.steps, progress))
@@ -74,7 +74,7 @@ def start_job(seen: Seen) -> Payload:
 
 
 def _names(seen: Seen) -> list[str]:
-    """The trainings: without the loss, and with its coefficient."""
+    """Return the trainings: without the loss, and with its coefficient."""
     words = seen.words.within("loads")
     return [
         words["with"].format(balance=number(run.balance)) if run.balance else words["without"]
@@ -99,7 +99,7 @@ def _python(seen: Seen, line: str) -> str:
 
 
 def loads(seen: Seen) -> Payload:
-    """Every expert's share of the tokens, step by step."""
+    """Return every expert's share of the tokens, step by step."""
     words, found, layer = seen.here, seen.result, _layer(seen)
     shown = dict(zip(_names(seen), (run.load[:, layer] for run in found.runs), strict=True))
     experts = [seen.words.within("tokens")["expert"].format(n=n) for n in range(found.trial.n_expert)]
@@ -115,7 +115,7 @@ def loads(seen: Seen) -> Payload:
 
 
 def _curve(seen: Seen, field: str, form: str, unit: float = 1.0, reference: float | None = None) -> Payload:
-    """One number of a layer, or of the whole model, by step."""
+    """Return one number of a layer, or of the whole model, by step."""
     words, found, layer = seen.here, seen.result, _layer(seen)
     values = [getattr(run, field) / unit for run in found.runs]
     shown = dict(zip(_names(seen), (each[:, layer] if each.ndim == 2 else each for each in values), strict=True))
@@ -137,12 +137,12 @@ def entropy(seen: Seen) -> Payload:
 
 
 def dropped(seen: Seen) -> Payload:
-    """Share of the choices that would find their expert full."""
+    """Return the share of the choices that would find their expert full."""
     return _curve(seen, "dropped", ".2%")
 
 
 def held_out(seen: Seen) -> Payload:
-    """The loss on held-out text."""
+    """Return the loss on held-out text."""
     return _curve(seen, "held_out", ".4g")
 
 
@@ -170,7 +170,7 @@ def tokens(seen: Seen) -> Payload:
 
 
 def _busiest(run: Mixture) -> np.ndarray:
-    """The largest share of a single expert in each layer, after the last step. [L]"""
+    """Return the largest share of a single expert in each layer, after the last step. [L]"""
     return run.load[-1].max(-1)
 
 
@@ -220,7 +220,7 @@ def expert_balance(
     balance: Annotated[float, Within(0.0001, 1)] = 0.01,
     capacity_factor: Annotated[float, Within(0.5, 8)] = 1.25,
 ) -> dict:
-    """A tiny mixture of experts, trained without and with the load-balancing loss: about half a minute.
+    """Return a tiny mixture of experts, trained without and with the load-balancing loss: about half a minute.
 
     Args:
         n_expert: Experts in each layer.

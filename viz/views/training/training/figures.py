@@ -15,7 +15,7 @@ _SCORES = ("previous_token", "induction", "induction_baseline")
 
 
 def snapshot_payload(snapshot: Snapshot, piece: Callable[[int], str], decode: Callable[[Sequence[int]], str]) -> dict:
-    """One saved step: weights as little-endian 16-bit fixed point, 65535 for 1, and None for what is no number."""
+    """Return one saved step: weights as little-endian 16-bit fixed point, 65535 for 1, and None for what is no number."""
     shown = {i: visible(piece(i)) for i in {int(n) for n in snapshot.top_ids.flat}}
     top = zip(snapshot.top_ids, snapshot.top_logits, snapshot.top_share, strict=True)
     prompt, ids = snapshot.prompt, snapshot.sample
@@ -35,12 +35,12 @@ def snapshot_payload(snapshot: Snapshot, piece: Callable[[int], str], decode: Ca
 
 
 def _numbers(scores: np.ndarray) -> list[list[float | None]]:
-    """Scores as lists. [L, H]"""
+    """Return the scores as lists. [L, H]"""
     return [[plain(value) for value in row] for row in scores]
 
 
 def blank_figure(tokens: Tokens, words: PatternWords) -> go.Figure:
-    """The heat map of a head without its weights, which the page fills in for each saved step."""
+    """Return the heat map of a head without its weights, which the page fills in for each saved step."""
     T = len(tokens)
     empty = Panel("", np.full((T, T), np.nan, np.float32))
     return pattern_figure([empty], tokens, words, Window.whole(T), meta={"whole": True})

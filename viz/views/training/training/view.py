@@ -30,7 +30,7 @@ _STEPS |= dict.fromkeys(TEXTS, 1500)
 
 
 def measure_limits(scene: Scene, settings: Settings) -> Limits:
-    """The limits of this server's trainings."""
+    """Return the limits of this server's trainings."""
     return scene.playground.workshop.limits
 
 
@@ -53,7 +53,7 @@ def first_lab(here: Words) -> Payload:
 
 
 def form(here: Words, limits: Limits) -> Payload:
-    """The payload of the form; a run's settings are checked again where it starts."""
+    """Return the payload of the form; a run's settings are checked again where it starts."""
     catalogue, recipe = here.catalogue, Job().recipe
     plot = section(catalogue, "plot") | some(catalogue, "pattern", "query", "key", "weight")
     choices = {"placement": CHOICES["norm_placement"], "schedule": tuple(SCHEDULES)}
@@ -98,14 +98,14 @@ def form(here: Words, limits: Limits) -> Payload:
 
 
 def _preset(here: Words, name: str, values: Mapping[str, object], limits: Limits) -> Payload:
-    """A preset of the form: its name, what is to be said of it, and the fields that it sets."""
+    """Return a preset of the form: its name, what is to be said of it, and the fields that it sets."""
     texts = here.within("presets")
     about = texts[f"{name}_about"].format(minutes=whole(round(limits.minutes)))
     return {"key": name, "label": texts[name], "about": about, "settings": dict(values)}
 
 
 def _task(catalogue: Mapping[str, str], name: str, recipe: Recipe) -> Payload:
-    """The form's text on a task, and the settings that suit it."""
+    """Return the form's text on a task, and the settings that suit it."""
     task = TASKS.get(name)
     length = task.length if task else 64
     settings = {"length": length, "batch": {4: 64}.get(length, recipe.batch), "steps": _STEPS.get(name, recipe.steps)}
@@ -123,7 +123,7 @@ def _task(catalogue: Mapping[str, str], name: str, recipe: Recipe) -> Payload:
 
 
 def piece_payload(run: LiveRun, language: str, have: tuple[int, int]) -> Payload:
-    """The new parts of a run for a page that has so many reports and snapshots."""
+    """Return the new parts of a run for a page that has so many reports and snapshots."""
     catalogue = words(language)
     reports, snapshots = run.reports[have[0] :], run.snapshots[have[1] :]
     piece = about(run, have) | {
@@ -153,7 +153,7 @@ def piece_payload(run: LiveRun, language: str, have: tuple[int, int]) -> Payload
 
 
 def floor(job: Job, catalogue: Mapping[str, str]) -> Payload | None:
-    """The loss that no model gets below on fresh examples of the task, and what the line is called."""
+    """Return the loss that no model gets below on fresh examples of the task, and what the line is called."""
     task = TASKS.get(job.task)
     if task is None or task.floor is None:
         return None
@@ -162,7 +162,7 @@ def floor(job: Job, catalogue: Mapping[str, str]) -> Payload | None:
 
 
 def hidden_layers(run: LiveRun) -> list[int]:
-    """The layers without a softmax, whose maps are hidden attention."""
+    """Return the layers without a softmax, whose maps are hidden attention."""
     mixer = run.job.config.get("mixer", "softmax")
     names = [mixer] * run.started.n_layer if isinstance(mixer, str) else mixer
     return [layer for layer, name in enumerate(names) if name not in ATTENTION]
@@ -225,7 +225,7 @@ def training_run(playground: Playground, run: str) -> dict:
 
 
 def highest(scores: np.ndarray) -> dict[str, int] | None:
-    """The head of the highest score; None where none is scored. [L, H]"""
+    """Return the head of the highest score; None where none is scored. [L, H]"""
     if np.isnan(scores).all():
         return None
     layer, head = np.unravel_index(int(np.nanargmax(scores)), scores.shape)

@@ -33,7 +33,7 @@ def scores_figure(
     reference: Sequence[float],
     share: bool,
 ) -> go.Figure:
-    """A line a mixer, the mean of its seeds, and each seed as a thin point. scores: [R, S] each
+    """Return a line a mixer, the mean of its seeds, and each seed as a thin point. scores: [R, S] each
 
     `words`: "size", "score", "reference", "seed". `share`: the scores are shares right, else errors on a log axis.
     """
@@ -52,7 +52,9 @@ def scores_figure(
 
 
 def losses_figure(losses: Mapping[str, np.ndarray], names: Mapping[str, str], words: Mapping[str, str]) -> go.Figure:
-    """Losses step by step, the mean of the seeds over their range. losses: [R, steps] each; `words`: "step", "loss"."""
+    """Return the losses step by step, the mean of the seeds over their range. losses: [R, steps] each; `words`: "step",
+    "loss".
+    """
     hover, traces = _hover(words["step"], words["loss"]), []
     for key, each in losses.items():
         at = range(1, each.shape[1] + 1)

@@ -40,7 +40,7 @@ SECONDS = 0.02  # of a step of one training, about
 
 
 def task_label(words: Words, option: str) -> str:
-    """A task by its name in the training view."""
+    """Return a task by its name in the training view."""
     return words.catalogue[f"task.{option}"]
 
 
@@ -60,13 +60,13 @@ SETTINGS = (
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """The task, the steps as a number, and the names of the mixers that are ticked."""
+    """Return the task, the steps as a number, and the names of the mixers that are ticked."""
     mixers = tuple(name for name in MIXERS if settings[name])
     return Settings((("task", settings.task), ("steps", int(settings.steps)), ("mixers", mixers)))
 
 
 def measure_race(scene: Scene, settings: Settings, progress: Progress) -> Comparison:
-    """Every mixer with every seed, spread over processes; the model on the page is not touched."""
+    """Return every mixer with every seed, spread over processes; the model on the page is not touched."""
     trial = MixerTrial(settings.mixers, settings.task, settings.steps)
     return together(trial, side_by_side(scene.playground.workshop, parts_of(trial), trial.steps, progress))
 
@@ -137,7 +137,7 @@ def score(seen: Seen) -> Payload:
 
 
 def loss(seen: Seen) -> Payload:
-    """The loss while training."""
+    """Return the loss while training."""
     words, found = seen.here, seen.result
     smooth = np.stack([[running_mean(row) for row in rows] for rows in found.losses])
     named = {"step": words["step"], "loss": words["loss"]}
@@ -167,7 +167,7 @@ def memory(seen: Seen) -> Payload:
 
 
 def seconds(seen: Seen) -> Payload:
-    """The time of one token while decoding."""
+    """Return the time of one token while decoding."""
     words, found = seen.here, seen.result
     named = {"tokens": seen.words.within("memory")["tokens"], "cost": words["ms"]}
     return {
@@ -185,7 +185,7 @@ def _score(found: Comparison, value: float) -> str:
 
 
 def table(seen: Seen) -> Payload:
-    """Each mixer's parameters, scores and costs in numbers."""
+    """Return each mixer's parameters, scores and costs in numbers."""
     words, found, rows = seen.here, seen.result, []
     by_seed = found.scores.mean(-1)  # [M, R]
     for at, name in enumerate(_names(seen).values()):
