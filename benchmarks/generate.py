@@ -51,11 +51,11 @@ def ours(shape: str, *, eight: bool = False, device: str = "cpu", dtype: str = "
     from model.generation.generate import generate
     from model.generation.strategies import STRATEGIES, Plan
     from model.kernels import ready
-    from model.quantization.int8 import quantised
+    from model.quantization.int8 import quantized
 
     ready.now()  # what is compiled, so that all rounds take the same steps
     model = _our_model(shape, device, dtype)
-    model = quantised(model) if eight else model
+    model = quantized(model) if eight else model
 
     def run(batch: int) -> list[int]:
         plan = Plan(max_new_tokens=NEW)

@@ -5,7 +5,7 @@
 Drives the real page of one checkout or of several (each FOLDER has an app.py) in Chromium, in turn, round by round, so
 that a slow minute hits all of them. A round opens the page in a new profile (nothing kept) and once more in the same
 one, then clicks heads one after another. "painted" is two animation frames after the picture is on the page. The
-server's time is processor time of its process, as the kernel counts it, so that a busy neighbour hardly changes it.
+server's time is processor time of its process, as the kernel counts it, so that a busy neighbor hardly changes it.
 Needs benchmarks/requirements.txt.
 """
 

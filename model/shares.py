@@ -41,7 +41,7 @@ class Paired:
 def paired(first: Sequence[bool], second: Sequence[bool]) -> Paired:
     """McNemar's exact test of two ways on the same questions (McNemar 1947; the binomial form). [n] each
 
-    If both ways were equally good, each question on which they differ would favour either one like a fair coin:
+    If both ways were equally good, each question on which they differ would favor either one like a fair coin:
     p = 2 P(X <= min(b, c)), X binomial with b + c draws of 1/2, at most 1. Raises ValueError for unequal numbers.
     """
     if len(first) != len(second):

@@ -28,7 +28,9 @@ class ByteLRU:
         self._making: dict[Hashable, Future] = {}
 
     def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Return the value of the key; an error in `make` is raised to everyone waiting for it and nothing is stored."""
+        """Return the value of the key; an error in `make` is raised to everyone waiting for it and nothing
+        is stored.
+        """
         with self._lock:
             if key in self._values:
                 self._values.move_to_end(key)

@@ -210,7 +210,9 @@ def typed(value: Fraction | Decimal, digits: int, fraction: bool = False) -> str
 
 
 def plain(value: float | None, digits: int = 6) -> float | None:
-    """Return a number for a payload: six significant digits, None where it is not finite, for which JSON has no sign."""
+    """Return a number for a payload: six significant digits, None where it is not finite, for which JSON
+    has no sign.
+    """
     return None if not _there(value) else float(f"{value:.{digits}g}")
 
 

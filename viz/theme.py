@@ -1,4 +1,4 @@
-"""One colour language: a sequential, colour-blind safe ramp for weights, light and dark, and the figures' frame."""
+"""One color language: a sequential, color-blind safe ramp for weights, light and dark, and the figures' frame."""
 
 import functools
 
@@ -12,18 +12,18 @@ RAMPS = {"light": RAMP, "dark": RAMP[::-1]}
 SIGNED = ("#b35806", "#e08214", "#fdb863", "#fee0b6", "#f7f7f7", "#d8daeb", "#b2abd2", "#8073ac", "#542788")
 SIGNED_DARK = ("#fdb863", "#e08214", "#b35806", "#6b3a10", "#20242e", "#4a3f78", "#7468b4", "#a79fd6", "#d8daeb")
 SIGNED_RAMPS = {"light": SIGNED, "dark": SIGNED_DARK}
-# Okabe & Ito 2008, one hue a head: told apart by people with any colour vision, on light and on dark.
+# Okabe & Ito 2008, one hue a head: told apart by people with any color vision, on light and on dark.
 HUES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#9a8b00", "#7a7a7a")
 CURVES = ("sqrt", "linear", "log")  # how a value becomes a place on a ramp
 FLOOR = 1e-4  # the share of the largest value at which a logarithmic ramp begins
 
 
-def _channels(colour: str) -> tuple[int, int, int]:
-    return tuple(int(colour[i : i + 2], 16) for i in (1, 3, 5))
+def _channels(color: str) -> tuple[int, int, int]:
+    return tuple(int(color[i : i + 2], 16) for i in (1, 3, 5))
 
 
 def ramp_at(stops: tuple[str, ...], share: float) -> str:
-    """Return the colour at a share of the ramp, linear between stops."""
+    """Return the color at a share of the ramp, linear between stops."""
     place = min(max(share, 0.0), 1.0) * (len(stops) - 1)
     low = min(int(place), len(stops) - 2)
     mixed = (
@@ -41,34 +41,34 @@ def place(share: np.ndarray | float, curve: str) -> np.ndarray | float:
 
 
 def colorscale(stops: tuple[str, ...], curve: str = "sqrt") -> list[list]:
-    """Return a Plotly colour scale from 0 to 1 in which a share has the ramp's colour at `place(share, curve)`."""
+    """Return a Plotly color scale from 0 to 1 in which a share has the ramp's color at `place(share, curve)`."""
     shares = np.linspace(0, 1, 33) if curve != "log" else np.concatenate([[0], np.geomspace(FLOOR, 1, 32)])
     return [[float(share), ramp_at(stops, float(place(share, curve)))] for share in shares]
 
 
 def written(scale: list[list]) -> str:
-    """Return a colour scale as one text, "0 rgb(1,2,3);1 rgb(4,5,6)": Plotly copies a figure's lists over and over."""
-    return ";".join(f"{share:.12g} {colour}" for share, colour in scale)
+    """Return a color scale as one text, "0 rgb(1,2,3);1 rgb(4,5,6)": Plotly copies a figure's lists over and over."""
+    return ";".join(f"{share:.12g} {color}" for share, color in scale)
 
 
 def scale_of(text: str) -> list[list]:
-    """Return the colour scale that was written as this text."""
-    return [[float(share), colour] for share, colour in (stop.split(" ") for stop in text.split(";"))]
+    """Return the color scale that was written as this text."""
+    return [[float(share), color] for share, color in (stop.split(" ") for stop in text.split(";"))]
 
 
 @functools.cache
 def scales(kind: str, curve: str) -> dict[str, list[list]]:
-    """Colour scales for the light and the dark page. `kind` is "share", "size" or "signed"; signed ones are linear."""
+    """Color scales for the light and the dark page. `kind` is "share", "size" or "signed"; signed ones are linear."""
     if kind == "signed":
         return {name: colorscale(stops, "linear") for name, stops in SIGNED_RAMPS.items()}
     return {name: colorscale(stops, curve) for name, stops in RAMPS.items()}
 
 
 def frame_layout(meta: dict) -> dict:
-    """Return the look shared by all figures; colours of text and scales follow the page's theme,
+    """Return the look shared by all figures; colors of text and scales follow the page's theme,
     static/parts/figure_look.js.
 
-    `meta["scales"]`, {"light": colour scale, "dark": colour scale}, is what `layout.coloraxis` takes there.
+    `meta["scales"]`, {"light": color scale, "dark": color scale}, is what `layout.coloraxis` takes there.
     """
     if "scales" in meta:
         meta = meta | {"scales": {theme: written(scale) for theme, scale in meta["scales"].items()}}

@@ -244,7 +244,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--pid", type=int, default=0, help="its process, on this machine")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--public", action=argparse.BooleanOptionalAction, default=True)
-    parser.add_argument("--attack", choices=[each.__name__ for each in ATTACKS], help="what a rude neighbour does")
+    parser.add_argument("--attack", choices=[each.__name__ for each in ATTACKS], help="what a rude neighbor does")
     parser.add_argument("--workers", type=int, default=1, help="page processes")
     parser.add_argument("--engine", default="", help='"ray" for a cluster on this machine')
     parser.add_argument("--replicas", type=int, default=1, help="of the model on that cluster")

@@ -7,7 +7,7 @@ from model.records import RunKey
 from viz.seam.scene import run_id
 
 ANYBODY = -1  # owner of what is on every page at the start
-SUBJECTS = ("The grey cat", "A small boat", "My old teacher", "The tall tree", "Her brother", "This quiet town")
+SUBJECTS = ("The gray cat", "A small boat", "My old teacher", "The tall tree", "Her brother", "This quiet town")
 VERBS = ("saw", "liked", "carried", "painted", "found", "remembered")
 OBJECTS = ("the red ball", "a loaf of bread", "two warm coats", "the last train", "a blue door", "some good news")
 

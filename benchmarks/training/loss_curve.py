@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 860, 420, 64, 24, 190, 48
-COLOURS = ("#0b7285", "#b4530b", "#6741d9", "#2b8a3e", "#a61e4d")
+COLORS = ("#0b7285", "#b4530b", "#6741d9", "#2b8a3e", "#a61e4d")
 
 
 def read(path: Path) -> dict[str, list[tuple[int, float]]]:
@@ -55,17 +55,17 @@ def draw(curves: dict[str, list[tuple[int, float]]]) -> str:
         "</text>"
     )
     taken: list[float] = []
-    coloured = zip((*COLOURS, "#444444"), curves.items(), strict=False)
+    colored = zip((*COLORS, "#444444"), curves.items(), strict=False)
     # From the top down, so that names that make room for each other keep the order of their curves.
-    for colour, (name, points) in sorted(coloured, key=lambda each: -each[1][1][-1][1]):
+    for color, (name, points) in sorted(colored, key=lambda each: -each[1][1][-1][1]):
         line = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*point) for point in points))
         x, y = place(*points[-1])
         while any(abs(y - other) < 14 for other in taken):
             y += 1
         taken.append(y)
         parts.append(
-            f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="1.6"/>'
-            f'<text x="{x + 8}" y="{y + 4}" fill="{colour}">{name} {points[-1][1]:.2f}</text>'
+            f'<polyline points="{line}" fill="none" stroke="{color}" stroke-width="1.6"/>'
+            f'<text x="{x + 8}" y="{y + 4}" fill="{color}">{name} {points[-1][1]:.2f}</text>'
         )
     return "\n".join([*parts, "</svg>\n"])
 

@@ -76,7 +76,7 @@ class Swap:
     fits: Callable[[ModelConfig], bool] = lambda config: True
 
 
-def _centres(config: ModelConfig) -> bool:
+def _centers(config: ModelConfig) -> bool:
     return config.norm == "layernorm"
 
 
@@ -86,7 +86,7 @@ def _has_bias(config: ModelConfig) -> bool:
 
 SWAPS: dict[str, Swap] = {
     "other": Swap("The other kind, LayerNorm or RMSNorm, with the gain and bias of this one.", _other),
-    "no_mean": Swap("LayerNorm that subtracts no mean, and still divides by sqrt(variance + eps).", _no_mean, _centres),
+    "no_mean": Swap("LayerNorm that subtracts no mean, and still divides by sqrt(variance + eps).", _no_mean, _centers),
     "no_gain": Swap("The gain is 1 everywhere.", _no_gain),
     "no_bias": Swap("The bias is 0 everywhere.", _no_bias, _has_bias),
     "frozen": Swap("Divides every token by one number: the mean of its divisors over this prompt, unchanged.", _frozen),
@@ -200,7 +200,9 @@ def _check(run: Trace, swap: str, places: Sequence[Place]) -> None:
 
 
 def swap_tap(run: Trace, swap: str, places: Sequence[Place]) -> Tap:
-    """Return a tap that records the inputs of the norms at `places` and replaces their outputs; make one for each run."""
+    """Return a tap that records the inputs of the norms at `places` and replaces their outputs; make one
+    for each run.
+    """
     chosen, read = frozenset(places), {}
 
     def tap(at: str, layer: int, x: Tensor) -> Tensor:

@@ -80,19 +80,19 @@ def norm_output(norm: Norm, x: np.ndarray) -> np.ndarray:
 class Walk:
     """One norm on one vector, every step in float64; arrays are [D].
 
-    out = normalised * gain + bias and normalised = centred / divisor hold exactly as computed.
+    out = normalized * gain + bias and normalized = centered / divisor hold exactly as computed.
     """
 
     kind: str  # "layernorm" or "rmsnorm"
     x: np.ndarray
     mean: float | None  # of x; None for RMSNorm, which subtracts nothing
-    centred: np.ndarray  # x - mean; x itself for RMSNorm
-    spread: float  # mean of centred^2: the variance, or for RMSNorm the mean square
+    centered: np.ndarray  # x - mean; x itself for RMSNorm
+    spread: float  # mean of centered^2: the variance, or for RMSNorm the mean square
     eps: float
     divisor: float  # sqrt(spread + eps)
-    normalised: np.ndarray
+    normalized: np.ndarray
     gain: np.ndarray
-    scaled: np.ndarray  # normalised * gain
+    scaled: np.ndarray  # normalized * gain
     bias: np.ndarray | None
     out: np.ndarray
     model_out: np.ndarray  # float32, by the norm itself in one kernel
@@ -116,17 +116,17 @@ def walk_vector(norm: Norm, vector: np.ndarray) -> Walk:
     row = torch.from_numpy(np.ascontiguousarray(vector, dtype=np.float32))
     x, gain = row.double().numpy(), norm.weight.detach().double().numpy()
     mean = float(x.mean()) if norm.kind == "layernorm" else None
-    centred = x if mean is None else x - mean
-    spread = float(np.square(centred).mean())
+    centered = x if mean is None else x - mean
+    spread = float(np.square(centered).mean())
     divisor = float(np.sqrt(spread + norm.eps))
-    normalised = centred / divisor
-    scaled = normalised * gain
+    normalized = centered / divisor
+    scaled = normalized * gain
     bias = None if norm.bias is None else norm.bias.detach().double().numpy()
     out = scaled if bias is None else scaled + bias
     model_out = norm(row).numpy()
     gap = float(np.abs(out - model_out).max())
     return Walk(
-        norm.kind, x, mean, centred, spread, norm.eps, divisor, normalised, gain, scaled, bias, out, model_out, gap
+        norm.kind, x, mean, centered, spread, norm.eps, divisor, normalized, gain, scaled, bias, out, model_out, gap
     )
 
 
@@ -138,8 +138,8 @@ def batch_norm(x: Tensor, eps: float) -> Tensor:
 
     [T, D] -> [T, D]. Ioffe & Szegedy 2015, algorithm 1, without gain and bias, the tokens of one prompt as the batch.
     """
-    centred = x - x.mean(0)
-    return centred / (centred.square().mean(0) + eps).sqrt()
+    centered = x - x.mean(0)
+    return centered / (centered.square().mean(0) + eps).sqrt()
 
 
 @dataclass(frozen=True, eq=False)

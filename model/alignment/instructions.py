@@ -39,7 +39,9 @@ def read_examples(path: Path) -> list[Example]:
 
 
 def parse_examples(text: str, name: str = "") -> list[Example]:
-    """Return the examples of JSON lines. Raises InputError naming the line that is not one, and where there are none."""
+    """Return the examples of JSON lines. Raises InputError naming the line that is not one, and where there
+    are none.
+    """
     lines = text.split("\n")  # not splitlines: JSON strings may hold U+2028
     examples = [_example(line, number) for number, line in enumerate(lines, start=1) if line.strip()]
     if not examples:
@@ -129,7 +131,9 @@ def to_ids(example: Example, tokenizer: Tokenizer, end: int | None, template: st
 
 
 def end_of(tokenizer: Tokenizer) -> int:
-    """Return the token that ends an answer: the vocabulary's own end. Raises InputError for a vocabulary without one."""
+    """Return the token that ends an answer: the vocabulary's own end. Raises InputError for a vocabulary
+    without one.
+    """
     return end_of_text(tokenizer) if tokenizer.end_id is None else tokenizer.end_id
 
 

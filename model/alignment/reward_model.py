@@ -170,7 +170,7 @@ def _states(model: Transformer, texts: Sequence[Sequence[int]], train: bool = Fa
 
 
 def _batches(order: Sequence[int], texts: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-    """Neighbours of `order`, which sorts by length, with at most MOST_BATCH_TOKENS together."""
+    """Neighbors of `order`, which sorts by length, with at most MOST_BATCH_TOKENS together."""
     batch: list[int] = []
     for at in order:
         if batch and (len(batch) + 1) * len(texts[at]) > MOST_BATCH_TOKENS:

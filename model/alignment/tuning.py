@@ -173,7 +173,9 @@ def open_job(job: TuneJob, limits: Limits) -> RunningJob:
 
 
 def begin(model: Transformer, tokenizer: Tokenizer, job: TuneJob) -> Tuning:
-    """Return a new run; adapters are put on the model in place. Raises InputError for examples that cannot be learned."""
+    """Return a new run; adapters are put on the model in place. Raises InputError for examples that cannot
+    be learned.
+    """
     end, longest = instructions.end_of(tokenizer), min(job.recipe.length, model.config.n_ctx)
     parts = instructions.split(job.examples, seed=job.recipe.seed)
     train, held_out = (instructions.fitting(part, tokenizer, end, longest, job.template) for part in parts)

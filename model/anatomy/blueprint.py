@@ -78,7 +78,9 @@ def blueprint(config: ModelConfig, T: int) -> dict[str, Part]:
 
 
 def site_axes(config: ModelConfig, T: int) -> dict[str, tuple[tuple[str, int], ...]]:
-    """Return the axes of every input or output tensor of a part, by its name: letters and lengths, without the batch."""
+    """Return the axes of every input or output tensor of a part, by its name: letters and lengths, without
+    the batch.
+    """
     c, t = config, ("T", T)
     stream, inner = (t, ("D", c.d_model)), (t, ("M", c.d_mlp))
     heads, shared = (("H", c.n_head), t, ("E", c.d_head)), (("G", c.n_kv_head), t, ("E", c.d_head))

@@ -1,7 +1,7 @@
 """Memory of a model: weights, cache, activations, gradients and the optimizer's state, in bytes.
 
 Exact from the config where a formula can be: weights, cache, autograd's saved tensors in a training step of this
-project's own forward, AdamW's state. Working memory of a forward without gradients is an estimate and is labelled as
+project's own forward, AdamW's state. Working memory of a forward without gradients is an estimate and is labeled as
 one.
 """
 
@@ -107,7 +107,7 @@ def optimizer_bytes(config: ModelConfig) -> int:
 
 
 def _norm_saved(config: ModelConfig, kind: str, rows: int, width: int) -> int:
-    """Return the numbers that a norm saves besides its input: mean and 1/divisor; RMSNorm 1/divisor and the normalised
+    """Return the numbers that a norm saves besides its input: mean and 1/divisor; RMSNorm 1/divisor and the normalized
     vector.
     """
     return 2 * rows if kind == "layernorm" else rows + rows * width
@@ -244,7 +244,9 @@ def most(fits: Callable[[int], bool], highest: int = MOST) -> int:
 
 
 def largest(config: ModelConfig, setting: Setting, budget: int) -> tuple[int, int]:
-    """Return the longest context at this batch, and the largest batch at this context, within `budget` bytes; 0: none."""
+    """Return the longest context at this batch, and the largest batch at this context, within `budget`
+    bytes; 0: none.
+    """
     fixed = sum(n for name, n in parts(config, setting).items() if name in FIXED)
 
     def fits(one: Setting) -> bool:

@@ -62,7 +62,9 @@ class Live(TorchDispatchMode):
 
 
 def _with_storage(values: object) -> Iterator[Tensor]:
-    """Return the tensors among values, without weights that were packed for small batches: they have no storage to ask."""
+    """Return the tensors among values, without weights that were packed for small batches: they have no
+    storage to ask.
+    """
     return (each for each in tree_iter(values) if isinstance(each, Tensor) and not each.is_mkldnn)
 
 

@@ -139,7 +139,9 @@ def loss_of(
 
 @public(law=one_of(LAWS), params=above(0, 1e300), loss=above(0, 1e300))
 def tokens_for(law: str, params: Sequence[float] | np.ndarray | float, loss: float) -> np.ndarray:
-    """Return the tokens at which N parameters reach a loss: `loss_of` solved for D; inf where no number of tokens does."""
+    """Return the tokens at which N parameters reach a loss: `loss_of` solved for D; inf where no number of
+    tokens does.
+    """
     params = np.asarray(params, float)
     with np.errstate(divide="ignore", invalid="ignore"):
         if law == "kaplan":
@@ -161,10 +163,10 @@ def _parametric(law: str) -> Parametric:
 # --- the best use of a budget ------------------------------------------------------------------------------
 
 
-@public(hours=above(0, 1e300), flops_per_second=above(0, 1e300), utilisation=above(0, 1))
-def compute_of(hours: float, flops_per_second: float, utilisation: float) -> float:
+@public(hours=above(0, 1e300), flops_per_second=above(0, 1e300), utilization=above(0, 1))
+def compute_of(hours: float, flops_per_second: float, utilization: float) -> float:
     """Return the FLOPs of accelerator-hours at a peak rate of which a share (0 to 1) is reached."""
-    return _within(3600 * hours * flops_per_second * utilisation)
+    return _within(3600 * hours * flops_per_second * utilization)
 
 
 @public(law=one_of(LAWS), compute=unchecked)

@@ -32,7 +32,9 @@ def _curve(of: str | float, x: np.ndarray, y: np.ndarray, low: float = 0.0, high
 
 @public(law=one_of((*PARAMETRIC, "kaplan")), compute=between(1e8, 1e36), most=above(0, 1e300))
 def size_curves(law: str, compute: float, most: float) -> list[Curve]:
-    """Return the loss against compute of models of one size each, around the optimum of a budget; losses up to `most`."""
+    """Return the loss against compute of models of one size each, around the optimum of a budget; losses up
+    to `most`.
+    """
     middle = round(np.log10(optimum(law, compute).params))
     budgets = compute * np.geomspace(1e-4, 1e3, 141)
     sizes = 10.0 ** np.arange(middle - 2, middle + 3)

@@ -155,7 +155,7 @@ def _heads(model: Transformer, layer: int) -> _Heads:
 
 
 def _folded(weight: Tensor, norm: Norm | None) -> Tensor:
-    """Return a weight with its input norm folded in: times the gain, and for LayerNorm centred. [out, D]"""
+    """Return a weight with its input norm folded in: times the gain, and for LayerNorm centered. [out, D]"""
     if norm is None:
         return weight
     weight = weight * norm.weight

@@ -15,7 +15,7 @@ from model.gpt.norm import Norm
 from model.tracing.trace import Trace
 
 WHOLE = 16  # distances with a bucket of their own
-STEP = 2**0.25  # ratio of the ends of neighbouring buckets beyond those
+STEP = 2**0.25  # ratio of the ends of neighboring buckets beyond those
 BAND = (10, 90)  # percentiles
 
 Buckets = Sequence[tuple[int, int]]  # first and last distance of each
@@ -44,7 +44,9 @@ class Parts:
 
 
 def buckets(T: int, whole: int = WHOLE) -> Buckets:
-    """Return the distances 0 .. T - 1: single up to `whole` - 1, then in buckets that grow by a quarter of an octave."""
+    """Return the distances 0 .. T - 1: single up to `whole` - 1, then in buckets that grow by a quarter of
+    an octave.
+    """
     ranges = [(d, d) for d in range(min(whole, T))]
     start, end = whole, float(whole)
     while start < T:
@@ -56,7 +58,9 @@ def buckets(T: int, whole: int = WHOLE) -> Buckets:
 
 
 def pooled(matrix: np.ndarray, at: tuple[int, int], first: bool) -> np.ndarray:
-    """Return the entries of a [T, T] matrix with query minus key in a bucket, without NaN; `first` includes key 0. [n]"""
+    """Return the entries of a [T, T] matrix with query minus key in a bucket, without NaN; `first` includes
+    key 0. [n]
+    """
     skip = 0 if first else 1  # a diagonal begins with key 0
     values = np.concatenate([np.diagonal(matrix, -d)[skip:] for d in range(at[0], at[1] + 1)])
     return values[~np.isnan(values)]
@@ -136,7 +140,9 @@ def share_of_distance(scores: np.ndarray, *, first: bool = False) -> float:
 
 @torch.inference_mode()
 def layer_weights(trace: Trace, layer: int, groups: Buckets, *, first: bool = False) -> np.ndarray:
-    """Return the mean attention weight of every head of a layer at each bucket of distances, NaN without a pair. [H, K]"""
+    """Return the mean attention weight of every head of a layer at each bucket of distances, NaN without a
+    pair. [H, K]
+    """
     check_layer(layer, trace.config.n_layer)
     T, skip = len(trace.tokens), 0 if first else 1
     total = torch.zeros(trace.config.n_head, T)  # [H, distances]
@@ -217,7 +223,9 @@ def first_layer_parts(trace: Trace, head: int) -> Parts | None:
 
 
 def _linear_parts(norm: Norm | None, parts: tuple[Tensor, Tensor], whole: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return a norm applied to each of two summands of its input, with the divisor of the whole, and its bias. [T, D]"""
+    """Return a norm applied to each of two summands of its input, with the divisor of the whole, and its
+    bias. [T, D]
+    """
     if norm is None:
         return *parts, torch.zeros(whole.shape[-1])
     scale = NORMS[norm.kind](whole, norm.eps)[1]

@@ -262,7 +262,9 @@ def _replaced_alone(
 
 
 def _replace(site: str, rows: Tensor, index: Tensor, values: Tensor, at: int | slice) -> Tap:
-    """Return a tap that writes values[b] to x[rows[b], index[b], at] of one site. rows and index [b], values [b, ...]"""
+    """Return a tap that writes values[b] to x[rows[b], index[b], at] of one site. rows and index [b],
+    values [b, ...]
+    """
 
     def tap(name: str, layer: int, x: Tensor) -> Tensor:
         if name != site:

@@ -64,7 +64,9 @@ def attend_rows(trace: Trace, layer: int, queries: Sequence[int]) -> Tensor:
 
 
 def query_chunks(trace: Trace, queries: Sequence[int]) -> list[Sequence[int]]:
-    """Return the queries in chunks for `attend_rows`, so that few rows are in memory; a single chunk for an edited run."""
+    """Return the queries in chunks for `attend_rows`, so that few rows are in memory; a single chunk for an
+    edited run.
+    """
     step = _CHUNK if trace.tap is None else len(queries)  # an edit is applied to a whole layer at every call
     return [queries[start : start + step] for start in range(0, len(queries), step)]
 

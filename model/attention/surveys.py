@@ -1,4 +1,4 @@
-"""Survey of every head on a built-in set of sequences: mean and spread of its metrics, and labels by behaviour."""
+"""Survey of every head on a built-in set of sequences: mean and spread of its metrics, and labels by behavior."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ class Survey:
     sequences: int
     mean: pd.DataFrame  # over the sequences where the metric is defined; NaN where there is none
     spread: pd.DataFrame  # standard deviation over the same sequences (divisor n - 1); NaN for fewer than two
-    baseline: pd.DataFrame | None  # score of a head without special behaviour; NaN where meaningless
+    baseline: pd.DataFrame | None  # score of a head without special behavior; NaN where meaningless
 
 
 def survey(
@@ -210,7 +210,7 @@ SENTENCES = (
     "When the teacher gave the book to Daniel, Daniel thanked the teacher and put the book in his bag.",
     "It rained on Monday, it rained on Tuesday, it rained on Wednesday, and on Thursday the river came over its banks.",
     "The committee agreed that the new bridge would cost less than expected and could be finished before next winter.",
-    "Mr. Harrington bought a grey horse from Mrs. Bell, although Mrs. Bell had warned Mr. Harrington that it bit.",
+    "Mr. Harrington bought a gray horse from Mrs. Bell, although Mrs. Bell had warned Mr. Harrington that it bit.",
     "A small brown dog ran across the yard, barked twice at the postman, and hid under the kitchen table.",
     "Red, blue, green, red, blue, green: the lights on the tree changed all night long while everyone was asleep.",
     "If you want to learn to swim, first learn to float, and if you want to float, first learn to breathe.",

@@ -53,7 +53,9 @@ class Problem:
 
 
 def read_number(text: str) -> Fraction:
-    """Return the number of a cell: 2, −0.5, 1e-3, 1/3. Raises InputError for anything else, and beyond 10^12 by size."""
+    """Return the number of a cell: 2, −0.5, 1e-3, 1/3. Raises InputError for anything else, and beyond
+    10^12 by size.
+    """
     plain = text.translate(_SIGNS).replace(" ", "")
     if not plain:
         raise InputError("A cell is empty.", "", "Type a number, 0 where there is none.")

@@ -130,7 +130,7 @@ def recomputed(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
 
 
 def norm_unit(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
-    """The normalised vector has mean 0 (LayerNorm) and mean square 1, epsilon included."""
+    """The normalized vector has mean 0 (LayerNorm) and mean square 1, epsilon included."""
     for norm, name in _norms(subject, layer):
         x, scale = at[f"{name}_in"].double(), at[f"{name}_scale"].double()
         x = x - x.mean(-1, keepdim=True) if norm.kind == "layernorm" else x

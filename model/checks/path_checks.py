@@ -23,7 +23,9 @@ MOST_BYTES = 2 << 30  # of a second copy of the weights
 
 @torch.inference_mode()
 def fused(subject: Subject, progress: Progress) -> Finding:
-    """Return the fused forward, which computes no pattern, gives the traced run's logits. Edits of the run are applied."""
+    """Return the fused forward, which computes no pattern, gives the traced run's logits. Edits of the run
+    are applied.
+    """
     logits = subject.run.model(subject.ids, tap=subject.run.tap)[0]
     return _logits(subject, logits)
 

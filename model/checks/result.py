@@ -128,7 +128,9 @@ class Subject:
         return self if self.run.tap is None else self.once("plain", lambda: Subject(self.lm, run, run))
 
     def worst(self, unit: str, rule: str, n: int) -> "Worst":
-        """Return a Worst for this model, for which a product with weights may be of float32 numbers: then it is a sum."""
+        """Return a Worst for this model, for which a product with weights may be of float32 numbers: then
+        it is a sum.
+        """
         plain = rule == "product" and self.product_unit == UNIT
         return Worst(unit, "sum" if plain else rule, n, self.product_unit)
 

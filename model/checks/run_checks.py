@@ -96,8 +96,8 @@ def unembedding(subject: Subject, progress: Progress) -> Finding:
     run, model, at = subject.run, subject.run.model, _places(subject)
     x, norm = run.residuals[-1][at].double(), model.final_norm
     if norm is not None:
-        centred = x - x.mean(-1, keepdim=True) if norm.kind == "layernorm" else x
-        x = centred / (centred.square().mean(-1, keepdim=True) + norm.eps).sqrt() * norm.weight.detach().double()
+        centered = x - x.mean(-1, keepdim=True) if norm.kind == "layernorm" else x
+        x = centered / (centered.square().mean(-1, keepdim=True) + norm.eps).sqrt() * norm.weight.detach().double()
         x = x if norm.bias is None else x + norm.bias.detach().double()
     weight, worst = model.unembed.weight.detach(), subject.worst("logit", "product", run.config.d_model)
     logits = torch.cat([x @ rows.double().T for rows in weight.split(8192)], -1)

@@ -176,7 +176,7 @@ def config_of(depth: int, placement: str, vocab_size: int = BYTES) -> ModelConfi
     )
 
 
-def initialised(config: ModelConfig, seed: int, start: str = "gpt2") -> Transformer:
+def initialized(config: ModelConfig, seed: int, start: str = "gpt2") -> Transformer:
     """Return a new trainable model. The same seed gives the same weights, whatever the norms' placement.
 
     `gpt2`: normal(0, 0.02), the projections that write to the stream smaller by 1/sqrt(2 L) (Radford et al. 2019).
@@ -204,7 +204,7 @@ def without_additions(model: Transformer) -> Transformer:
 
 def wired(wiring: Wiring, depth: int, vocab_size: int, seed: int, start: str) -> Transformer:
     """Return a new tiny model of a wiring."""
-    model = initialised(config_of(depth, wiring.placement, vocab_size), seed, start)
+    model = initialized(config_of(depth, wiring.placement, vocab_size), seed, start)
     return model if wiring.residuals else without_additions(model)
 
 
@@ -385,7 +385,9 @@ def _runner(data: TrialData, trial: Trial, variant: Variant) -> _Runner:
 
 
 def _one_step(runner: _Runner) -> tuple[float, np.ndarray]:
-    """Return the loss of the step's batch, and the gradient norms of the blocks [L]; NaN where the loss was not finite."""
+    """Return the loss of the step's batch, and the gradient norms of the blocks [L]; NaN where the loss was
+    not finite.
+    """
     runner.squares[:] = 0.0
     with torch.enable_grad():
         report = next(runner.reports)

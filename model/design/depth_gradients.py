@@ -50,8 +50,8 @@ class Stack:
 
 def normed(x: Tensor) -> Tensor:
     """Layer normalization without gains. [..., D] -> [..., D]"""
-    centred, scale = layernorm_parts(x, EPS)
-    return centred / scale
+    centered, scale = layernorm_parts(x, EPS)
+    return centered / scale
 
 
 def layer(stack: Stack, weight: Tensor, x: Tensor) -> Tensor:
@@ -63,7 +63,9 @@ def layer(stack: Stack, weight: Tensor, x: Tensor) -> Tensor:
 
 
 def orthogonal(draws: np.random.Generator, width: int = WIDTH) -> Tensor:
-    """Return a random orthogonal matrix, each as likely. [D, D]. Mezzadri 2007: QR with the signs of the diagonal of R."""
+    """Return a random orthogonal matrix, each as likely. [D, D]. Mezzadri 2007: QR with the signs of the
+    diagonal of R.
+    """
     q, r = np.linalg.qr(draws.normal(size=(width, width)))
     return torch.from_numpy(q * np.sign(np.diag(r)))
 
@@ -83,7 +85,9 @@ def gradients(stack: Stack, weights: list[Tensor], x: Tensor, end: Tensor) -> np
 
 
 def drawn(depth: int, seed: int) -> tuple[list[Tensor], Tensor, Tensor]:
-    """Return the matrices of a stack, the vectors that enter it, and the gradients that arrive at its top, of length 1."""
+    """Return the matrices of a stack, the vectors that enter it, and the gradients that arrive at its top,
+    of length 1.
+    """
     draws = np.random.default_rng(seed)
     weights = [orthogonal(draws) for _ in range(depth)]
     x, end = (torch.from_numpy(draws.normal(size=(ROWS, WIDTH))) for _ in range(2))

@@ -100,7 +100,9 @@ WAYS: dict[str, Way] = {"naive": naive, "rows": by_rows, "chunked": chunked, "fu
 
 
 def rows_of(T: int, most: int = 256) -> Tensor:
-    """Return the positions to compare at: all, or `most` evenly spaced ones including the first and the last. int64 [n]"""
+    """Return the positions to compare at: all, or `most` evenly spaced ones including the first and the
+    last. int64 [n]
+    """
     return torch.arange(T) if most >= T else torch.linspace(0, T - 1, most).round().long()
 
 

@@ -112,7 +112,7 @@ def readers(config: ModelConfig, groups: int) -> tuple[tuple[int, int], ...]:
 @public(groups=whole(1), merge=one_of(MERGES), seed=whole(0, MOST_SEED))
 @torch.inference_mode()
 def pooled(model: Transformer, groups: int, merge: str = "mean", seed: int = 0) -> Transformer:
-    """Return the model with the keys and values of neighbouring heads merged into `groups` KV heads; nothing is
+    """Return the model with the keys and values of neighboring heads merged into `groups` KV heads; nothing is
     retrained.
 
     The rows of W_K, W_V and their biases that belong to the heads of a group become one head's rows, by MERGES; every

@@ -206,7 +206,9 @@ def learn(trial: MixerTrial, mixer: str, seed: int, tell: Callable[[int], None] 
 
 @torch.no_grad()
 def scores(model: Transformer, trial: MixerTrial) -> np.ndarray:
-    """Return the share of scored tokens that are the likeliest, at each size; of regression the mean squared error. [S]"""
+    """Return the share of scored tokens that are the likeliest, at each size; of regression the mean
+    squared error. [S]
+    """
     model.eval()
     if trial.task == "regression":
         return _regression_errors(model, judged_rows(trial))

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from model.anatomy.anatomy import n_params, weights
-from model.design.block_trials import HEADS, LENGTH, ROWS, STARTS, WARMUP, TrialData, initialised, one_thread
+from model.design.block_trials import HEADS, LENGTH, ROWS, STARTS, WARMUP, TrialData, initialized, one_thread
 from model.errors import InputError, say
 from model.gpt.config import ModelConfig
 from model.gpt.layers import MLPS
@@ -163,7 +163,9 @@ def recipe_of(trial: MlpTrial, seed: int) -> Recipe:
 
 @public()
 def train_mlps(data: TrialData, trial: MlpTrial, progress: Progress = silent) -> Compared:
-    """Return every kind with every seed, step by step in turns, so that a slow moment of the machine affects all alike."""
+    """Return every kind with every seed, step by step in turns, so that a slow moment of the machine
+    affects all alike.
+    """
     shape = (len(KINDS), SEEDS)
     runs = {(kind, seed): _run(data, trial, KINDS[kind], seed) for kind in range(shape[0]) for seed in range(SEEDS)}
     moments = tuple(sorted({max(1, round(trial.steps * n / MOMENTS)) for n in range(1, MOMENTS + 1)}))
@@ -192,7 +194,7 @@ def guessed(data: TrialData) -> float:
 
 def _run(data: TrialData, trial: MlpTrial, kind: str, seed: int) -> tuple[Run, Iterator[Report]]:
     recipe = recipe_of(trial, seed)
-    run = from_model(initialised(config_of(kind, data.vocab_size), seed, trial.start), recipe)
+    run = from_model(initialized(config_of(kind, data.vocab_size), seed, trial.start), recipe)
     return run, steps(run, recipe, data.train)
 
 

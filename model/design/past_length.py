@@ -131,7 +131,7 @@ def _read_at(config: ModelConfig, scheme: Scheme, T: int) -> Tensor:
 def table_at(model: Transformer, at: Tensor) -> Tensor:
     """Return the position vectors at places that may lie between two rows: at [T] -> [T, D].
 
-    A learned table is interpolated linearly between neighbouring rows (as Dosovitskiy et al. 2021, section 3.2, do in
+    A learned table is interpolated linearly between neighboring rows (as Dosovitskiy et al. 2021, section 3.2, do in
     two dimensions); places past its last row read the last row. Sines are evaluated at the place itself.
     """
     if model.config.positions == "sinusoidal":

@@ -169,8 +169,8 @@ def spectrum(table: np.ndarray) -> Spectrum:
     P = len(table)
     if P < 2:
         raise ValueError(f"a spectrum needs two positions, got a table of {table.shape}")
-    centred = table.astype(np.float64) - table.mean(0, dtype=np.float64)
-    power = np.abs(np.fft.rfft(centred, axis=0)[1:]) ** 2  # [F, D]
+    centered = table.astype(np.float64) - table.mean(0, dtype=np.float64)
+    power = np.abs(np.fft.rfft(centered, axis=0)[1:]) ** 2  # [F, D]
     power[: (P - 1) // 2] *= 2  # each coefficient stands for two waves; the shortest of an even P for one
     wavelength = P / np.arange(1, len(power) + 1)
     total = power.sum()

@@ -6,7 +6,7 @@ the key of token t; T where it stays.
 
 H2O, "heavy hitters" (Zhang et al. 2023, algorithm 1): half of the budget are the latest tokens, of the others the one
 with the smallest sum of weights so far goes. SnapKV (Li et al. 2024, section 4): nothing goes before the prompt's end;
-there the last queries vote, neighbours share votes, and the keys with most votes and the last queries' own keys stay.
+there the last queries vote, neighbors share votes, and the keys with most votes and the last queries' own keys stay.
 """
 
 import math
@@ -18,7 +18,7 @@ from torch import Tensor
 from model.forgetting.policies import CACHES, POLICIES, Policy, mask_of
 from model.public import array, public
 
-POOL = 5  # neighbours that share votes in SnapKV, an odd number
+POOL = 5  # neighbors that share votes in SnapKV, an odd number
 MOST_VOTERS = 16  # queries that vote in SnapKV
 
 

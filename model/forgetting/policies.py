@@ -45,7 +45,7 @@ class Policy:
     budget: int = 32  # keys that a query sees at most, itself included
     first: int = 4  # tokens from the beginning of the text that are never forgotten
     global_at: tuple[int, ...] = ()  # positions that every query sees and that see everything; () for the first ones
-    dilation: int = 2  # distance of two neighbours in a dilated window
+    dilation: int = 2  # distance of two neighbors in a dilated window
     seed: int = 0  # of random keys
     read: float = 0.5  # share of the text that counts as the prompt, after which SnapKV compresses
 
@@ -104,7 +104,9 @@ def _strided(policy: Policy, T: int) -> Tensor:
 
 
 def _block(policy: Policy, T: int) -> Tensor:
-    """Return the tokens of the query's own block of `budget`. Qiu et al. 2019, section 3.1, without their permutations."""
+    """Return the tokens of the query's own block of `budget`. Qiu et al. 2019, section 3.1, without their
+    permutations.
+    """
     block = torch.arange(T) // policy.budget
     return (block[:, None] == block[None, :]).tril_()
 
@@ -122,7 +124,9 @@ def _longformer(policy: Policy, T: int) -> Tensor:
 
 
 def _bigbird(policy: Policy, T: int) -> Tensor:
-    """Return a window of half the budget, a quarter of global tokens, the rest random. Zaheer et al. 2020, section 2."""
+    """Return a window of half the budget, a quarter of global tokens, the rest random. Zaheer et al. 2020,
+    section 2.
+    """
     chosen = globals_of(policy, T, policy.budget // 4)
     near = max(1, policy.budget // 2)
     seen = _with_global(_near(T, near), chosen)

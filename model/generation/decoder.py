@@ -132,7 +132,7 @@ class Rows:
     top: Tensor  # the likeliest tokens. int64 [N, TOP]
 
     def between(self, start: int, stop: int) -> Self:
-        """Return some neighbouring rows, as views."""
+        """Return some neighboring rows, as views."""
         return type(self)(*(getattr(self, field.name)[start:stop] for field in dataclasses.fields(self)))
 
     @property

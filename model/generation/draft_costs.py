@@ -118,7 +118,9 @@ def tokens_per_call(acceptance: float, gamma: float) -> float:
 
 
 def speed_up(acceptance: float, gamma: float, c: float, v: float = 1.0) -> float:
-    """Return the tokens per call over its cost g c + v in plain steps. With v = 1, Leviathan et al. 2023, theorem 3.8."""
+    """Return the tokens per call over its cost g c + v in plain steps. With v = 1, Leviathan et al. 2023,
+    theorem 3.8.
+    """
     return tokens_per_call(acceptance, gamma) / (gamma * c + v)
 
 

@@ -74,7 +74,9 @@ def trunk(model: Transformer, ids: Tensor, cache: KVCache, edited: Edited, memor
 
 
 def through(model: Transformer, x: Tensor, run: Pass, tap: Tap | None, reaches: Callable[[int], bool]) -> Tensor:
-    """Return all blocks, with the tap in those layers that it reaches; the others keep their fast path. [N, T, D] each"""
+    """Return all blocks, with the tap in those layers that it reaches; the others keep their fast path. [N,
+    T, D] each
+    """
     tapped = replace(run, tap=tap)
     for layer, block in enumerate(model.blocks):
         x = block(x, layer, tapped if tap is not None and reaches(layer) else run)
@@ -82,7 +84,9 @@ def through(model: Transformer, x: Tensor, run: Pass, tap: Tap | None, reaches: 
 
 
 def tap_of_rows(several: Sequence[Edited | None], counts: Sequence[int]) -> Tap | None:
-    """Return one tap for a batch: each text's edits on its own rows, `counts` of them a text; None where nobody edits."""
+    """Return one tap for a batch: each text's edits on its own rows, `counts` of them a text; None where
+    nobody edits.
+    """
     if not any(several):
         return None
 

@@ -236,7 +236,9 @@ def lookup(text: Sequence[int], n: int, most: int) -> list[int]:
 
 @torch.inference_mode()
 def first_layers(model: Transformer, n: int) -> Transformer:
-    """Return a model of the first n blocks with the same embeddings, final norm and output head; no weight is copied."""
+    """Return a model of the first n blocks with the same embeddings, final norm and output head; no weight
+    is copied.
+    """
     with torch.device("meta"):
         short = Transformer(dataclasses.replace(model.config, n_layer=n, mixer=first_layers_of(model.config.mixer, n)))
     for name, module in model.named_children():

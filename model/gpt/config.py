@@ -155,7 +155,9 @@ class ModelConfig:
         return self.expand * self.d_model
 
     def z_width(self, layer: int) -> int:
-        """Return the width of a head's output z in this layer: d_head, or a head's share of a Mamba layer's channels."""
+        """Return the width of a head's output z in this layer: d_head, or a head's share of a Mamba layer's
+        channels.
+        """
         return self.d_inner // self.n_head if self.mixer_of(layer) == "mamba" else self.d_head
 
 

@@ -136,7 +136,9 @@ class DecodeStep:
         return (self.coded() if way.startswith("codes") else None) or self.plain
 
     def blocks(self, x: Tensor, places: Sequence[Place], way: str) -> Tensor:
-        """Return all blocks; keys and values are put after those in the caches. The places' tokens x [N, D] -> [N, D]"""
+        """Return all blocks; keys and values are put after those in the caches. The places' tokens x [N, D]
+        -> [N, D]
+        """
         self._check(x, places)
         stream = np.array(x.numpy(), order="C")
         kept = [(place.cache.k.numpy(), place.cache.v.numpy()) for place in places]  # [L, B, G, S, E] each
@@ -243,7 +245,9 @@ def _is_whole(numbers: _Numbers, config: ModelConfig) -> bool:
 
 
 def parts_of(model: nn.Module) -> dict[str, tuple[str, ...]]:
-    """Return the matrices of a model's step by the names that they have here: of which of its layers each was joined."""
+    """Return the matrices of a model's step by the names that they have here: of which of its layers each
+    was joined.
+    """
     parts = {"head": ("unembed",)}
     for i, block in enumerate(model.blocks):
         up = ("mlp.up",) if block.mlp.gate is None else ("mlp.gate", "mlp.up")
@@ -360,6 +364,6 @@ def _matrix(layer: nn.Module) -> Matrix | None:
 
 
 def _norm(norm: Norm) -> tuple[np.ndarray, np.ndarray, float, bool]:
-    """Return a norm's gain, bias or none, eps, and whether it is centred."""
+    """Return a norm's gain, bias or none, eps, and whether it is centered."""
     bias = _NONE if norm.bias is None else norm.bias.detach().numpy()
     return norm.weight.detach().numpy(), bias, norm.eps, norm.kind == "layernorm"

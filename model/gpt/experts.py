@@ -3,7 +3,7 @@
     x --> router --> softmax --> the k largest p, divided by their sum --> w
     y = sum over these k experts i of  w_i * expert_i(x)
 
-Shazeer et al. 2017, "Outrageously Large Neural Networks"; routed and renormalised as in Mixtral (Jiang et al. 2024,
+Shazeer et al. 2017, "Outrageously Large Neural Networks"; routed and renormalized as in Mixtral (Jiang et al. 2024,
 section 2.1). A single expert is weighted by its p itself (Fedus et al. 2021, eq. 2): divided by their sum it would be
 1, and the router would learn nothing. N experts, k experts a token, n tokens.
 """

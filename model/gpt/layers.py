@@ -13,12 +13,12 @@ from model.gpt.config import ModelConfig, RopeScaling
 
 
 def layernorm_parts(x: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """x minus its mean over D, and sqrt(variance + eps); their quotient is the normalised x.
+    """x minus its mean over D, and sqrt(variance + eps); their quotient is the normalized x.
 
     x [..., D] -> [..., D] and [..., 1]. Variance is the biased one, as in Ba et al. 2016, eq. 3.
     """
-    centred = x - x.mean(-1, keepdim=True)
-    return centred, (centred.square().mean(-1, keepdim=True) + eps).sqrt()
+    centered = x - x.mean(-1, keepdim=True)
+    return centered, (centered.square().mean(-1, keepdim=True) + eps).sqrt()
 
 
 def rmsnorm_parts(x: Tensor, eps: float) -> tuple[Tensor, Tensor]:

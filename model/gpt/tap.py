@@ -88,5 +88,7 @@ def compose(*taps: Tap) -> Tap:
 
 
 def identity(site: str, layer: int, tensor: Tensor) -> Tensor:
-    """Return the tap that changes nothing: with it, the explicit path computes the numbers of a forward without a tap."""
+    """Return the tap that changes nothing: with it, the explicit path computes the numbers of a forward
+    without a tap.
+    """
     return tensor

@@ -87,14 +87,14 @@ class Block(nn.Module):
 
 
 def _embedding(rows: int, width: int) -> nn.Embedding:
-    """Return an uninitialised table: nn.Embedding would draw values, which costs a second of imports on the meta
+    """Return an uninitialized table: nn.Embedding would draw values, which costs a second of imports on the meta
     device.
     """
     return nn.Embedding(rows, width, _weight=torch.empty(rows, width))
 
 
 class Transformer(nn.Module):
-    """A decoder-only Transformer; freshly built it has random weights (GPT-2's initialisation)."""
+    """A decoder-only Transformer; freshly built it has random weights (GPT-2's initialization)."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -106,7 +106,7 @@ class Transformer(nn.Module):
         self.unembed = Linear(config.d_model, config.vocab_size, bias=False)
         self.tie()
         if self.embed.weight.device.type != "meta":
-            _initialise(self)
+            _initialize(self)
 
     def tie(self) -> None:
         """Make a tied head the embedding itself; needed again after parameters were replaced."""
@@ -231,7 +231,7 @@ WRITES = ("attn.o.weight", "mlp.down.weight", "mlp.experts.down.weight")  # proj
 
 
 @torch.no_grad()
-def _initialise(model: Transformer) -> None:
+def _initialize(model: Transformer) -> None:
     """Normal(0, 0.02), the two projections that write to the stream by 1/sqrt(2 L) smaller, biases 0. Radford 2019."""
     small = 0.02 / math.sqrt(2 * model.config.n_layer)
     for name, parameter in model.named_parameters():
@@ -240,4 +240,4 @@ def _initialise(model: Transformer) -> None:
         elif parameter.ndim >= 2:
             nn.init.normal_(parameter, std=small if name.endswith(WRITES) else 0.02)
     for block in model.blocks:
-        block.attn.initialise()
+        block.attn.initialize()

@@ -23,7 +23,7 @@ _ROW, _ROWS, _TEXTS, _HEADS = (f"float32[{':, ' * n}::1]" for n in range(4))
 # Weight, scale and bias: of float32, of 8 bits with a scale for each output, and of strips.
 _KINDS = f"{_ROWS}, {_ROW}", f"int8[:, ::1], {_ROW}", f"int8[:, :, ::1], {_HEADS}", f"uint16[:, :, ::1], {_HEADS}"
 _MATRICES = [f"{kind}, {_ROW}" for kind in _KINDS]
-_NORM = f"{_ROW}, {_ROW}, float32, boolean"  # gain, bias, eps and whether it is centred
+_NORM = f"{_ROW}, {_ROW}, float32, boolean"  # gain, bias, eps and whether it is centered
 _ATTENTION = f"void({_TEXTS}, {_HEADS}, {_HEADS}, int64, {_ROWS}, {_ROWS}, {_ROW}, {_ROW}, float32, {_TEXTS}, int64)"
 RELU, GELU, GELU_TANH, SWIGLU = range(4)  # as they stand in model.gpt.layers.MLPS
 # e^x = 2^-k e^r: k whole, r = x + k ln 2 at most (ln 2) / 2 away from 0 (Cody and Waite 1980, chapter 6). ln 2 in two
@@ -143,12 +143,12 @@ def product(x, weight, scale, bias, y, threads):
 
 
 @njit(f"void({_ROWS}, {_NORM}, {_ROWS})", **FAST, cache=True)
-def norm(x, gain, bias, eps, centred, y):
-    """LayerNorm (centred) or RMSNorm of each row. x [n, D], gain [D], bias [D] or empty, y [n, D]."""
+def norm(x, gain, bias, eps, centered, y):
+    """LayerNorm (centered) or RMSNorm of each row. x [n, D], gain [D], bias [D] or empty, y [n, D]."""
     width = np.float32(x.shape[1])
     for row in range(len(x)):
         mean, square = ZERO, ZERO
-        if centred:
+        if centered:
             for i in range(x.shape[1]):
                 mean += x[row, i]
             mean /= width
@@ -180,11 +180,11 @@ def activate(up, act, y):
 
 
 @njit([f"void({_ROWS}, boolean, {_NORM}, {each}, {_ROWS}, int64)" for each in _MATRICES], **FAST, cache=True)
-def read(x, normed, gain, bias, eps, centred, weight, scale, plus, y, threads):
+def read(x, normed, gain, bias, eps, centered, weight, scale, plus, y, threads):
     """A product of the stream, normed where it is read so: queries, keys and values, or logits. x [n, D], y [n, out]"""
     if normed:
         h = np.empty_like(x)
-        norm(x, gain, bias, eps, centred, h)
+        norm(x, gain, bias, eps, centered, h)
         product(h, weight, scale, plus, y, threads)
     else:
         product(x, weight, scale, plus, y, threads)
@@ -201,8 +201,8 @@ def read(x, normed, gain, bias, eps, centred, weight, scale, plus, y, threads):
 def write(
     x, z,
     o, o_scale, o_bias,
-    gain1, bias1, eps1, centred1,
-    gain2, bias2, eps2, centred2,
+    gain1, bias1, eps1, centered1,
+    gain2, bias2, eps2, centered2,
     up, up_scale, up_bias, act,
     down, down_scale, down_bias,
     post, parallel, threads,
@@ -218,11 +218,11 @@ def write(
         for i in range(x.shape[1]):
             attended[row, i] += x[row, i]
     if post:
-        norm(attended, gain1, bias1, eps1, centred1, hidden)
+        norm(attended, gain1, bias1, eps1, centered1, hidden)
     elif parallel:
-        norm(x, gain2, bias2, eps2, centred2, hidden)
+        norm(x, gain2, bias2, eps2, centered2, hidden)
     else:
-        norm(attended, gain2, bias2, eps2, centred2, hidden)
+        norm(attended, gain2, bias2, eps2, centered2, hidden)
     product(hidden, up, up_scale, up_bias, inner, threads)
     between = np.empty((len(x), width), np.float32)
     activate(inner, act, between)
@@ -231,7 +231,7 @@ def write(
         for row in range(len(x)):
             for i in range(x.shape[1]):
                 added[row, i] += hidden[row, i]
-        norm(added, gain2, bias2, eps2, centred2, x)
+        norm(added, gain2, bias2, eps2, centered2, x)
     else:
         for row in range(len(x)):
             for i in range(x.shape[1]):

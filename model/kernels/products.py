@@ -28,7 +28,7 @@ _PROBE_WORK = 1 << 27  # multiply-adds of one probed product, about a millisecon
 _ROUNDS = 3  # of a trial: by turns, so that a slow moment hits all
 _HOPELESS = 2.0  # times as long as the fastest of the first round
 _MIN_GAIN = 0.9  # leave the preferred product only for one this much faster: a probe is noisy
-_PREFERRED = "onednn"  # steadiest beside a busy neighbour
+_PREFERRED = "onednn"  # steadiest beside a busy neighbor
 _PREFERRED_ALONE = "F.linear"  # for single rows, where memory decides and oneDNN starts more slowly
 
 

@@ -50,9 +50,9 @@ def read_config(path: Path) -> tuple[Family, ModelConfig]:
 
 
 def load_gguf(path: Path, progress: Progress | None = None) -> tuple[ModelConfig, dict[str, Tensor], dict[str, Value]]:
-    """Config, dequantised float32 weights and metadata (including the tokenizer) of a GGUF file.
+    """Config, dequantized float32 weights and metadata (including the tokenizer) of a GGUF file.
 
-    Raises CheckpointError for a broken file, UnsupportedModel for an architecture or quantisation not read here.
+    Raises CheckpointError for a broken file, UnsupportedModel for an architecture or quantization not read here.
     """
     file = read_gguf(Path(path))
     _, architecture = gguf_models.architecture_of(file)

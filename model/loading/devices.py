@@ -52,7 +52,7 @@ def places(sizes: Sequence[int], room: Mapping[str, int]) -> list[str]:
     names, chosen = list(left), []
     for size in sizes:
         while names and left[names[0]] < size:
-            names.pop(0)  # neighbours lie together, so that what follows does not go back and forth
+            names.pop(0)  # neighbors lie together, so that what follows does not go back and forth
         chosen.append(names[0] if names else "cpu")
         if names:
             left[names[0]] -= size

@@ -1,4 +1,4 @@
-"""Reads GGUF files: metadata, tensor table and dequantised tensors.
+"""Reads GGUF files: metadata, tensor table and dequantized tensors.
 
 Layout (little-endian): magic, version, tensor count, metadata count, the metadata, the tensor table, padding
 up to the alignment, the tensors. Specification: ggml/docs/gguf.md in the ggml project.
@@ -62,13 +62,13 @@ class GgufFile:
     tensors: dict[str, GgufTensor]
 
     def read(self, name: str) -> Tensor:
-        """Return the named tensor dequantised to float32, contiguous, with `tensors[name].shape`.
+        """Return the named tensor dequantized to float32, contiguous, with `tensors[name].shape`.
 
-        Raises UnsupportedModel for an unsupported quantisation, CheckpointError where the file was truncated since it
+        Raises UnsupportedModel for an unsupported quantization, CheckpointError where the file was truncated since it
         was parsed.
         """
         info = self.tensors[name]
-        return dequantise(self.stored(name), info.type, info.shape)
+        return dequantize(self.stored(name), info.type, info.shape)
 
     def stored(self, name: str) -> np.ndarray:
         """Return the named tensor's bytes, mapped from the file; CheckpointError where it was cut short. [n_bytes]
@@ -221,14 +221,14 @@ def _located(path: Path, name: str, info: tuple[tuple[int, ...], int, int], star
     return GgufTensor(shape, GGMLQuantizationType(kind), start + offset, n_bytes)
 
 
-# --- dequantisation --------------------------------------------------------------------------------
+# --- dequantization --------------------------------------------------------------------------------
 
 
-def dequantise(data: np.ndarray, kind: GGMLQuantizationType, shape: tuple[int, ...]) -> Tensor:
+def dequantize(data: np.ndarray, kind: GGMLQuantizationType, shape: tuple[int, ...]) -> Tensor:
     """float32 values of the stored bytes, bit for bit those of gguf.quants.dequantize.
 
     data [n_bytes] uint8, writable -> [*shape], never a view of `data`. Raises UnsupportedModel for a type
-    that cannot be dequantised.
+    that cannot be dequantized.
     """
     if kind in FAST:
         return FAST[kind](data).reshape(shape)

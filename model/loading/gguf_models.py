@@ -70,7 +70,9 @@ LLAMA3_LOW, LLAMA3_HIGH, LLAMA3_N_CTX = 1.0, 4.0, 8192
 
 
 def to_config(file: GgufFile) -> ModelConfig:
-    """Return a ModelConfig from the metadata of a GGUF file; raises CheckpointError or UnsupportedModel naming the key."""
+    """Return a ModelConfig from the metadata of a GGUF file; raises CheckpointError or UnsupportedModel
+    naming the key.
+    """
     name, architecture = architecture_of(file)
     meta = {key.removeprefix(f"{name}."): value for key, value in file.metadata.items() if key.startswith(f"{name}.")}
     check_keys(meta, KNOWN, ACCEPTED)

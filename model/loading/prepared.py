@@ -1,7 +1,7 @@
 """What loading a GGUF file makes of it, kept beside the downloads: float32 weights in memory order, their codes in the
 order in which steps of generation read them, and the vocabulary.
 
-Dequantising and ranking a vocabulary take seconds and always give the same. The next load maps the weights into memory
+Dequantizing and ranking a vocabulary take seconds and always give the same. The next load maps the weights into memory
 (safetensors), where each is read from the disk when a forward first needs it. What is kept belongs to one file and to
 one version of the code that reads it; it is used while both files are as they were, and is made again otherwise. A disk
 that is full or cannot be written to costs time only.

@@ -35,7 +35,9 @@ class TensorFolder:
         return self.mapped(name).to(torch.float32, copy=True, memory_format=torch.contiguous_format)
 
     def mapped(self, name: str) -> Tensor:
-        """Return the named tensor as it lies in its file, read where it is looked at; the errors are those of `read`."""
+        """Return the named tensor as it lies in its file, read where it is looked at; the errors are those
+        of `read`.
+        """
         file = self.files[name]
         try:
             with safe_open(self.path / file, framework="pt") as tensors:
@@ -43,7 +45,7 @@ class TensorFolder:
         except (OSError, SafetensorError) as error:
             raise _broken(file, error) from error
         if tensor.dtype not in FLOATS:
-            hint = "Use a checkpoint that is not quantised."
+            hint = "Use a checkpoint that is not quantized."
             raise UnsupportedModel("A weight is not stored as floats.", f"{name}, {tensor.dtype}", hint)
         return tensor
 

@@ -50,7 +50,7 @@ def cut(name: str, tokenizer: Tokenizer | None, text: str) -> Cut:
 def counted(tokens: Cut) -> Counted:
     """Tokens, bytes and characters per token, and the share of the bytes that fell back to single bytes.
 
-    For an empty text every number is 0. Bytes are those of UTF-8; a normalising vocabulary (NFC) may have fewer.
+    For an empty text every number is 0. Bytes are those of UTF-8; a normalizing vocabulary (NFC) may have fewer.
     """
     text, n = b"".join(tokens.raw), len(tokens.raw)
     if not n:

@@ -29,7 +29,7 @@ class Predictions:
     Probabilities are those of the softmax over all V rows of the model, including rows without a token.
     """
 
-    normaliser: np.ndarray  # [T] log sum exp of the logits, float64
+    normalizer: np.ndarray  # [T] log sum exp of the logits, float64
     entropy: np.ndarray  # [T] -sum p ln p, nats, float64
     ids: np.ndarray  # [T, top] the likeliest first, ties by the smaller id
     logits: np.ndarray  # [T, top] float32
@@ -82,24 +82,24 @@ def predict(run: Trace, top: int = 10) -> Predictions:
     """Return every position's prediction, from the stream that leaves the last block; [T, V] is never in memory at
     once.
 
-    surprisal = -log2 softmax(logits)[next]; entropy = -sum p ln p = normaliser - sum p logit, in nats. The logits are
+    surprisal = -log2 softmax(logits)[next]; entropy = -sum p ln p = normalizer - sum p logit, in nats. The logits are
     those of the run, its edits included, and sums over V are in float64. Raises ValueError for `top` below 1. Source:
     Shannon 1948, sections 6 and 7; Levy 2008 for surprisal.
     """
     targets = _ids(run)[1:]  # [T - 1]
     rows = [_reduce(logits, targets[start : start + len(logits)], top) for start, logits in _chunks(run)]
     fields = {name: torch.cat([row[name] for row in rows]).numpy() for name in rows[0]}
-    log_p = fields["next_logit"].astype(np.float64) - fields["normaliser"][: len(targets)]
-    share = np.exp(fields["logits"].astype(np.float64) - fields["normaliser"][:, None])
+    log_p = fields["next_logit"].astype(np.float64) - fields["normalizer"][: len(targets)]
+    share = np.exp(fields["logits"].astype(np.float64) - fields["normalizer"][:, None])
     return Predictions(probabilities=share, next_log_probability=log_p, **fields)
 
 
 def _reduce(logits: Tensor, targets: Tensor, top: int) -> dict[str, Tensor]:
     """Return the fields of some rows. logits [c, V]; targets, the next ids, [c], one less at the last position"""
-    normaliser, entropy = _spread(logits)
+    normalizer, entropy = _spread(logits)
     ids, scored = top_ids(logits, top), logits[: len(targets)]
     return {
-        "normaliser": normaliser,
+        "normalizer": normalizer,
         "entropy": entropy,
         "ids": ids,
         "logits": logits.gather(1, ids),
@@ -109,7 +109,7 @@ def _reduce(logits: Tensor, targets: Tensor, top: int) -> dict[str, Tensor]:
 
 
 @public()
-def summarise(predictions: Predictions, tokens: Tokens) -> Summary:
+def summarize(predictions: Predictions, tokens: Tokens) -> Summary:
     """Perplexity, bits per byte and mean surprisal of tokens 1 .. T - 1; raises InputError for a single token.
 
     perplexity = exp(mean -ln p) = 2^(mean surprisal). Bits per byte do not depend on the tokenization. Source: Jelinek

@@ -51,7 +51,9 @@ def few_shot(asked: QuestionSet, examples: Sequence[Example], question: Question
 
 
 def chain_of_thought(asked: QuestionSet, examples: Sequence[Example], question: Question) -> str:
-    """Return the same with the way to each answer (Wei et al. 2022); without examples, a request to think step by step."""
+    """Return the same with the way to each answer (Wei et al. 2022); without examples, a request to think
+    step by step.
+    """
     solved = [f"{_framed(asked, each.text)} {each.worked} {ANSWER_IS} {each.answer}." for each in examples]
     last = _framed(asked, question.text)
     return _whole(asked, [*solved, last] if solved else [f"{last}{STEP_BY_STEP}"])

@@ -293,7 +293,9 @@ class WeightError:
 
 @public(weight=array("out in"), values=array("out in"), nbytes=whole(0, 1 << 50))
 def weight_error(weight: Tensor, values: Tensor, nbytes: int) -> WeightError:
-    """Return the error of one matrix. weight and values [out, in]; sums in float64. Raises ValueError for other shapes."""
+    """Return the error of one matrix. weight and values [out, in]; sums in float64. Raises ValueError for
+    other shapes.
+    """
     if weight.shape != values.shape:
         raise ValueError(f"weight {tuple(weight.shape)} and values {tuple(values.shape)} must have one shape")
     weight = weight.detach().float()

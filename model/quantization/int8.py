@@ -93,8 +93,10 @@ def rounded(weight: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @torch.inference_mode()
-def quantised(model: Transformer) -> Transformer:
-    """Return the same model with 8-bit matrices; norms, embeddings, biases and positions are the model's own tensors."""
+def quantized(model: Transformer) -> Transformer:
+    """Return the same model with 8-bit matrices; norms, embeddings, biases and positions are the model's
+    own tensors.
+    """
     need_attention(model.config)
     with torch.device("meta"):
         small = Transformer(model.config)
@@ -118,7 +120,9 @@ def _linear(layer: nn.Module) -> Int8Linear:
 
 
 def _joined(layers: Sequence[nn.Module], joint: Sequence[nn.Module]) -> tuple[list[Int8Linear], tuple[Int8Linear]]:
-    """Return the layers of the same input, and one layer that computes them all, with shared memory; `joint` is theirs."""
+    """Return the layers of the same input, and one layer that computes them all, with shared memory;
+    `joint` is theirs.
+    """
     whole, scale = rounded(torch.cat([layer.weight.detach() for layer in layers]))
     bias = None
     if any(layer.bias is not None for layer in layers):
@@ -136,7 +140,7 @@ def _joined(layers: Sequence[nn.Module], joint: Sequence[nn.Module]) -> tuple[li
 @public()
 def int8(lm: LanguageModel) -> LanguageModel:
     """Return the language model with 8-bit weights, with its own id and dtype."""
-    model = quantised(lm.model)
+    model = quantized(lm.model)
     remember(model)
     return dataclasses.replace(lm, id=f"{lm.id} int8", model=model, dtype="int8 weights")
 

@@ -93,7 +93,9 @@ def scaled(weight: Tensor, scale: Tensor, scheme: Scheme) -> Tensor:
 def best_power(
     weight: Tensor, activity: Tensor, hessian: Tensor, scheme: Scheme, progress: Progress = silent
 ) -> tuple[float, list[float], list[float]]:
-    """Return the exponent of the activations with the least output error after scaling; all exponents and their errors."""
+    """Return the exponent of the activations with the least output error after scaling; all exponents and
+    their errors.
+    """
     powers = [n / (POWERS - 1) for n in range(POWERS)]
     errors = []
     for n, power in enumerate(powers):

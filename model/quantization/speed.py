@@ -15,7 +15,7 @@ from model.gpt.transformer import Transformer
 from model.kernels import ready
 from model.loading.halves import HalfLinear
 from model.quantization.experiments import changed, changed_block, kinds_of
-from model.quantization.int8 import quantised
+from model.quantization.int8 import quantized
 
 _STEPS, _LONGEST = 24, 1.5  # decoded tokens and seconds of a measurement
 
@@ -40,7 +40,7 @@ def _bfloat16(layer: Linear) -> HalfLinear:
 RUNNERS: dict[str, Callable[[Transformer], Transformer]] = {
     "float32": without_codes,
     "bf16": halved,
-    "int8-channel": quantised,
+    "int8-channel": quantized,
 }
 
 

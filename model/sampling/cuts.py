@@ -29,7 +29,9 @@ def cut_below(logits: Tensor, gap: float) -> Tensor:
 
 
 def below_largest(logits: Tensor) -> tuple[np.ndarray, float]:
-    """Return the logits of the n remaining tokens minus the largest, float64 [n], and ln sum exp of these: -ln p_max."""
+    """Return the logits of the n remaining tokens minus the largest, float64 [n], and ln sum exp of these:
+    -ln p_max.
+    """
     inside = logits.numpy()
     shifted = inside[inside > -np.inf].astype(np.float64)
     shifted -= shifted.max()
@@ -89,7 +91,7 @@ def min_p(logits: Tensor, values: Mapping[str, float], context: Context, step: S
 def typical(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
     """Keep the fewest tokens with sum p_i >= mass, in the order of the distance of -ln p_i from the entropy H.
 
-    Locally typical sampling: Meister et al. 2023, the optimisation problem of the set C(y_<t). Ties with the last kept
+    Locally typical sampling: Meister et al. 2023, the optimization problem of the set C(y_<t). Ties with the last kept
     token stay. Where H is far from every likely token's -ln p, even the likeliest token can be excluded: this is the
     only cut that does not always keep it. mass = 1 changes nothing.
     """

@@ -87,7 +87,7 @@ def band(n: int, shares: np.ndarray, level: float = LEVEL) -> tuple[np.ndarray, 
 def fit(counts: np.ndarray, shares: np.ndarray) -> Fit | None:
     """Chi-square test of counts [n] against descending shares [n]; None where fewer than two bins are left to compare.
 
-    sum (observed - expected)^2 / expected (Pearson 1900). Neighbours share a bin until at least LEAST draws of it are
+    sum (observed - expected)^2 / expected (Pearson 1900). Neighbors share a bin until at least LEAST draws of it are
     expected.
     """
     check_alike(counts=counts, shares=shares)

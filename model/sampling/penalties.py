@@ -79,7 +79,9 @@ def _token_counts(ids: Sequence[int], size: int) -> tuple[Tensor, Tensor]:
 
 
 def _with_logits(logits: Tensor, ids: Tensor, after: Tensor) -> Tensor:
-    """Return the logits with those of ids [n] replaced by after [n], clamped to float32; excluded tokens stay excluded."""
+    """Return the logits with those of ids [n] replaced by after [n], clamped to float32; excluded tokens
+    stay excluded.
+    """
     result = logits.clone()
     result[ids] = torch.where(logits[ids] > -torch.inf, after.clamp(-LARGEST, LARGEST), -torch.inf)
     return result

@@ -76,7 +76,9 @@ def excerpts(spans: Iterable[Span], sizes: Sizes) -> tuple[Excerpt, ...]:
 
 
 def excerpt(span: Span, sizes: Sizes) -> Excerpt:
-    """Return the lines of one span; raises LookupError for a name that is not there, OSError where there is no source."""
+    """Return the lines of one span; raises LookupError for a name that is not there, OSError where there is
+    no source.
+    """
     file, name = span.of if isinstance(span.of, tuple) else _place(span.of)
     lines, tree = _source(file)
     function = _function(tree, name)

@@ -6,7 +6,7 @@ from itertools import pairwise
 from model.errors import CheckpointError, UnsupportedModel
 
 FRESH_COPY = "Fetch the vocabulary again from where the model was published."
-_MOST_WORK = 1 << 26  # neighbour pairs to examine, a few seconds; the vocabulary of Llama 3 needs a tenth of it
+_MOST_WORK = 1 << 26  # neighbor pairs to examine, a few seconds; the vocabulary of Llama 3 needs a tenth of it
 
 
 def _byte_alphabet() -> dict[str, int]:
@@ -110,8 +110,8 @@ def _out_of_order(merges: list[tuple[str, str]], places: dict[str, int]) -> dict
 def merge_ranks(tokens: Iterable[str], merges: Iterable[tuple[str, str]], whole: Iterable[str] = ()) -> dict[str, int]:
     """Ranks of tokens (in the byte alphabet) such that merging by the lowest rank follows the list of merges.
 
-    A list of merges names pairs; tiktoken joins any two neighbours whose joined bytes are a token. The two agree if
-    and only if each ranked token is reached through a pair in the list, because the parts of two neighbours do not
+    A list of merges names pairs; tiktoken joins any two neighbors whose joined bytes are a token. The two agree if
+    and only if each ranked token is reached through a pair in the list, because the parts of two neighbors do not
     depend on the surrounding text. So a token that no listed pair can reach is omitted: the list never produces it
     either. `whole` are tokens that a complete piece of text is looked up in before merging (`ignore_merges`). The 256
     bytes have ranks 0..255.

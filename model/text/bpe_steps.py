@@ -17,7 +17,7 @@ MOST_CHARACTERS = 300  # limit for replaying merges: the work for a piece grows 
 
 @dataclass(frozen=True)
 class Merge:
-    """Two neighbours become one part: the index of the left one before the merge, and the rank of the merge."""
+    """Two neighbors become one part: the index of the left one before the merge, and the rank of the merge."""
 
     at: int
     rank: int
@@ -47,13 +47,13 @@ class Piece:
 
 
 def candidates(ranks: Mapping[bytes, int], parts: list[bytes]) -> list[tuple[int, int]]:
-    """(rank, index of the left one) of all neighbours that can be merged, the next merge first."""
+    """(rank, index of the left one) of all neighbors that can be merged, the next merge first."""
     joined = (ranks.get(left + right) for left, right in pairwise(parts))
     return sorted((rank, at) for at, rank in enumerate(joined) if rank is not None)
 
 
 def merges_of(ranks: Mapping[bytes, int], raw: bytes) -> tuple[Merge, ...]:
-    """Return the merges of a piece in order: each joins the two neighbours with the lowest rank of their joined bytes.
+    """Return the merges of a piece in order: each joins the two neighbors with the lowest rank of their joined bytes.
 
     Ties are broken by the left pair (Sennrich et al. 2016, algorithm 1, as implemented by tiktoken). Each removes one
     part, so there are fewer than len(raw).
@@ -74,8 +74,8 @@ def merges_of(ranks: Mapping[bytes, int], raw: bytes) -> tuple[Merge, ...]:
 def replay(tokenizer: Tokenizer, text: str) -> tuple[Piece, ...]:
     """Return the pieces of a text, each with its merges, as the tokenizer encodes them.
 
-    The ids of the pieces, joined, are `tokenizer.encode_ids(text)`. Text that the vocabulary normalises (NFC) is shown
-    in its normalised form. Raises InputError for a text that is too long, or that the tokenizer refuses.
+    The ids of the pieces, joined, are `tokenizer.encode_ids(text)`. Text that the vocabulary normalizes (NFC) is shown
+    in its normalized form. Raises InputError for a text that is too long, or that the tokenizer refuses.
     """
     if len(text) > MOST_CHARACTERS:
         hint = say("Merges are shown for at most {} characters.", MOST_CHARACTERS)
@@ -102,7 +102,7 @@ def split(tokenizer: Tokenizer, text: str) -> list[str]:
 
 
 def _stretches(tokenizer: Tokenizer, text: str) -> list[tuple[str, int | None]]:
-    """Stretches of text, normalised where the vocabulary requires it, and added tokens with their ids."""
+    """Stretches of text, normalized where the vocabulary requires it, and added tokens with their ids."""
     stretches: list[tuple[str, int | None]] = []
     for part, fixed in _cut(tokenizer, text, False):
         plain = unicodedata.normalize("NFC", part) if tokenizer.vocabulary.nfc else part

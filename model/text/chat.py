@@ -40,7 +40,9 @@ def ending(tokenizer: Tokenizer) -> frozenset[int]:
 
 
 def typable(tokenizer: Tokenizer, ids: Sequence[int]) -> str | None:
-    """Return the text of tokens as a person would type it, without one that ended it; None with special tokens in it."""
+    """Return the text of tokens as a person would type it, without one that ended it; None with special
+    tokens in it.
+    """
     own = ids[: len(ids) - bool(len(ids) and ids[-1] in ending(tokenizer))]
     return None if set(tokenizer.special.values()).intersection(own) else tokenizer.decode(own)
 
@@ -54,7 +56,7 @@ def chat_ids(
     writes after it is left out, and so is the space at the end of a text that the template trims. `answer` has no
     effect then. The same text as of apply_chat_template(continue_final_message=True) in transformers.
 
-    Special tokens in the template's own text are recognised. Those that a person wrote into a message stay plain text:
+    Special tokens in the template's own text are recognized. Those that a person wrote into a message stay plain text:
     while the template is rendered, each is replaced by an unused character, which is replaced back after the special
     tokens have been split off. A BOS is included only where the template writes it. Raises InputError without a
     template, for invalid messages, for messages that the template refuses, and for a last message that it leaves out or
@@ -146,7 +148,9 @@ def default_system(tokenizer: Tokenizer) -> str | None:
 
 
 def render(template: str, values: Mapping[str, object]) -> str:
-    """Return the rendered template, from a process with limited time and memory. Raises InputError or UnsupportedModel."""
+    """Return the rendered template, from a process with limited time and memory. Raises InputError or
+    UnsupportedModel.
+    """
     return _text_of(_render_each(template, [values])[0])
 
 
@@ -195,7 +199,7 @@ def _owners(tokenizer: Tokenizer, part: str, ids: list[int], turns: np.ndarray, 
     if tokenizer.vocabulary.nfc:
         characters = [unicodedata.normalize("NFC", each) for each in characters]
     sizes = [len(each.encode()) for each in characters]
-    if sum(sizes) != sum(lengths):  # characters that became one with their neighbours: by the shares of the bytes
+    if sum(sizes) != sum(lengths):  # characters that became one with their neighbors: by the shares of the bytes
         edges = np.round(np.linspace(0, sum(lengths), len(sizes) + 1)).astype(int)
         sizes = np.diff(edges).tolist()
     return turn_of_tokens(turns, sizes, lengths)

@@ -33,8 +33,8 @@ _Matcher = tuple[re.Pattern[str] | None, dict[str, int]]
 class Tokenizer:
     """Text to token ids and back.
 
-    Where the vocabulary normalises text (Qwen: NFC), everything that `encode` returns, spans included, refers to the
-    bytes of the normalised text.
+    Where the vocabulary normalizes text (Qwen: NFC), everything that `encode` returns, spans included, refers to the
+    bytes of the normalized text.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Tokenizer:
     _matchers: Mapping[tuple[bool, bool], _Matcher] = field(repr=False)  # (after NFC, special) -> matcher
 
     def encode(self, text: str, *, special: bool = False) -> Tokens:
-        """Return the tokens of a text, without a BOS; `b"".join(raw)` is the (normalised) text in UTF-8.
+        """Return the tokens of a text, without a BOS; `b"".join(raw)` is the (normalized) text in UTF-8.
 
         With `special`, special tokens written in the text become their ids; otherwise they are plain text. Added tokens
         that are not special (runs of spaces in GPT-NeoX) are always matched.
@@ -107,7 +107,9 @@ class Tokenizer:
         return ids if self.begin_id is None or not ids else [self.begin_id, *ids]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of token ids, U+FFFD for bytes that are not UTF-8; InputError for ids outside the vocabulary."""
+        """Return the text of token ids, U+FFFD for bytes that are not UTF-8; InputError for ids outside the
+        vocabulary.
+        """
         return self.decode_bytes(ids).decode("utf-8", "replace")
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
@@ -254,7 +256,7 @@ def from_vocabulary(vocabulary: Vocabulary) -> Tokenizer:
 def from_gguf(metadata: Mapping[str, object]) -> Tokenizer:
     """Return the tokenizer in GGUF metadata (plain Python values); CheckpointError, UnsupportedModel.
 
-    With `tokenizer.ggml.pre` "qwen2" the text is normalised to NFC, as Qwen's own tokenizer does.
+    With `tokenizer.ggml.pre` "qwen2" the text is normalized to NFC, as Qwen's own tokenizer does.
     """
     return from_vocabulary(read_gguf(metadata))
 

@@ -31,7 +31,7 @@ _MAX_ADDED = 1 << 14  # they are tried one by one at every character
 
 @dataclass(frozen=True)
 class AddedToken:
-    """A token matched in the text itself, before any merge; `after_nfc`: in the normalised text."""
+    """A token matched in the text itself, before any merge; `after_nfc`: in the normalized text."""
 
     text: str
     id: int

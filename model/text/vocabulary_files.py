@@ -74,7 +74,9 @@ def _json_nfc(normalizer: object) -> bool:
 
 
 def _json_bos(post: object) -> int | None:
-    """Return the id that the post-processor puts first, None where it adds nothing; UnsupportedModel for anything else."""
+    """Return the id that the post-processor puts first, None where it adds nothing; UnsupportedModel for
+    anything else.
+    """
     bos = None
     for step in _steps(post, "processors"):
         kind = step.get("type")

@@ -70,7 +70,7 @@ def _mean_after_first(rows: Tensor) -> Tensor:
     return rows[:, 1:].mean(-1)
 
 
-def _normalised_entropy(stats: RowStats, repeats: Repeats) -> Tensor:
+def _normalized_entropy(stats: RowStats, repeats: Repeats) -> Tensor:
     most = torch.arange(2, repeats.T + 1, dtype=torch.float32).log()  # entropy of a uniform row i is ln(i + 1)
     return (stats.entropy[:, 1:] / most).mean(-1)
 
@@ -107,7 +107,7 @@ HEAD_METRICS: dict[str, HeadMetric] = {
         1,
         "share of maximum",
         "Ghader & Monz 2017",
-        _normalised_entropy,
+        _normalized_entropy,
     ),
     "effective_span": HeadMetric(
         1,
@@ -167,7 +167,9 @@ def rows_from_pattern(pattern: Tensor, repeats: Repeats) -> RowStats:
 
 
 def _weight_on(pattern: Tensor, repeats: Repeats, shift: int) -> Tensor:
-    """Return the sum of each row's weight on the keys `shift` after an earlier copy and before the query itself. [H, T]"""
+    """Return the sum of each row's weight on the keys `shift` after an earlier copy and before the query
+    itself. [H, T]
+    """
     keep = repeats.key + shift < repeats.query
     query, key = repeats.query[keep], repeats.key[keep] + shift
     return torch.zeros(pattern.shape[:2]).index_add_(1, query, pattern[:, query, key])

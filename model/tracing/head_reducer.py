@@ -1,7 +1,7 @@
 """Metrics and a thumbnail of every head, reduced while the model runs.
 
 No [H, T, T] pattern outlives the chunk of rows in which it was computed; so a thousand tokens and hundreds of heads
-can be analysed together.
+can be analyzed together.
 """
 
 import math
@@ -160,7 +160,7 @@ def _reduce(
 def _reduce_chunk(q: Tensor, k: Tensor, read: Tensor, chunk: _Chunk, pool: int) -> tuple[Tensor, Tensor, Tensor]:
     """Return one block of query rows against all keys up to its end.
 
-    Queries are on the contiguous axis, so every reduction over keys is vectorised. q [G, R C, E], k [G, b, E], read [G,
+    Queries are on the contiguous axis, so every reduction over keys is vectorized. q [G, R C, E], k [G, b, E], read [G,
     (E +) E + 2, b] -> stats [fields of RowStats, G R, C], pooled [G, R, c, t], and the weighted means of `read`, [G, (E
     +) E + 2, R C].
     """

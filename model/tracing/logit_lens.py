@@ -176,7 +176,9 @@ def middle_at(run: Run, layer: int, position: int) -> Tensor:
 
 
 def lens_gap(run: Run, position: int) -> float:
-    """Return the largest difference between the lens on the last stream of a position and the run's own logits there."""
+    """Return the largest difference between the lens on the last stream of a position and the run's own
+    logits there.
+    """
     ours = lens_logits(run.model, run.residuals[-1, position][None], run.tap)[0].numpy()
     return float(np.abs(ours - run.logits_at(position)).max())
 

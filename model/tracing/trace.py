@@ -142,7 +142,9 @@ class Trace:
     @public()
     @torch.inference_mode()
     def z(self, layer: int, head: int) -> np.ndarray:
-        """Return the head's output before the projection o: pattern times values. float32 [T, d_head] (config.z_width)"""
+        """Return the head's output before the projection o: pattern times values. float32 [T, d_head]
+        (config.z_width)
+        """
         return self.sites(layer, ["z"])["z"][0, self._checked(layer, head)].numpy()
 
     def _head(self, layer: int, head: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -367,7 +369,9 @@ def show(trace: Trace, layer: int, started: float, passed: Passed) -> None:
 
 
 def _means(model: Transformer, tokens: Tokens, edits: Sequence[Edit], unedited: Trace | None) -> Means:
-    """Return the means over this prompt's positions for the edits that need them: of a head's z, or of an MLP's output."""
+    """Return the means over this prompt's positions for the edits that need them: of a head's z, or of an
+    MLP's output.
+    """
     places = mean_places(edits)
     if not places:
         return {}

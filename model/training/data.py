@@ -279,7 +279,9 @@ def write_tokens(path: Path, tokens: np.ndarray) -> None:
 
 
 def read_tokens(path: Path, vocab_size: int = 1 << 16) -> np.ndarray:
-    """Return a memory-mapped token file. uint16 [N]. Raises InputError for a broken file or one of another vocabulary."""
+    """Return a memory-mapped token file. uint16 [N]. Raises InputError for a broken file or one of another
+    vocabulary.
+    """
     try:
         tokens = np.memmap(path, dtype="<u2", mode="r")
     except (OSError, ValueError) as error:  # empty, or half a token at its end

@@ -59,7 +59,7 @@ def prepare(
     tokenizer = data.read_vocabulary(vocabulary)
     for done, (name, (train, held_out_part)) in enumerate(split.items()):
         if progress:
-            progress(done, len(split), "Tokenising")
+            progress(done, len(split), "Tokenizing")
         data.write_tokens(out / f"{name}.train.u16", data.pack(train, tokenizer))
         data.write_tokens(out / f"{name}.held_out.u16", data.pack(held_out_part, tokenizer))
 

@@ -152,7 +152,7 @@ class Report:
 
 
 def start(config: ModelConfig, recipe: Recipe) -> Run:
-    """Return a new model with the initialisation of the seed, and its optimizer."""
+    """Return a new model with the initialization of the seed, and its optimizer."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
         return from_model(Transformer(config), recipe)

@@ -254,7 +254,9 @@ def task(name: str) -> Task:
 
 
 def symbol_vocabulary(symbols: tuple[str, ...]) -> str:
-    """Return a tokenizer.json whose token i is `symbols[i]`: single ASCII characters, or two digits, which join to one."""
+    """Return a tokenizer.json whose token i is `symbols[i]`: single ASCII characters, or two digits, which
+    join to one.
+    """
     vocab = {symbol: index for index, symbol in enumerate(symbols)}
     merges = [list(symbol) for symbol in symbols if len(symbol) == 2]
     for part in (part for pair in merges for part in pair):

@@ -5,7 +5,7 @@ import { themed } from "../parts/figure_look.js";
 import { tableOf } from "../parts/table.js";
 import { sourceOf, sources } from "./sources.js";
 import { still } from "./still.js";
-import { colours, styles } from "./styles.js";
+import { colors, styles } from "./styles.js";
 
 const MOST = 2000; // rows of a table of numbers; all of them are in the other files
 const escaped = (text) => String(text).replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
@@ -42,12 +42,12 @@ function drawing(themed) {
   const draw = (place) => {
     const { data, layout } = JSON.parse(JSON.stringify(figures[+place.dataset.figure]));
     const style = getComputedStyle(place),
-      colour = (name) => style.getPropertyValue(name).trim(),
+      color = (name) => style.getPropertyValue(name).trim(),
       frame = place.closest(".pg-as-dark, .pg-as-light");
     const isDark = frame ? frame.matches(".pg-as-dark") : dark.matches && !paper.contains("pg-on-paper"),
       meta = layout.meta || {},
       narrow = place.clientWidth < 480;
-    themed(layout, { text: colour("--pg-text"), line: colour("--pg-line"), isDark, narrow });
+    themed(layout, { text: color("--pg-text"), line: color("--pg-line"), isDark, narrow });
     const height = meta.height ? (narrow ? (meta.narrow ?? meta.height) : meta.height) : narrow ? 400 : 540;
     place.style.height = `${height}px`;
     layout.height = height;
@@ -95,18 +95,18 @@ pre { margin: 6px 0; padding: 8px 10px; background: var(--pg-ground); border-rad
 .pg-numbers { max-height: 60vh; overflow: auto; } .pg-numbers :is(td, th) { text-align: left; padding: 2px 10px; border-top: 1px solid var(--pg-line); white-space: pre-wrap; font: 12px ui-monospace, Menlo, Consolas, monospace; }
 @media print { body { max-width: none; padding: 0; } details > summary { list-style: none; } figure { break-inside: avoid; } .pg-still, .pg-still * { max-height: none !important; } .pg-still { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
 `;
-const block = (selector, theme, colours) =>
-  `${selector} { color-scheme: ${theme}; ${Object.entries(colours)
+const block = (selector, theme, colors) =>
+  `${selector} { color-scheme: ${theme}; ${Object.entries(colors)
     .map(([name, value]) => `${name}: ${value};`)
     .join(" ")} }`;
 function themes() {
-  const light = colours(false),
-    dark = colours(true),
+  const light = colors(false),
+    dark = colors(true),
     paper = { ...light, "--pg-panel": "#fff", "--pg-text": "#000" };
   return `${block(":root, .pg-as-light", "light", light)}\n${block(".pg-as-dark", "dark", dark)}\n@media (prefers-color-scheme: dark) { ${block(":root", "dark", dark)} ${block(".pg-as-light", "light", light)} }
 ${block(":root.pg-on-paper", "light", paper)}
 @media print { ${block(":root", "light", paper)} ${block(".pg-as-dark", "dark", { ...dark, "--pg-panel": "#000", "--pg-text": "#fff" })} }
-/* Pictures that were made in the dark are pixels with colours of the dark: turned round, with their hues kept. */
+/* Pictures that were made in the dark are pixels with colors of the dark: turned round, with their hues kept. */
 @media print { .pg-as-dark { filter: invert(1) hue-rotate(180deg); } }`;
 }
 

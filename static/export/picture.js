@@ -31,12 +31,12 @@ const image = (url) =>
   });
 const looks = (root) => {
   const style = getComputedStyle(root),
-    colour = (name) => style.getPropertyValue(name).trim();
+    color = (name) => style.getPropertyValue(name).trim();
   return {
-    ground: colour("--pg-panel"),
-    text: colour("--pg-text"),
-    soft: colour("--pg-soft"),
-    line: colour("--pg-line"),
+    ground: color("--pg-panel"),
+    text: color("--pg-text"),
+    soft: color("--pg-soft"),
+    line: color("--pg-line"),
     font: "ui-sans-serif, system-ui, sans-serif",
   };
 };

@@ -37,8 +37,8 @@ const sheets = () =>
 
 export const styles = () => sheets().map(rulesOf).filter(Boolean).join("\n");
 
-// The colours of a theme: { "--pg-text": "#1d2330", ... }.
-export function colours(isDark) {
+// The colors of a theme: { "--pg-text": "#1d2330", ... }.
+export function colors(isDark) {
   for (const rules of sheets())
     for (const rule of rules) {
       if (

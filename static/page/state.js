@@ -3,7 +3,7 @@ export const pageState = {
   shown: null, // { model, prompt } of what is drawn; written by tokens.js
   tokens: null, // [{ text, id, bytes }] of the prompt; written by tokens.js
   tokensOf: null, // the run whose selected tokens came before its chips; written by picked.js and tokens.js
-  hues: null, // a colour for each selected head; written by picked.js
+  hues: null, // a color for each selected head; written by picked.js
   headNames: {}, // what probes called heads: { "4.1": [[text, score, hue]] }; written by head_list.js
   editSites: null, // the site that each kind of edit changes; written by picked.js
   editName: null, // (edit) -> its name; written by picked.js

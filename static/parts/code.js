@@ -20,7 +20,7 @@ const PIECE = new RegExp(
 );
 
 // A text as lines of spans.
-function coloured(text) {
+function colored(text) {
   const lines = [[]];
   const put = (kind, piece) =>
     piece.split("\n").forEach((part, i) => {
@@ -48,7 +48,7 @@ function excerptOf({ caption, pieces, shapes }) {
     grid = el("div");
   pieces.forEach(([first, text], i) => {
     if (i) grid.append(gap());
-    coloured(text).forEach((spans, n) => {
+    colored(text).forEach((spans, n) => {
       const row = el("div", "pg-excerpt-row"),
         code = el("code");
       code.append(...spans);

@@ -17,8 +17,8 @@ export function themed(layout, { text, line, isDark, narrow }) {
   for (const name of Object.keys(layout)) if (/^[xy]axis/.test(name)) Object.assign(layout[name], axis);
   if (meta.scales && layout.coloraxis)
     layout.coloraxis.colorscale = meta.scales[theme].split(";").map((stop) => {
-      const [share, colour] = stop.split(" ");
-      return [+share, colour];
+      const [share, color] = stop.split(" ");
+      return [+share, color];
     });
   for (const name of Object.keys(layout))
     if (/^coloraxis/.test(name)) {
@@ -29,10 +29,10 @@ export function themed(layout, { text, line, isDark, narrow }) {
 }
 export function fitted(figure, root, tokens) {
   const style = getComputedStyle(root),
-    colour = (name) => style.getPropertyValue(name).trim();
+    color = (name) => style.getPropertyValue(name).trim();
   themed(figure.layout, {
-    text: colour("--pg-text"),
-    line: colour("--pg-line"),
+    text: color("--pg-text"),
+    line: color("--pg-line"),
     isDark: isDark(),
     narrow: root.clientWidth < 480,
   });
@@ -44,8 +44,8 @@ const LINE = 13, // pixels of a label
   AROUND = 90; // and of what stands around a map
 // A map of tokens has a label for each where there is room; in a narrow place every second, third ... of them stays.
 export function thinned(layout, width) {
-  const labelled = (name) => layout[name]?.type === "category" && layout[name].tickvals?.length > 1;
-  const axes = ["xaxis", "yaxis"].filter(labelled);
+  const labeled = (name) => layout[name]?.type === "category" && layout[name].tickvals?.length > 1;
+  const axes = ["xaxis", "yaxis"].filter(labeled);
   if (axes.length < 2 || layout.xaxis2) return;
   layout.meta.ticks ??= Object.fromEntries(axes.map((name) => [name, [layout[name].tickvals, layout[name].ticktext]]));
   for (const [name, [values, texts]] of Object.entries(layout.meta.ticks)) {

@@ -19,7 +19,7 @@ export function decoded(value) {
 const unescaped = (text) => String(text).replace(/&lt;/g, "<").replace(/&gt;/g, ">").replace(/&amp;/g, "&");
 const words = (list) => Array.from(Array.isArray(list) ? list : decoded(list).data, unescaped);
 
-// The numbers of a heat map; where its colours are of something else, like a logarithm, trace.meta.exact says so and
+// The numbers of a heat map; where its colors are of something else, like a logarithm, trace.meta.exact says so and
 // the numbers themselves are its customdata.
 const numbers = (trace) => (trace.meta?.exact ? trace.customdata : trace.z);
 

@@ -175,11 +175,11 @@ define("controls", (root, props, ask) => {
     const now = values();
     fields.clear();
     const made = payload.controls.map((control) => {
-      const labelled = !["views", "button"].includes(control.kind);
-      const field = el(labelled ? "label" : "div", `pg-control pg-control-${control.kind}`);
+      const labeled = !["views", "button"].includes(control.kind);
+      const field = el(labeled ? "label" : "div", `pg-control pg-control-${control.kind}`);
       field.dataset.name = control.name;
       const input = makers[control.kind](control, now[control.name], change(control.name));
-      if (labelled) field.append(el("span", "pg-control-label", control.label));
+      if (labeled) field.append(el("span", "pg-control-label", control.label));
       if (control.help) field.title = control.help;
       field.append(input);
       fields.set(control.name, field);

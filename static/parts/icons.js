@@ -1,4 +1,4 @@
-// Icons, drawn in the colour of the text: no font has to have them. What one means is the label of its button.
+// Icons, drawn in the color of the text: no font has to have them. What one means is the label of its button.
 import { el, svg } from "../page/dom.js";
 
 const PATHS = {

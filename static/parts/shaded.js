@@ -1,4 +1,4 @@
-// A text whose tokens are coloured by a number, with the numbers of the token that is pointed at.
+// A text whose tokens are colored by a number, with the numbers of the token that is pointed at.
 //
 // payload of "shaded": { title, about or note, facts, tokens, breaks, places, scale { label, ramps, ticks }, values, picks, words,
 //   names, lines, file, source, python, run }
@@ -43,7 +43,7 @@ define("shaded", (root) => {
   let payload = null,
     show = null; // made at the first drawing: a text that waits for its numbers has no room on the page
   const tokens = () => text.querySelectorAll("[data-index]");
-  const colour = () => {
+  const color = () => {
     if (!payload) return;
     const { ramps, label, ticks } = payload.scale,
       stops = ramps[isDark() ? "dark" : "light"];
@@ -71,7 +71,7 @@ define("shaded", (root) => {
     if (token) pickToken(+token.dataset.index, adding(event));
   });
   roving(text, alongRow);
-  onTheme(colour);
+  onTheme(color);
   onSelect(paint);
   return (next) => {
     show ??= titled(root, details, scale, text, readout);
@@ -79,8 +79,8 @@ define("shaded", (root) => {
     payload = next;
     text.setAttribute("aria-label", payload.words.text_label ?? payload.title);
     facts(details, payload.facts ?? []);
-    if (!same) text.replaceChildren(...textTokens(payload)); // else only the colours change, and the focus stays
-    colour();
+    if (!same) text.replaceChildren(...textTokens(payload)); // else only the colors change, and the focus stays
+    color();
     paint();
     explain(null);
     show(payload, { names: payload.names, lines: payload.lines });

@@ -2,7 +2,7 @@
 import { el } from "../page/dom.js";
 import { icon } from "./icons.js";
 
-// A bar from one share of its room to another; `look`: its class, `hue`: its colour where that is another one.
+// A bar from one share of its room to another; `look`: its class, `hue`: its color where that is another one.
 function barOf({ from = 0, to, look = "", hue = "" }) {
   const track = el("span", "pg-lab-bar", "", { "aria-hidden": "true" }),
     bar = el("i", look),

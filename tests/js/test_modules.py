@@ -186,7 +186,7 @@ def test_a_template_is_filled(call, template, values, text):
 @pytest.mark.parametrize("ground", [[0, 0, 0], [255, 255, 255], [120, 120, 120], [200, 40, 40]])
 def test_text_can_be_read_on_any_ground(call, ground):
     code = "(ground) => module.contrast(module.channels(module.ink(ground, '#1d2330')), ground)"
-    assert call("parts/colours.js", code, ground) >= 4.5
+    assert call("parts/colors.js", code, ground) >= 4.5
 
 
 # --- lines ---

@@ -60,7 +60,7 @@ def compare(ours: Transformer, hf: nn.Module, tokens: Tensor) -> None:
         stream, pattern = ("resid_pre", layer), ("pattern", layer)
         assert_close(store[stream], wanted.hidden_states[layer], bound[stream], f"hidden state {layer}")
         assert_close(store[pattern], wanted.attentions[layer], bound[pattern], f"pattern {layer}")
-    # transformers normalises the last one of its hidden states.
+    # transformers normalizes the last one of its hidden states.
     last, said = ("final_out", n_layer), bound["logits", n_layer]
     assert_close(store[last], wanted.hidden_states[-1], bound[last], "final norm")
     assert_close(logits, wanted.logits, said, "logits")

@@ -179,7 +179,7 @@ def test_wrong_functions_are_seen(mutant, loaded, monkeypatch):
 
 @pytest.mark.parametrize("mutant", ["llama: norms of a block swapped", "gpt2: bias of q dropped"])
 def test_fresh_weights_hide_these(mutant, loaded):
-    """Why the weights are shaken: with transformers' own initialisation these mistakes change nothing."""
+    """Why the weights are shaken: with transformers' own initialization these mistakes change nothing."""
     case, change = WEIGHTS[mutant]
     hf, config, state = loaded(case, False)
     wrong = dict(state)

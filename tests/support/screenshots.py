@@ -18,7 +18,7 @@ from tests.support.visitor import open_tab
 ROOT = Path(__file__).parents[2]
 READY = "#pg-start_way [data-run]"
 LATE = 120_000  # milliseconds
-COLOURS = 96
+COLORS = 96
 Box = dict[str, float]
 
 
@@ -50,7 +50,7 @@ def overview(page) -> Box:
     """All heads, and two of them as lines."""
     open_view(page, "Attention", "map", "map_plot")
     page.get_by_role("textbox", name="Prompt").fill(
-        "Mrs Pemberton keeps seven grey geese behind the mill, and Mrs Pemberton keeps seven grey geese"
+        "Mrs Pemberton keeps seven gray geese behind the mill, and Mrs Pemberton keeps seven gray geese"
     )
     page.locator("#pg-tokens .pg-chip").nth(18).wait_for(timeout=LATE)
     page.locator(".pg-view[data-key=lines]").click()
@@ -107,7 +107,7 @@ def take(browser, url: str, name: str) -> None:
     page.locator(READY).wait_for(timeout=LATE)
     box = PICTURES[name](page)
     picture = Image.open(io.BytesIO(page.screenshot(clip=box)))
-    few = picture.convert("RGB").quantize(COLOURS, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    few = picture.convert("RGB").quantize(COLORS, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
     path = ROOT / "docs" / f"{name}.png"
     few.save(path, optimize=True)
     print(f"{path.relative_to(ROOT)}: {few.size[0]} x {few.size[1]}, {path.stat().st_size // 1000} kB")

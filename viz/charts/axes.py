@@ -11,7 +11,7 @@ from viz.numbers import tens
 from viz.theme import HUES, frame_layout
 
 BLUE, ORANGE, GREEN, PINK, RED = HUES[0], HUES[4], HUES[2], HUES[3], HUES[1]
-GREY = "rgba(128,134,150,0.9)"
+GRAY = "rgba(128,134,150,0.9)"
 HEIGHT = 320
 MOST_TICKS = 24  # labels of tokens on one axis; more of them cost more than the cells
 LOG: dict[str, Any] = {"type": "log", "tickformat": ",~g", "nticks": 7}  # of an axis, for `more`

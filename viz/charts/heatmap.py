@@ -15,7 +15,7 @@ from model.records import Tokens
 from viz.labels import axis_name, plotly_text, tick_text
 from viz.theme import RAMPS, frame_layout, scales
 
-MAX_CELLS = 256  # cells a side drawn at once; beyond it neighbours are pooled until the reader zooms in
+MAX_CELLS = 256  # cells a side drawn at once; beyond it neighbors are pooled until the reader zooms in
 BLANK = 255  # code of a cell in the future
 MOST_CODES = 1_200_000  # of all heads' pictures together, so that they stay within a megabyte on the wire
 MAX_TICKS = 32  # labels an axis: their layout, not the cells, is what makes a heat map slow
@@ -64,7 +64,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Look:
-    """How numbers become colours; panels of one figure share it."""
+    """How numbers become colors; panels of one figure share it."""
 
     kind: str = "share"  # "share" 0 to 1, "size" 0 to the largest, "signed" around 0
     curve: str = "sqrt"  # of viz.theme.CURVES
@@ -102,7 +102,7 @@ def pattern_figure(
     meta: Mapping[str, object] = MappingProxyType({}),
     revision: str = "",
 ) -> go.Figure:
-    """Heat maps side by side on one colour scale: queries down, keys across, blank where NaN, exact values on hover.
+    """Heat maps side by side on one color scale: queries down, keys across, blank where NaN, exact values on hover.
 
     A window of more cells than MAX_CELLS a side, for all panels together, is pooled to its largest values (by size,
     for signed ones); `layout.meta` says by how much, and the page asks for a smaller window when the reader zooms.
@@ -216,7 +216,7 @@ def _largest(z: np.ndarray) -> float:
 
 
 def _bar_ticks(look: Look, top: float) -> list[float]:
-    """Where the colour bar has its labels."""
+    """Where the color bar has its labels."""
     if look.kind == "signed":
         return [-top, -top / 2, 0, top / 2, top]
     shares = {"sqrt": [0, 0.05, 0.25, 0.5, 1], "linear": [0, 0.25, 0.5, 0.75, 1], "log": [0, 0.1, 0.25, 0.5, 1]}

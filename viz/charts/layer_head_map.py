@@ -1,4 +1,4 @@
-"""A map of layers and heads: one cell a head, its colour a number."""
+"""A map of layers and heads: one cell a head, its color a number."""
 
 from dataclasses import dataclass
 
@@ -32,7 +32,7 @@ class EffectWords:
 
 
 def effect_figure(effects: np.ndarray, words: EffectWords, *, signed: bool) -> go.Figure:
-    """Return the layers across, heads down, a cell's colour its effect: signed around 0, or a size from 0 up. effects
+    """Return the layers across, heads down, a cell's color its effect: signed around 0, or a size from 0 up. effects
     [L, H]
     """
     hover = f"{plotly_text(words.value)}: %{{z:{'+' if signed else ''}.5f}} {plotly_text(words.unit)}"
@@ -63,9 +63,9 @@ def head_figure(
         hoverongaps=False,
         hovertemplate=f"{place}<br>{hover}<extra></extra>",
     )
-    colours = scales("signed" if signed else "size", "sqrt")
+    colors = scales("signed" if signed else "size", "sqrt")
     height = min(max(fixed + each * H, smallest), largest)
-    figure = frame(go.Figure(heat), meta={"scales": colours, "heads": True, "height": height, "narrow": height})
+    figure = frame(go.Figure(heat), meta={"scales": colors, "heads": True, "height": height, "narrow": height})
     more = {"constrain": "domain"}
     figure.update_xaxes(**count_axis(words.layer, L, more))
     figure.update_yaxes(**count_axis(words.head, H, more), autorange="reversed")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.charts.axes import GREY
+from viz.charts.axes import GRAY
 from viz.labels import plotly_text
 from viz.numbers import number, plain
 from viz.theme import frame_layout
@@ -33,7 +33,7 @@ def line(
     name: str,
     x: Sequence[Any],
     y: Sequence[float],
-    colour: str,
+    color: str,
     *,
     hover: str,
     text: Sequence[str] | None = None,
@@ -48,8 +48,8 @@ def line(
         "y": values(y),
         "name": label,
         "mode": "lines+markers" if len(x) <= MARKED else "lines",
-        "line": {"color": colour, "width": width, "dash": dash},
-        "marker": {"size": 5, "color": colour},
+        "line": {"color": color, "width": width, "dash": dash},
+        "marker": {"size": 5, "color": color},
         "hovertemplate": f"{label}<br>{hover}<extra></extra>",
     }
     return go.Scatter(settings | ({"text": list(text)} if text is not None else {}) | dict(more or {}))
@@ -60,7 +60,7 @@ def band(
     x: Sequence[Any],
     low: Sequence[float],
     high: Sequence[float],
-    colour: str,
+    color: str,
     *,
     edges: tuple[str, str] = ("", ""),
     hover: str = "",
@@ -69,11 +69,11 @@ def band(
 
     It is only seen; with `hover` its edges are read and exported, too, each by its name in `edges`.
     """
-    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
     look = {
         "x": list(x),
         "mode": "lines",
-        "line": {"width": 0, "color": colour},
+        "line": {"width": 0, "color": color},
         "showlegend": False,
         "legendgroup": plotly_text(name),
     }
@@ -94,32 +94,34 @@ def runs(
     name: str,
     x: Sequence[Any],
     y: np.ndarray,
-    colour: str,
+    color: str,
     *,
     hover: str,
     dash: str = "solid",
     more: Mapping[str, Any] | None = None,
 ) -> list[go.Scatter]:
-    """Return the mean of several runs over a band from the smallest to the largest, which its hover names. y [runs, N]"""
+    """Return the mean of several runs over a band from the smallest to the largest, which its hover names.
+    y [runs, N]
+    """
     low, high = y.min(0), y.max(0)
     spans = [f"{number(a)} – {number(b)}" for a, b in zip(low, high, strict=True)]
     style = {"legendgroup": plotly_text(name), **(more or {})}
     hover = f"{hover}<br>[%{{text}}]"
-    mean = line(name, x, y.mean(0), colour, hover=hover, text=spans, dash=dash, width=2.5, more=style)
-    return [*band(name, x, low, high, colour), mean]
+    mean = line(name, x, y.mean(0), color, hover=hover, text=spans, dash=dash, width=2.5, more=style)
+    return [*band(name, x, low, high, color), mean]
 
 
 def guide(name: str, x: Sequence[Any], y: Sequence[float], dash: str = "dot") -> go.Scatter:
-    """Return a line to compare with, grey and thin: no hover, and no part of an export."""
+    """Return a line to compare with, gray and thin: no hover, and no part of an export."""
     more = {"mode": "lines", "hoverinfo": "skip"}
-    return line(name, x, y, GREY, hover="", dash=dash, width=1.5, more=more)
+    return line(name, x, y, GRAY, hover="", dash=dash, width=1.5, more=more)
 
 
 def bars(
     name: str,
     x: Sequence[Any],
     y: Sequence[float],
-    colour: str,
+    color: str,
     *,
     hover: str,
     text: Sequence[str] | None = None,
@@ -131,7 +133,7 @@ def bars(
         "x": list(x),
         "y": values(y),
         "name": label,
-        "marker": {"color": colour, "line": {"width": 0}},
+        "marker": {"color": color, "line": {"width": 0}},
         "hovertemplate": f"{label}<br>{hover}<extra></extra>",
     }
     shown = {"text": list(text), "textposition": "none"} if text is not None else {}
@@ -142,7 +144,7 @@ def rows(
     name: str,
     y: Sequence[str],
     x: Sequence[float],
-    colour: str,
+    color: str,
     *,
     hovers: Sequence[str],
     more: Mapping[str, Any] | None = None,
@@ -153,7 +155,7 @@ def rows(
         "y": list(y),
         "orientation": "h",
         "name": plotly_text(name),
-        "marker": {"color": colour, "line": {"width": 0}},
+        "marker": {"color": color, "line": {"width": 0}},
         "hovertext": list(hovers),
         "hovertemplate": HOVER_TEXT,
     }

@@ -1,4 +1,4 @@
-"""The colour ramp on which tokens of a text are placed by their probability in the model."""
+"""The color ramp on which tokens of a text are placed by their probability in the model."""
 
 import math
 
@@ -26,5 +26,5 @@ def ramp_ticks(by: str, V: int) -> list[list]:
 
 
 def ramps() -> dict[str, list[str]]:
-    """Return the colours of the ramp, light and dark."""
+    """Return the colors of the ramp, light and dark."""
     return {name: list(stops) for name, stops in RAMPS.items()}

@@ -1,4 +1,4 @@
-"""Numbers of many sizes as colours: logarithmic where they span a lot, around zero where they have signs."""
+"""Numbers of many sizes as colors: logarithmic where they span a lot, around zero where they have signs."""
 
 import math
 from typing import Any
@@ -8,18 +8,18 @@ import numpy as np
 from viz.numbers import number, power
 from viz.theme import RAMPS, SIGNED_RAMPS, colorscale
 
-SPAN = 30.0  # the largest over the smallest from which on colours and axes are logarithmic
-MIDDLE = (15.0, 85.0)  # percentiles over which robust colours run
-NARROW = 5.0  # the largest over the smallest of the middle up to which even colours tell its numbers apart
-SKEW = 2.0  # the whole range over that of the middle from which on a few numbers would take most of the colours
-DEPTH = 1e-6  # the share of the largest value at which logarithmic colours begin
+SPAN = 30.0  # the largest over the smallest from which on colors and axes are logarithmic
+MIDDLE = (15.0, 85.0)  # percentiles over which robust colors run
+NARROW = 5.0  # the largest over the smallest of the middle up to which even colors tell its numbers apart
+SKEW = 2.0  # the whole range over that of the middle from which on a few numbers would take most of the colors
+DEPTH = 1e-6  # the share of the largest value at which logarithmic colors begin
 
 
 def shade_of(values: np.ndarray, signed: bool) -> str:
-    """How numbers become colours: "log" or "even" from the smallest to the largest, "symlog" or "signed" around 0.
+    """How numbers become colors: "log" or "even" from the smallest to the largest, "symlog" or "signed" around 0.
 
     Logarithmic where the largest size is SPAN times the smallest, or for signed numbers the median one, or more.
-    "robust", over the middle of the numbers, where a few of them would take most of the even colours.
+    "robust", over the middle of the numbers, where a few of them would take most of the even colors.
     """
     size = np.abs(values[np.isfinite(values) & (values != 0)])
     if not size.size:
@@ -39,8 +39,8 @@ def wide(values: np.ndarray) -> bool:
     return bool(size.size and size.max() >= SPAN * size.min())
 
 
-def coloured(values: np.ndarray, shade: str) -> tuple[np.ndarray, dict, dict[str, list[list]]]:
-    """Places on the colour axis, that axis with labels in the numbers themselves, and its scales by theme.
+def colored(values: np.ndarray, shade: str) -> tuple[np.ndarray, dict, dict[str, list[list]]]:
+    """Places on the color axis, that axis with labels in the numbers themselves, and its scales by theme.
 
     A logarithm has no place for 0: such a cell stays blank.
     """
@@ -95,7 +95,7 @@ def decades(low: float, high: float) -> list[float]:
 
 
 def label(value: float) -> str:
-    """Return a number beside a colour bar; powers of ten are short."""
+    """Return a number beside a color bar; powers of ten are short."""
     return number(value) if value == 0 or 1e-3 <= abs(value) < 1e6 else power(value, 1)
 
 

@@ -29,7 +29,9 @@ def steps(words: Catalogue) -> list[dict]:
 
 
 def terms(words: Catalogue) -> dict[str, dict]:
-    """Return the glossary by term, in the order of their names: what it means, its formula, its source, and its forms."""
+    """Return the glossary by term, in the order of their names: what it means, its formula, its source, and
+    its forms.
+    """
     by_key = {key: term_of(words, key, entry) for key, entry in table("glossary").items()}
     return dict(sorted(by_key.items(), key=lambda item: item[1]["name"].casefold()))
 

@@ -53,7 +53,7 @@ class Page:
         return names
 
     def figure(self, name: str, *, theme: str = "light", **settings: Mapping[str, object]) -> go.Figure:
-        """Return one figure by its name in `figures()`, in the colours of the light or the dark page.
+        """Return one figure by its name in `figures()`, in the colors of the light or the dark page.
 
         `settings` are the values of the controls beside it, by the name of their part: figure("sizes_profile",
         sizes_form={"number": "rms"}). What is left out has its default. Raises InputError for a name that is no figure,
@@ -146,7 +146,9 @@ def _kinds() -> dict[str, str]:
 
 
 def _places() -> Iterator[tuple[Tab, str, str]]:
-    """Yield every figure with its tab and its view; the view is "" where the tab has none or shows the figure in all."""
+    """Yield every figure with its tab and its view; the view is "" where the tab has none or shows the
+    figure in all.
+    """
     for tab in TABS:
         for name in tab.parts:
             if _kinds().get(name) in FIGURES:
@@ -185,7 +187,9 @@ def _job_of(tab: Tab, part: str) -> str:
 
 
 def _dressed(payload: Mapping[str, Any], theme: str) -> go.Figure:
-    """Return the figure as the page shows it: its colours, its height, its title and the line that says whose numbers."""
+    """Return the figure as the page shows it: its colors, its height, its title and the line that says
+    whose numbers.
+    """
     text, ground, grid = _LOOKS[theme]
     figure = go.Figure(unpacked_figure(payload["figure"]), skip_invalid=True)
     meta = figure.layout.meta or {}

@@ -6,7 +6,9 @@ from viz.words import Catalogue, Words
 
 
 def code_payload(code: Code, catalogue: Catalogue) -> Payload:
-    """Return the project's lines, and those of docs/mini_gpt.py where there are some. Sets without lines are left out."""
+    """Return the project's lines, and those of docs/mini_gpt.py where there are some. Sets without lines
+    are left out.
+    """
     words = Words(catalogue, "code")
     sets = {"project": code.own, "mini": code.mini}
     return {

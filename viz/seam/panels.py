@@ -275,7 +275,9 @@ def pictures(view: View, scene: Scene, values: Values) -> dict[str, Picture]:
 
 
 def _refused(view: View, scene: Scene, facts: Facts, error: InputError) -> dict[str, Picture]:
-    """Return the error of an asking part, shown by one part; the asking parts are drawn, the others stay as they are."""
+    """Return the error of an asking part, shown by one part; the asking parts are drawn, the others stay as
+    they are.
+    """
 
     def say() -> Payload:
         raise error

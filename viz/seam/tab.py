@@ -116,7 +116,9 @@ class Tab:
         return payloads
 
     def draw(self, scene: Scene, values: Values) -> dict[str, Picture]:
-        """Return the parts that depend on the scene or on settings: those of the chosen view, and of the one beside it."""
+        """Return the parts that depend on the scene or on settings: those of the chosen view, and of the
+        one beside it.
+        """
         chosen = choice(values.get(self.chooser), "view", tuple(view.key for view in self.views))
         pictures: dict[str, Picture] = {}
         for view in self.all_views:
@@ -147,7 +149,9 @@ class Tab:
         return {**values, f"{view.key}_form": {**(form if isinstance(form, Mapping) else {}), **chosen}}
 
     def _choosing(self, words: Catalogue) -> Payload:
-        """Return the row of views, and beside it the settings that they share, each shown with the views that name it."""
+        """Return the row of views, and beside it the settings that they share, each shown with the views
+        that name it.
+        """
         row = {
             "name": "view",
             "kind": "views",

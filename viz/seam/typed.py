@@ -19,7 +19,9 @@ def quoted(scene: Scene, token: int) -> str:
 
 
 def typed_token(scene: Scene, values: object, name: str) -> int | None:
-    """Return the token that was typed into a field, None for an empty one; raises InputError where it is not one token."""
+    """Return the token that was typed into a field, None for an empty one; raises InputError where it is
+    not one token.
+    """
     text = values.get(name) if isinstance(values, Mapping) else None
     if not isinstance(text, str) or not text:
         return None
@@ -53,7 +55,9 @@ def not_one(words: Mapping[str, str], text: str, pieces: Sequence[str]) -> str:
 
 
 def token_of(model: LanguageModel, text: str) -> tuple[int | None, list[str]]:
-    """Return the token that a text is, else None; and what it is split into. Raises InputError for what cannot be read."""
+    """Return the token that a text is, else None; and what it is split into. Raises InputError for what
+    cannot be read.
+    """
     ids = ids_of(model, text)
     return ids[0] if len(ids) == 1 else None, [model.tokenizer.piece(number) for number in ids]
 

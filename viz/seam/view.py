@@ -236,7 +236,9 @@ def Custom(
 
 
 def Steady(kind: str, draw: Draw, of: str | tuple[str, ...], first: Callable[[Words], Payload]) -> Part:
-    """Return a part of a kind of its own that tells nothing of a model or a prompt. `first` gets the words of the view."""
+    """Return a part of a kind of its own that tells nothing of a model or a prompt. `first` gets the words
+    of the view.
+    """
     return Part(kind, draw, _names(of), steady=True, first=first)
 
 
@@ -251,7 +253,9 @@ def Asking(
     settings: tuple[str, ...] | None = (),
     shared: bool = False,
 ) -> Part:
-    """Return a part with a value of its own: `settings.<part>` is what `read` makes of it. `read` may raise InputError."""
+    """Return a part with a value of its own: `settings.<part>` is what `read` makes of it. `read` may raise
+    InputError.
+    """
     return Part(kind, draw, _names(of), also, depends, settings, read, shared=shared)
 
 

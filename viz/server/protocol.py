@@ -32,7 +32,7 @@ class Crowd:
     """The connections of a server: by address where `each` is a bound, and all.
 
     Where there is no room, the one that has kept the server waiting for a request the longest gives way, so that a
-    client which opens connections and says nothing does not lock out its neighbours.
+    client which opens connections and says nothing does not lock out its neighbors.
     """
 
     total: int

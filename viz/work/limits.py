@@ -21,7 +21,7 @@ class Allowed:
     """The bounds of a server; each is looked at where the work begins, not only by the page."""
 
     prompt_tokens: int = 1024
-    characters: int = 200_000  # of a prompt; tokenising more would only tell that it is too long
+    characters: int = 200_000  # of a prompt; tokenizing more would only tell that it is too long
     new_tokens: int = 512  # that a strategy continues a text by
     texts: int = MOST_STRATEGIES  # strategies side by side
     samples: int = 32  # texts of a strategy in the view of many samples

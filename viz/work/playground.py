@@ -200,7 +200,9 @@ class Playground:
     def trace_tokens(
         self, model: LanguageModel, tokens: Tokens, edits: tuple[Edit, ...] = (), passed: Passed = unseen
     ) -> Trace:
-        """Return the trace of tokens that are within the limits. `passed` sees what is done of a run made here for it."""
+        """Return the trace of tokens that are within the limits. `passed` sees what is done of a run made
+        here for it.
+        """
         key = RunKey(model.id, tuple(tokens.ids.tolist()), edits)
         unedited = self.trace_tokens(model, tokens) if edits else None
 
@@ -223,7 +225,9 @@ class Playground:
         return self.traces.get(key, run)
 
     def _recent(self, model_id: str) -> list[Trace]:
-        """Return the last runs of a model without edits, that were made here: what was typed before goes on from them."""
+        """Return the last runs of a model without edits, that were made here: what was typed before goes on
+        from them.
+        """
 
         def plain(key: Any) -> bool:
             return isinstance(key, RunKey) and key.model_id == model_id and not key.edits

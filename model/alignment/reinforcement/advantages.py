@@ -57,7 +57,7 @@ def leave_one_out(rewards: Tensor, group: int) -> Tensor:
     """Return each reward minus the mean of the others in its group: a baseline that does not depend on the text itself.
 
     Williams 1992, section 4, asks for such a baseline; this one is from Kool et al. 2019. Computed in float64: 0 for
-    equal rewards of float32. rewards [N], groups of `group` neighbours -> [N]
+    equal rewards of float32. rewards [N], groups of `group` neighbors -> [N]
     """
     check_groups(rewards, group)
     groups = rewards.double().view(-1, group)
@@ -66,13 +66,13 @@ def leave_one_out(rewards: Tensor, group: int) -> Tensor:
 
 
 @public(rewards=array("N"), group=whole(1), least=above(0))
-def group_normalised(rewards: Tensor, group: int, least: float = 1e-6) -> Tensor:
+def group_normalized(rewards: Tensor, group: int, least: float = 1e-6) -> Tensor:
     """Return (r - mean) / (deviation + least) within each group of texts of one prompt. Shao et al. 2024, 4.1.2.
 
     The advantages of a group sum to 0; where all its rewards are alike, each is 0. rewards [N] -> [N]
     """
     check_groups(rewards, group)
-    return standardised(rewards.view(-1, group), least).flatten()
+    return standardized(rewards.view(-1, group), least).flatten()
 
 
 @public(values=array("N T"), written=array("N T"), least=above(0))
@@ -83,11 +83,11 @@ def whiten(values: Tensor, written: Tensor, least: float = 1e-6) -> Tensor:
     """
     check_alike(values=values, written=written)
     out = torch.zeros_like(values)
-    out[written] = standardised(values[written][None], least)[0]
+    out[written] = standardized(values[written][None], least)[0]
     return out
 
 
-def standardised(values: Tensor, least: float) -> Tensor:
+def standardized(values: Tensor, least: float) -> Tensor:
     """Return (x - mean) / (deviation + least) of each row, and 0 where a row varies by rounding alone.
 
     Computed in float64. Rounding is a deviation of at most four units in the last place of the row's largest number,
@@ -97,10 +97,10 @@ def standardised(values: Tensor, least: float) -> Tensor:
     if not values.numel():
         return values
     exact = values.double()
-    centred = exact - exact.mean(1, keepdim=True)
-    deviation = centred.square().mean(1, keepdim=True).sqrt()
+    centered = exact - exact.mean(1, keepdim=True)
+    deviation = centered.square().mean(1, keepdim=True).sqrt()
     rounding = 4 * torch.finfo(values.dtype).eps * exact.abs().amax(1, keepdim=True)
-    return torch.where(deviation <= rounding, 0.0, centred / (deviation + least)).to(values.dtype)
+    return torch.where(deviation <= rounding, 0.0, centered / (deviation + least)).to(values.dtype)
 
 
 def check_groups(rewards: Tensor, group: int) -> None:

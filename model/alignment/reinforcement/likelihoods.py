@@ -90,7 +90,9 @@ def log_probs(model: Transformer, rollouts: Rollouts, size: int) -> Tensor:
 def score(
     policy: Transformer, reference: Transformer, rollouts: Rollouts, size: int, head: nn.Module | None = None
 ) -> Scored:
-    """Return both models' numbers of the same texts, CHUNK texts at a time. `head` maps states [n, D] to values [n, 1]."""
+    """Return both models' numbers of the same texts, CHUNK texts at a time. `head` maps states [n, D] to
+    values [n, 1].
+    """
     parts: list[list[Tensor]] = []
     for index in torch.arange(len(rollouts.ids)).split(CHUNK):
         rows = rollouts.rows(index)

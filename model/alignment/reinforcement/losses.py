@@ -1,4 +1,4 @@
-"""What reinforcement minimises: the policy gradient, PPO's clipped ratio and value, GRPO, and DPO.
+"""What reinforcement minimizes: the policy gradient, PPO's clipped ratio and value, GRPO, and DPO.
 
 log_probs, old and reference are ln p of the written tokens under the policy, under the policy that wrote them, and
 under the frozen reference: [N, T], 0 outside `written`.

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from model.alignment.reinforcement.advantages import (
     gae,
-    group_normalised,
+    group_normalized,
     leave_one_out,
     token_rewards,
     whiten,
@@ -34,7 +34,7 @@ from model.public import without_checks
 PAIRS = 16  # in one update of DPO
 
 # Without checks: numbers of a training may stop being finite, which `descend` and the look after it tell.
-_gae, _group_normalised, _leave_one_out = map(without_checks, (gae, group_normalised, leave_one_out))
+_gae, _group_normalized, _leave_one_out = map(without_checks, (gae, group_normalized, leave_one_out))
 _token_rewards, _whiten = map(without_checks, (token_rewards, whiten))
 _dpo_loss, _dpo_margins, _grpo_loss = map(without_checks, (dpo_loss, dpo_margins, grpo_loss))
 _policy_gradient_loss, _ppo_loss, _value_loss = map(without_checks, (policy_gradient_loss, ppo_loss, value_loss))
@@ -96,11 +96,11 @@ def ppo(learner: Learner, batch: Batch, course: Course) -> Update:
 
 
 def grpo(learner: Learner, batch: Batch, course: Course) -> Update:
-    """Return several passes with the clipped ratio, rewards normalised in their group, KL in the loss. Shao et al.
+    """Return several passes with the clipped ratio, rewards normalized in their group, KL in the loss. Shao et al.
     2024.
     """
     scored, written = batch.scored, batch.rollouts.written
-    advantages = _group_normalised(batch.rewards, course.group)[:, None]
+    advantages = _group_normalized(batch.rewards, course.group)[:, None]
     losses, norms, cuts = [], [], []
     for rows in minibatches(course, learner.step, len(batch.rewards)):
         found = log_probs(learner.policy, batch.rollouts.rows(rows), batch.size)

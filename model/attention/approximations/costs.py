@@ -38,7 +38,9 @@ def operations(way: Way, T: int, E: int) -> int:
 
 
 def published_operations(way: Way, T: int, E: int) -> int:
-    """Return the operations of the form of the paper, in which every token is read by all: one pass over a whole text."""
+    """Return the operations of the form of the paper, in which every token is read by all: one pass over a
+    whole text.
+    """
     m = size_of(way, T, E)
     if way.method == "nystrom":
         return 8 * T * m * E + 4 * m * m * E + _inverse(m)

@@ -24,7 +24,7 @@ def _speculative(given: Mapping[str, Step]) -> tuple[Step, ...]:
     3.5).
 
     A draft token is kept with probability min(1, p / q); after a rejection the token is drawn from max(0, p − q),
-    normalised. Together that is p.
+    normalized. Together that is p.
     """
     p, q, names = given["large"].row(0), given["draft"].row(0), given["large"].columns
 

@@ -38,7 +38,7 @@ def norm(given: Mapping[str, Step], kind: str) -> tuple[Step, ...]:
     def of(statistic: Step, row: int, column: int) -> Number:
         return statistic.at(0, column) if across else statistic.at(row, 0)
 
-    centred = x
+    centered = x
     if kind != "rms":
         mean = add(
             "mean",
@@ -48,7 +48,7 @@ def norm(given: Mapping[str, Step], kind: str) -> tuple[Step, ...]:
             f"X.mean({axis}, keepdims=True)",
             lined([total(group) / number(len(group)) for group in groups]),
         )
-        centred = add(
+        centered = add(
             "centred",
             "D",
             f"D_ij = x_ij − μ_{i}",
@@ -61,8 +61,8 @@ def norm(given: Mapping[str, Step], kind: str) -> tuple[Step, ...]:
         "D²" if kind != "rms" else "x²",
         "D²_ij = D_ij²" if kind != "rms" else "x²_ij = x_ij²",
         r"D_{ij}^2" if kind != "rms" else r"x_{ij}^2",
-        f"{centred.name}**2",
-        [[square(each) for each in row] for row in centred.all_rows()],
+        f"{centered.name}**2",
+        [[square(each) for each in row] for row in centered.all_rows()],
     )
     within = [squares.column(j) for j in range(D)] if across else squares.all_rows()
     sign, tex = ("q", "q") if kind == "rms" else ("σ²", r"\sigma^2")
@@ -85,10 +85,10 @@ def norm(given: Mapping[str, Step], kind: str) -> tuple[Step, ...]:
     scaled = add(
         "scaled",
         "x̂",
-        f"x̂_ij = {centred.symbol.partition('^')[0]}_ij / s_{i}",
+        f"x̂_ij = {centered.symbol.partition('^')[0]}_ij / s_{i}",
         rf"\hat{{x}}_{{ij}} = {'x' if kind == 'rms' else 'D'}_{{ij}} / s_{i}",
-        f"{centred.name} / spread_{kind}",
-        [[centred.at(r, c) / of(spread, r, c) for c in range(D)] for r in range(T)],
+        f"{centered.name} / spread_{kind}",
+        [[centered.at(r, c) / of(spread, r, c) for c in range(D)] for r in range(T)],
     )
     if kind == "rms":
         result = [[scaled.at(r, c) * gain[c] for c in range(D)] for r in range(T)]

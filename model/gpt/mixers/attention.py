@@ -37,7 +37,7 @@ class Attention(nn.Module):
         """Return the parts of `joint`, in order."""
         return self.q, self.k, self.v
 
-    def initialise(self) -> None:
+    def initialize(self) -> None:
         """Nothing beyond what every matrix and bias gets."""
 
     def forward(self, x: Tensor, layer: int, run: Pass) -> Tensor:

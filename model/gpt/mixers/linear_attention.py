@@ -4,7 +4,7 @@
                    |
             state [E, E] a head
 
-Without a softmax a head's output has no fixed size: each is normalised before it is written (an RMSNorm with one gain
+Without a softmax a head's output has no fixed size: each is normalized before it is written (an RMSNorm with one gain
 for all heads; Sun et al. 2023, 3.1, use a GroupNorm). Retention and linear attention have a gate g on the output (Sun
 et al. 2023, eq. 8; Yang et al. 2024, 4.4), the delta rule has none (Yang et al. 2024, "Parallelizing ...", 3.3, whose
 short convolutions are left out).
@@ -51,7 +51,7 @@ class LinearAttention(nn.Module):
         """Return the parts of `joint`, in order."""
         return self.q, self.k, self.v
 
-    def initialise(self) -> None:
+    def initialize(self) -> None:
         """Nothing beyond what every matrix and bias gets."""
 
     def inputs(self, x: Tensor, layer: int, run: Pass) -> tuple[Tensor, Tensor, Tensor, Tensor]:

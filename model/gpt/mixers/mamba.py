@@ -62,7 +62,7 @@ class Mamba(nn.Module):
         """None: in_proj is one product already."""
         return ()
 
-    def initialise(self) -> None:
+    def initialize(self) -> None:
         """Rates 1 .. N, step sizes between SHORTEST and LONGEST, and fan-in for what is read. Gu & Dao 2023, 3.6."""
         channels, N = self.A_log.shape
         self.A_log.copy_(torch.arange(1, N + 1, dtype=torch.float32).log().expand(channels, N))

@@ -5,7 +5,7 @@
 
 u [B, T, I] are the channels, d their step sizes ("delta", above 0), A [I, N] below 0 and the same for every token; B
 and C [B, T, N] are read from the token and shared by the channels. A long step writes the token in and lets the past
-fade, a short one passes the token by. Gu & Dao 2023, "Mamba", 3.2 and algorithm 2; B is discretised as d B (their code,
+fade, a short one passes the token by. Gu & Dao 2023, "Mamba", 3.2 and algorithm 2; B is discretized as d B (their code,
 and the first order of eq. 4). The matrix is Ali et al. 2024, "The Hidden Attention of Mamba Models", eq. 7 to 10; every
 channel has its own.
 

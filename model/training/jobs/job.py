@@ -92,7 +92,9 @@ class Started:
 
 
 def check(job: Job, limits: Limits) -> ModelConfig:
-    """Return the config of the job's model, without its vocabulary. Raises InputError for settings beyond the limits."""
+    """Return the config of the job's model, without its vocabulary. Raises InputError for settings beyond
+    the limits.
+    """
     recipe = job.recipe
     try:
         config = from_dict(

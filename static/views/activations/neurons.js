@@ -4,7 +4,7 @@ import { alongColumn, alongRow, el, fill, roving } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { adding, onSelect, select, selection, toggled } from "../../page/selection/selection.js";
 import { isDark, onTheme } from "../../page/theme.js";
-import { lookup } from "../../parts/colours.js";
+import { lookup } from "../../parts/colors.js";
 import { mountPlot } from "../../parts/figure.js";
 import { rowOf, tableOf } from "../../parts/table.js";
 import { titled } from "../../parts/titled.js";
@@ -117,24 +117,24 @@ define("neurontop", (root, props, ask) => {
 //
 // payload: { title, note, tokens, breaks, at, columns: { pre, post, up }, shown (texts of post), ends, facts: [[label, value]],
 //            pushes: { up: [[token, score, text]], down }, ramps, source, file, run, python, words }
-// Black or white, whichever is read better on a colour; WCAG 2.2, relative luminance.
+// Black or white, whichever is read better on a color; WCAG 2.2, relative luminance.
 function ink(rgb) {
   const [r, g, b] = rgb.map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
 }
 function paintNeuron(text, scale, { columns, ramps, at, ends, words }) {
-  const colours = lookup(ramps[isDark() ? "dark" : "light"]),
+  const colors = lookup(ramps[isDark() ? "dark" : "light"]),
     top = columns.post.reduce((a, b) => Math.max(a, Math.abs(b)), 0) || 1,
     picked = new Set(selection.tokens.length ? selection.tokens : [at]);
   for (const token of text.querySelectorAll("button")) {
     const value = columns.post[+token.dataset.index],
-      rgb = colours[Math.round(127 + 127 * Math.sign(value) * Math.sqrt(Math.abs(value) / top))];
+      rgb = colors[Math.round(127 + 127 * Math.sign(value) * Math.sqrt(Math.abs(value) / top))];
     token.style.backgroundColor = `rgb(${rgb})`;
     token.style.color = ink(rgb);
     token.setAttribute("aria-pressed", picked.has(+token.dataset.index));
   }
   const bar = el("i", "pg-reading-ramp", "", { "aria-hidden": "true" }),
-    stops = Array.from({ length: 9 }, (_, i) => `rgb(${colours[Math.round(31.75 * i)]}) ${12.5 * i}%`);
+    stops = Array.from({ length: 9 }, (_, i) => `rgb(${colors[Math.round(31.75 * i)]}) ${12.5 * i}%`);
   bar.style.background = `linear-gradient(to right, ${stops.join(", ")})`;
   scale.replaceChildren(el("b", "", ends[0]), bar, el("b", "", ends[1]), el("span", "", `(${words.scale})`));
 }

@@ -10,7 +10,7 @@ import { titled } from "../../parts/titled.js";
 const HIGH = 64; // pixels of a strip
 
 // A strip: a line for each dimension from 0 up or down, as far as its value; what shares a pixel shows its extremes.
-function paint(canvas, values, top, colours, at) {
+function paint(canvas, values, top, colors, at) {
   const width = canvas.clientWidth,
     ratio = window.devicePixelRatio || 1,
     pen = canvas.getContext("2d");
@@ -23,14 +23,14 @@ function paint(canvas, values, top, colours, at) {
     middle = HIGH / 2;
   pen.fillStyle = getComputedStyle(canvas).getPropertyValue("--pg-line");
   pen.fillRect(0, middle - 0.5, width, 1);
-  pen.fillStyle = isDark() ? colours.dark : colours.light;
+  pen.fillStyle = isDark() ? colors.dark : colors.light;
   const bar = (d) => {
     const high = (values[d] / top) * (middle - 2);
     pen.fillRect(d * step, Math.min(middle, middle - high), wide, Math.max(Math.abs(high), 0.5));
   };
   for (let d = 0; d < values.length; d++) bar(d);
   if (at === null) return;
-  pen.fillStyle = colours.mark;
+  pen.fillStyle = colors.mark;
   pen.globalAlpha = 0.35;
   pen.fillRect(Math.max(at * step - 1, 0), 0, Math.max(wide, 3), HIGH);
   pen.globalAlpha = 1;
@@ -118,7 +118,7 @@ define("normwalk", (root) => {
     walker = null,
     table = null;
   const draw = () => {
-    for (const { canvas, values, top } of steps) paint(canvas, values, top, payload.colours, at);
+    for (const { canvas, values, top } of steps) paint(canvas, values, top, payload.colors, at);
   };
   const point = (d) => {
     at = d;

@@ -3,7 +3,7 @@
 // payload of "vocabchips": { title, about, rows [{ name, count, chips [[text, id, bytes, broken, part]], frames, more,
 //   problem }], words, file, source, run, python }; of "mergesteps": { title, about, pieces [{ text, bytes [text], merges [[at, rank,
 //   text, pairs]], ids, tokens [text], added, whole }], words, file, source, run, python }; pairs: [[left, right, rank]]
-//   of the neighbours that could be merged, the one that is first
+//   of the neighbors that could be merged, the one that is first
 import { exporting } from "../../export/menu.js";
 import { framed, onJoin } from "../../page/characters.js";
 import { el, fill, roving } from "../../page/dom.js";
@@ -103,7 +103,7 @@ function mergeSentence(piece, step, words) {
   });
 }
 
-// The neighbours that could be merged, the one that is first.
+// The neighbors that could be merged, the one that is first.
 function pairBoxes(next, words) {
   if (!next?.[3].length) return [];
   const pairs = next[3].map(([left, right, rank], at) => {

@@ -1,11 +1,11 @@
-// The tokens of one example: grey where nothing is scored, coloured by their loss in the answer.
+// The tokens of one example: gray where nothing is scored, colored by their loss in the answer.
 //
 // of { tokens, breaks, prompt, losses, most, ramps }: losses in nats, null for the first token; the first `prompt` tokens
 // are the prompt. words: masked, scored, first.
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { isDark, onTheme } from "../../page/theme.js";
-import { ink, lookup } from "../../parts/colours.js";
+import { ink, lookup } from "../../parts/colors.js";
 import { titled } from "../../parts/titled.js";
 
 const nats = (value) => (value === null ? "–" : value.toFixed(2));

@@ -1,6 +1,6 @@
 import { el, fill, rests } from "../../page/dom.js";
 import { isDark } from "../../page/theme.js";
-import { lookup } from "../../parts/colours.js";
+import { lookup } from "../../parts/colors.js";
 
 export const minus = (text) => text.replace(/-/g, "−");
 // Four significant digits; very small and very large numbers as a power of ten.
@@ -41,8 +41,8 @@ export const formula = (letters, numbers) => {
 
 export const largest = (values) => Math.max(...values.map(Math.abs)) || 1;
 export function painter(payload) {
-  const colours = lookup(payload.ramps[isDark() ? "dark" : "light"]);
-  return (share) => `rgb(${colours[Math.round((Math.min(Math.max(share, -1), 1) + 1) * 127)]})`;
+  const colors = lookup(payload.ramps[isDark() ? "dark" : "light"]);
+  return (share) => `rgb(${colors[Math.round((Math.min(Math.max(share, -1), 1) + 1) * 127)]})`;
 }
 
 // A strip of small cells, one a dimension.

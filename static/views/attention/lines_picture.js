@@ -20,7 +20,7 @@ function legend(panels, color) {
   return shapes;
 }
 
-// The numbers beside a token, with the colour of each head.
+// The numbers beside a token, with the color of each head.
 function numbersBeside(items, { isLeft, y, from }, pen, color) {
   const shapes = [];
   let beside = from;

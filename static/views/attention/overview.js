@@ -5,7 +5,7 @@ import { define } from "../../page/mount.js";
 import { adding, onSelect, pickHead, selection } from "../../page/selection/selection.js";
 import { pageState } from "../../page/state.js";
 import { isDark, onTheme } from "../../page/theme.js";
-import { lookup } from "../../parts/colours.js";
+import { lookup } from "../../parts/colors.js";
 import { picker } from "./overview_picker.js";
 
 const GAP = 2,
@@ -111,9 +111,9 @@ function paintHeads(canvas, payload, codes, plan, order) {
   const ctx = canvas.getContext("2d");
   ctx.scale(ratio, ratio);
   ctx.imageSmoothingEnabled = false;
-  const colours = new Uint32Array(256); // as a canvas keeps them in memory; 255, the future, stays transparent
-  const bytes = new Uint8Array(colours.buffer);
-  lookup(payload.ramps[isDark() ? "dark" : "light"]).forEach((colour, code) => bytes.set([...colour, 255], code * 4));
+  const colors = new Uint32Array(256); // as a canvas keeps them in memory; 255, the future, stays transparent
+  const bytes = new Uint8Array(colors.buffer);
+  lookup(payload.ramps[isDark() ? "dark" : "light"]).forEach((color, code) => bytes.set([...color, 255], code * 4));
   const steps = Math.max(1, Math.floor(payload.side / (plan.cell * ratio)));
   const style = getComputedStyle(canvas);
   const ground = style.getPropertyValue("--pg-ground");
@@ -123,7 +123,7 @@ function paintHeads(canvas, payload, codes, plan, order) {
     const small = shrink(codes.subarray(start, start + payload.side ** 2), payload.side, steps);
     const image = new ImageData(small.side, small.side),
       pixels = new Uint32Array(image.data.buffer);
-    for (let i = 0; i < pixels.length; i++) pixels[i] = colours[small.codes[i]];
+    for (let i = 0; i < pixels.length; i++) pixels[i] = colors[small.codes[i]];
     picture.width = picture.height = small.side;
     picture.getContext("2d").putImageData(image, 0, 0);
     const { x, y } = plan.place(at);

@@ -1,11 +1,11 @@
-// The prompt as running text, coloured by what one token reads, or by what reads it. The payload is described in links.js.
+// The prompt as running text, colored by what one token reads, or by what reads it. The payload is described in links.js.
 import { exporting } from "../../export/menu.js";
 import { framed, onJoin } from "../../page/characters.js";
 import { alongRow, el, fill, onWidth, pointed, rests, roving } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { adding, onSelect, pickToken, selection } from "../../page/selection/selection.js";
 import { onTheme } from "../../page/theme.js";
-import { ink, mixed } from "../../parts/colours.js";
+import { ink, mixed } from "../../parts/colors.js";
 import { piece } from "../../parts/next_tokens.js";
 import { decode, digits, eachLink, hue, slug, swatch } from "./links.js";
 
@@ -14,7 +14,7 @@ const TOP = 8;
 // `look`: { payload, panels, T (tokens), left (what the tokens read, or what reads them), only (one head's place, null:
 //   the mean of all), hovered (a token, or null) }
 const chosenPanels = ({ panels, only }) => (panels.length > 1 && only === null ? panels : [panels[only ?? 0]]);
-function centreOf({ T }) {
+function centerOf({ T }) {
   const picked = selection.tokens.filter((at) => at < T);
   return picked.length ? picked : [T - 1];
 }
@@ -30,7 +30,7 @@ function valuesOf(panel, { T }, tokens, asLeft) {
 }
 // The mean over heads. In a short prompt every number is known: where a head has none, there is no mean.
 function meanValues(look, asLeft = look.left) {
-  const rows = chosenPanels(look).map((panel) => valuesOf(panel, look, centreOf(look), asLeft));
+  const rows = chosenPanels(look).map((panel) => valuesOf(panel, look, centerOf(look), asLeft));
   return Float64Array.from({ length: look.T }, (_, at) => {
     const known = rows.filter((values) => !Number.isNaN(values[at]));
     if (!known.length || (look.payload.kept === null && known.length < rows.length)) return NaN;
@@ -43,14 +43,14 @@ const largestFirst = (numbers) =>
     .sort((a, b) => numbers[b] - numbers[a] || a - b)
     .slice(0, TOP);
 const named = ({ payload }, at) => fill(payload.words.of_one, { token: payload.tokens[at], position: at });
-function centreName(look) {
-  const centre = centreOf(look);
-  return centre.length > 1 ? fill(look.payload.words.sum, { n: centre.length }) : named(look, centre[0]);
+function centerName(look) {
+  const center = centerOf(look);
+  return center.length > 1 ? fill(look.payload.words.sum, { n: center.length }) : named(look, center[0]);
 }
 const numberText = (value) =>
   Number.isNaN(value) ? "" : value >= 1e-4 || value === 0 ? value.toFixed(6) : value.toExponential(3);
 
-function coloursOf(root, look) {
+function colorsOf(root, look) {
   const style = getComputedStyle(root),
     property = (name) => style.getPropertyValue(name).trim(),
     one = chosenPanels(look);
@@ -60,13 +60,13 @@ function coloursOf(root, look) {
     text: property("--pg-text"),
   };
 }
-// Colour the tokens, and draw the scale.
+// Color the tokens, and draw the scale.
 function paintText(text, scale, root, look) {
   const { measure, words } = look.payload,
     weights = meanValues(look),
     largest = weights.reduce((a, b) => (b > a ? b : a), 0),
-    { none, full, text: plain } = coloursOf(root, look),
-    centre = new Set(centreOf(look));
+    { none, full, text: plain } = colorsOf(root, look),
+    center = new Set(centerOf(look));
   for (const token of text.querySelectorAll("button")) {
     const at = +token.dataset.index,
       share = weights[at] > 0 ? Math.sqrt(weights[at] / largest) : 0,
@@ -74,7 +74,7 @@ function paintText(text, scale, root, look) {
       style = share ? `background-color: rgb(${ground}); color: ${ink(ground, plain)}` : "";
     if (token.style.cssText !== style) token.style.cssText = style;
     token.dataset.value = Number.isNaN(weights[at]) ? "" : weights[at];
-    if (token.ariaPressed !== String(centre.has(at))) token.ariaPressed = centre.has(at);
+    if (token.ariaPressed !== String(center.has(at))) token.ariaPressed = center.has(at);
   }
   const bar = el("i", "pg-reading-ramp", "", { "aria-hidden": "true" }),
     stops = Array.from({ length: 9 }, (_, i) => `rgb(${mixed(none, full, Math.sqrt(i / 8))}) ${12.5 * i}%`);
@@ -93,18 +93,18 @@ function readoutOf(look) {
   const { payload, hovered, left, T } = look,
     { words } = payload;
   if (hovered === null || hovered >= T) {
-    const now = fill(words[left ? "now_reads" : "now_read_by"], { token: centreName(look) }),
+    const now = fill(words[left ? "now_reads" : "now_read_by"], { token: centerName(look) }),
       picked = selection.tokens.some((at) => at < T);
     return [el("span", "pg-links-mono", now), ...(picked ? [] : [el("span", "pg-muted", words.default_note)])];
   }
   const weight = meanValues(look)[hovered],
-    [here, other] = [centreName(look), named(look, hovered)],
+    [here, other] = [centerName(look), named(look, hovered)],
     pair = left ? { query: here, key: other } : { query: other, key: here };
   if (Number.isNaN(weight)) return [el("span", "pg-muted", fill(words.readout_nothing, pair))];
   const panels = chosenPanels(look);
   const each = panels.map((panel) => {
     const item = el("span", "pg-links-item"),
-      value = valuesOf(panel, look, centreOf(look), left)[hovered];
+      value = valuesOf(panel, look, centerOf(look), left)[hovered];
     item.append(swatch(panel.index), `${panel.head.join(".")} ${numberText(value)}`);
     return item;
   });
@@ -116,7 +116,7 @@ function readoutOf(look) {
 }
 
 // The largest numbers in one direction, with their tokens.
-function tokenList(look, asLeft, colour) {
+function tokenList(look, asLeft, color) {
   const { words, tokens } = look.payload,
     parts = new Map(look.payload.parts),
     weights = meanValues(look, asLeft),
@@ -136,7 +136,7 @@ function tokenList(look, asLeft, colour) {
     });
     chip.onclick = (event) => pickToken(at, adding(event));
     bar.style.width = `${(100 * weights[at]) / weights[best[0]]}%`;
-    bar.style.background = colour;
+    bar.style.background = color;
     track.append(bar);
     line.append(chip, el("span", "pg-muted", String(at)), track, el("b", "", digits(weights[at])));
     part.append(line);
@@ -202,11 +202,11 @@ function lookSwitches(look, change) {
 function takenOf(look) {
   const { payload } = look;
   return {
-    file: () => `text-${slug(payload)}-${look.left ? "reads" : "read-by"}-${centreOf(look).join("-")}`,
+    file: () => `text-${slug(payload)}-${look.left ? "reads" : "read-by"}-${centerOf(look).join("-")}`,
     names() {
       const { words, measure } = payload,
         names = look.left ? ["key_position", "attended"] : ["query_position", "attending"];
-      return [...names.map((name) => words[name]), `${measure}: ${centreName(look)}`];
+      return [...names.map((name) => words[name]), `${measure}: ${centerName(look)}`];
     },
     lines() {
       const weights = meanValues(look);
@@ -238,9 +238,9 @@ define("reading", (root) => {
     paintText(text, scale, root, look);
     explain();
     const focused = lists.contains(document.activeElement),
-      { full } = coloursOf(root, look);
+      { full } = colorsOf(root, look);
     lists.replaceChildren(tokenList(look, true, full), tokenList(look, false, full));
-    if (focused) text.querySelector(`button[data-index="${centreOf(look)[0]}"]`)?.focus({ preventScroll: true });
+    if (focused) text.querySelector(`button[data-index="${centerOf(look)[0]}"]`)?.focus({ preventScroll: true });
     root.dataset.run = look.payload.run;
   };
   const build = () => {

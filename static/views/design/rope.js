@@ -21,7 +21,7 @@ const long = (value) => value.toLocaleString("en", { maximumSignificantDigits: 3
 const degrees = (angle) => Math.round(((((angle * 180) / Math.PI) % 360) + 360) % 360) % 360;
 const gap = (value) => (value ? minus(value.toExponential(1)) : "0");
 
-// A hand from the centre with a head, as a path. y grows downwards, angles grow against the clock.
+// A hand from the center with a head, as a path. y grows downwards, angles grow against the clock.
 function hand(length, angle, head) {
   const x = length * Math.cos(angle),
     y = -length * Math.sin(angle);

@@ -4,7 +4,7 @@
 import { el } from "../../page/dom.js";
 import { selection } from "../../page/selection/selection.js";
 import { ROLES, watchedText } from "../../page/selection/watched.js";
-import { choices, labelled, numbered } from "./widgets.js";
+import { choices, labeled, numbered } from "./widgets.js";
 
 export const kindOf = ({ payload, form }) => payload.kinds.find(({ key }) => key === form.kind);
 
@@ -42,7 +42,7 @@ function neededFields({ payload, form }, changed) {
       form[name] = read(input.value);
       changed();
     };
-    return [name, labelled(text, input, name)];
+    return [name, labeled(text, input, name)];
   };
   return new Map([
     field("block", words.layer, choices(numbered(layers), form.block), Number),
@@ -75,9 +75,9 @@ function linkFields(desk, changed) {
     changed();
   };
   return [
-    labelled(words.query, from, "query"),
-    labelled(words.key, to, "key"),
-    labelled(words.where, everywhere, "where"),
+    labeled(words.query, from, "query"),
+    labeled(words.key, to, "key"),
+    labeled(words.where, everywhere, "where"),
   ];
 }
 
@@ -116,7 +116,7 @@ export function editForm(desk, changed) {
       show();
       changed();
     };
-    fields.replaceChildren(labelled(words.of, group, "of"), labelled(words.change, kind, "kind"), ...needed.values());
+    fields.replaceChildren(labeled(words.of, group, "of"), labeled(words.change, kind, "kind"), ...needed.values());
     show();
   };
   return { fields, help, link, draw, drawLink };

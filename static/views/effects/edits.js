@@ -7,7 +7,7 @@ import { pageState } from "../../page/state.js";
 import { cross } from "../../parts/icons.js";
 import { editForm, kindOf, pairOf } from "./edit_form.js";
 import { wantedEdits } from "./edit_rules.js";
-import { button, choices, labelled, numbered, same } from "./widgets.js";
+import { button, choices, labeled, numbered, same } from "./widgets.js";
 
 // The heads that are edited, each with a cross where there are several, and fields that add one.
 function headChips({ payload, form }, root) {
@@ -35,8 +35,8 @@ function headChips({ payload, form }, root) {
     root.querySelector(".pg-button").focus();
   };
   adder.append(
-    labelled(words.add_layer, layer, "layer"),
-    labelled(words.add_head, head, "head"),
+    labeled(words.add_layer, layer, "layer"),
+    labeled(words.add_head, head, "head"),
     button(words.add, add, "pg-quiet"),
   );
   root.replaceChildren(

@@ -1,7 +1,7 @@
 // Small things that the parts of the effects tab share.
 import { el } from "../../page/dom.js";
 
-export const labelled = (text, input, name) => {
+export const labeled = (text, input, name) => {
   const field = el("label", "pg-control");
   if (name) field.dataset.name = name;
   field.append(el("span", "pg-control-label", text), input);

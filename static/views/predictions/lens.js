@@ -1,13 +1,13 @@
 // The lens: a table of blocks passed x positions, each cell the first choice there, and the same of a whole prompt.
 //
 // lenstable: { layers [K], positions [P], columns [{ text, next }], ids [K P k], names { id: text }, final [P],
-//   probabilities [K, P, k], entropy (bits) and kl (nats) [K, P] (arrays as Plotly sends them), ranks [K P], colour, top, curve,
+//   probabilities [K, P, k], entropy (bits) and kl (nats) [K, P] (arrays as Plotly sends them), ranks [K P], color, top, curve,
 //   ramps, legend, last (the prompt's last position), title, note, source, file, run, python, words }
 import { el, fill, rests, roving } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { onSelect, select, selection } from "../../page/selection/selection.js";
 import { isDark, onTheme } from "../../page/theme.js";
-import { lookup } from "../../parts/colours.js";
+import { lookup } from "../../parts/colors.js";
 import { decoded } from "../../parts/figure_numbers.js";
 import { icon } from "../../parts/icons.js";
 import { tableOf } from "../../parts/table.js";
@@ -57,8 +57,8 @@ function read(payload) {
   };
   return { payload, P, K, k, at, shares, entropy, kl };
 }
-const number = (cell, colour) =>
-  ({ probability: cell.top[0].p, entropy: cell.entropy, kl: cell.kl, rank: cell.rank })[colour];
+const number = (cell, color) =>
+  ({ probability: cell.top[0].p, entropy: cell.entropy, kl: cell.kl, rank: cell.rank })[color];
 
 // Everything of the table with every digit, a line a cell.
 function lines({ payload, P, K, k, at }) {
@@ -174,10 +174,10 @@ function lensGrid({ payload, P, K, at }) {
 }
 
 // The ramp with its ends and, where it is not half of the largest value, what lies in its middle.
-function legendOf({ words, colour, top, curve, ramps, legend }) {
+function legendOf({ words, color, top, curve, ramps, legend }) {
   const bar = el("span", "pg-reading-ramp");
   bar.style.background = `linear-gradient(90deg, ${ramps[isDark() ? "dark" : "light"].join(", ")})`;
-  const high = { probability: "100 %", rank: "1" }[colour] ?? top.toPrecision(3);
+  const high = { probability: "100 %", rank: "1" }[color] ?? top.toPrecision(3);
   const middle = {
     sqrt: "25 %",
     log1p: Math.expm1(Math.log1p(top) / 2).toPrecision(2),
@@ -186,7 +186,7 @@ function legendOf({ words, colour, top, curve, ramps, legend }) {
   }[curve];
   const scale = el("span", "pg-lens-scale"),
     frame = el("span", "pg-lens-scale");
-  scale.append(el("span", "", `${legend}: ${words[`low_${colour}`]}`), bar, el("span", "", high));
+  scale.append(el("span", "", `${legend}: ${words[`low_${color}`]}`), bar, el("span", "", high));
   if (middle) bar.append(el("i", "", middle));
   frame.append(el("span", "pg-lens-sample"), el("span", "", words.mark));
   return [scale, frame];
@@ -233,10 +233,10 @@ define("lenstable", (root) => {
     pinned = null; // the row that is described while nothing is pointed at
 
   const paint = () => {
-    const { colour, curve, top, ramps } = now.payload,
+    const { color, curve, top, ramps } = now.payload,
       ramp = lookup(ramps[isDark() ? "dark" : "light"]);
     buttons.forEach((button, index) => {
-      const value = number(now.at(...placeOf(now, index)), colour),
+      const value = number(now.at(...placeOf(now, index)), color),
         rgb = ramp[Math.round(254 * Math.min(1, Math.max(0, PLACES[curve](value, top))))];
       button.style.background = `rgb(${rgb})`;
       button.style.color = ink(rgb);

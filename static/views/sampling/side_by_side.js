@@ -3,7 +3,7 @@
 import { el, rests } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { onTheme } from "../../page/theme.js";
-import { colourChoices, paintChatPrompt, runBar, runStatus } from "./side_by_side_bar.js";
+import { colorChoices, paintChatPrompt, runBar, runStatus } from "./side_by_side_bar.js";
 import { forked, hueOf, painter, rowView } from "./side_by_side_row.js";
 import {
   bits,
@@ -146,16 +146,16 @@ define("race", (root) => {
     reveal = revealing(rows.node, bar),
     buttons = runBar(reveal),
     status = runStatus(),
-    choices = colourChoices({ recolour: () => recolour(), update: () => update() });
+    choices = colorChoices({ recolor: () => recolor(), update: () => update() });
   let parts = null,
     due = null;
   bar.append(buttons.node, status.node);
   grid.append(rows.node, side);
   root.append(bar, status.problem, notes, choices.node, chat, grid, below);
 
-  const recolour = () => {
+  const recolor = () => {
     stage.paint = painter(root);
-    rows.each((view) => view.colour());
+    rows.each((view) => view.color());
   };
   const update = () => {
     rows.each((view) => view.update());
@@ -190,7 +190,7 @@ define("race", (root) => {
   onTheme(() => {
     if (!state.payload) return;
     choices.paintLegend();
-    recolour();
+    recolor();
   });
   return (next) => {
     const first = !state.payload;
@@ -201,7 +201,7 @@ define("race", (root) => {
       parts.language = next.words.start;
       rows.forget();
     }
-    recolour();
+    recolor();
     choices.paintLegend();
     arrange();
     paint("rows");

@@ -1,4 +1,4 @@
-// Side by side: the buttons and the progress of a run, and how the texts are coloured.
+// Side by side: the buttons and the progress of a run, and how the texts are colored.
 import { el, fill } from "../../page/dom.js";
 import { rampLegend } from "../../parts/tinted.js";
 import { stops } from "./side_by_side_row.js";
@@ -90,8 +90,8 @@ export function runStatus() {
   return { node, problem, paint };
 }
 
-// By what the texts are coloured, with the ramp, and which text the others are compared with. acts: recolour(), update().
-export function colourChoices(acts) {
+// By what the texts are colored, with the ramp, and which text the others are compared with. acts: recolor(), update().
+export function colorChoices(acts) {
   const node = el("div", "pg-race-choices pg-no-export"),
     legend = el("div", "pg-surprise-scale");
   const field = (label, options, value, change) => {
@@ -104,16 +104,16 @@ export function colourChoices(acts) {
   };
   const paintLegend = () => {
     const { words, scales } = state.payload;
-    legend.replaceChildren(...rampLegend(words[`unit_${state.colour}`], stops(), scales.ticks[state.colour]));
+    legend.replaceChildren(...rampLegend(words[`unit_${state.color}`], stops(), scales.ticks[state.color]));
   };
   const paint = () => {
     const { words } = state.payload,
       all = roots(),
       ways = ["probability", "surprisal", "rank", "entropy"].map((each) => [each, words[`by_${each}`]]);
-    const byColour = field(words.colour, ways, state.colour, (value) => {
-      state.colour = value;
+    const byColor = field(words.colour, ways, state.color, (value) => {
+      state.color = value;
       paintLegend();
-      acts.recolour();
+      acts.recolor();
     });
     const named = all.map((row) => [row.id, row.name]);
     const against =
@@ -122,7 +122,7 @@ export function colourChoices(acts) {
         state.reference = value;
         acts.update();
       });
-    node.replaceChildren(byColour, ...(against ? [against] : []), legend);
+    node.replaceChildren(byColor, ...(against ? [against] : []), legend);
     node.hidden = !state.rows.size;
   };
   return { node, paint, paintLegend };

@@ -1,8 +1,8 @@
-// One row: its text as tokens that can be picked, its colours, and how it came to differ from another.
+// One row: its text as tokens that can be picked, its colors, and how it came to differ from another.
 import { alongRow, el, fill, roving } from "../../page/dom.js";
 import { lookInside } from "../../page/prompt/look_inside.js";
 import { isDark } from "../../page/theme.js";
-import { ink, lookup } from "../../parts/colours.js";
+import { ink, lookup } from "../../parts/colors.js";
 import { cross } from "../../parts/icons.js";
 import { piece } from "../../parts/next_tokens.js";
 import {
@@ -27,7 +27,7 @@ const TAIL = 8; // tokens of the prompt that stand before each text
 const CHIP = 44,
   LINE = 29; // about how wide and high a token is drawn, so that rows need not grow while they are written
 
-// --- colours --------------------------------------------------------------------------------------
+// --- colors --------------------------------------------------------------------------------------
 
 const place = (record) => {
   const { top } = state.payload.scales;
@@ -36,7 +36,7 @@ const place = (record) => {
     surprisal: bits(record) / top,
     rank: Math.log2(record[2]) / top,
     entropy: record[3] / NAT / top,
-  }[state.colour];
+  }[state.color];
   return Math.min(1, Math.max(0, value));
 };
 // Stops of the ramp; its last quarter is left out, in which text has no room for a quiet ground.
@@ -145,7 +145,7 @@ function rowText(row, words, stage) {
         if (token.ariaPressed !== String(n === marked)) token.ariaPressed = String(n === marked);
       });
     },
-    colour() {
+    color() {
       chips.forEach(({ token }, at) => {
         if (!token.classList.contains("pg-race-before")) stage.paint(token, row.records[at]);
       });
@@ -192,7 +192,7 @@ export function rowView(row, stage) {
     others.hidden = false;
     others.replaceChildren(...otherEnds(row));
   };
-  return { node, row, update, colour: line.colour, chip: line.at, reserve: line.reserve };
+  return { node, row, update, color: line.color, chip: line.at, reserve: line.reserve };
 }
 
 // What a branch is called besides its strategy.

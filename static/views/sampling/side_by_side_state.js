@@ -14,7 +14,7 @@ export const state = {
   waiting: null,
   ahead: "",
   error: null,
-  colour: "probability",
+  color: "probability",
   reference: null,
   pinned: null,
   hovered: null,

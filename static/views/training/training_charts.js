@@ -76,11 +76,11 @@ export function chart(words, title, about, file) {
     if (!layout.font || !plot.clientWidth) return;
     Plotly ??= await plotly();
     const style = getComputedStyle(node),
-      colour = style.getPropertyValue("--pg-text").trim(),
+      color = style.getPropertyValue("--pg-text").trim(),
       grid = style.getPropertyValue("--pg-line").trim();
-    layout.font = { ...layout.font, color: colour };
+    layout.font = { ...layout.font, color: color };
     for (const axis of [layout.xaxis, layout.yaxis, layout.yaxis2])
-      if (axis) Object.assign(axis, { color: colour, gridcolor: grid, linecolor: grid });
+      if (axis) Object.assign(axis, { color: color, gridcolor: grid, linecolor: grid });
     await Plotly.react(plot, traces, layout, { displaylogo: false, displayModeBar: false, responsive: true });
   };
   const redraw = () => {
@@ -127,22 +127,22 @@ export function chart(words, title, about, file) {
 }
 
 const hues = () => HUES[isDark() ? "dark" : "light"];
-const GREY = "#888888";
+const GRAY = "#888888";
 // Of two runs, each curve says whose it is; the second one's are dashed.
 const tailOf = (run, named) => (named ? ` · ${run.label}` : "");
 
 function lossTraces(run, at, named, words) {
   const raw = run.reports.map((report) => [report[0], report[1]]),
-    colour = hues()[at],
+    color = hues()[at],
     tail = tailOf(run, named),
     dash = at ? "dash" : "solid",
     quiet = { opacity: 0.35, showlegend: false, hoverinfo: "skip", hovertemplate: null },
     dots = { mode: "lines+markers", marker: { size: 4, symbol: at ? "square" : "circle" } },
     held = run.snapshots.map((s) => [s.step, s.loss]);
   return [
-    line(thin(raw), words.raw + tail, colour, { line: { width: 0.7, dash }, trace: quiet }),
-    line(thin(smooth(raw)), words.train + tail, colour, { line: { dash } }),
-    line(held, words.held_out + tail, colour, { line: { width: 1, dash: "dot" }, trace: dots }),
+    line(thin(raw), words.raw + tail, color, { line: { width: 0.7, dash }, trace: quiet }),
+    line(thin(smooth(raw)), words.train + tail, color, { line: { dash } }),
+    line(held, words.held_out + tail, color, { line: { width: 1, dash: "dot" }, trace: dots }),
   ];
 }
 // What no model gets below on fresh examples: a line as long as the run.
@@ -155,7 +155,7 @@ function floorTraces(runs) {
         [steps, loss],
       ],
       text,
-      GREY,
+      GRAY,
       { line: { dash: "dash", width: 1.2 } },
     ),
   );
@@ -168,7 +168,7 @@ function formedTrace(run, mark, named, words) {
       [mark.step, 1],
     ];
   return {
-    ...line(upright, text + tailOf(run, named), GREY, { line: { dash: "dot", width: 1.2 } }),
+    ...line(upright, text + tailOf(run, named), GRAY, { line: { dash: "dot", width: 1.2 } }),
     mode: "lines+text",
     text: ["", text],
     textposition: `bottom ${2 * mark.step < run.snapshots.at(-1).step ? "right" : "left"}`,
@@ -190,7 +190,7 @@ function headTraces(run, at, named, metric, words) {
   if (mark) out.push(formedTrace(run, mark, named, words));
   if (metric === "induction" && snapshots.length) {
     const worst = snapshots.map((s) => [s.step, Math.max(...s.induction_baseline.flat())]);
-    out.push(line(worst, words.baseline + tail, GREY, { line: { dash: "dot", width: 1.2 } }));
+    out.push(line(worst, words.baseline + tail, GRAY, { line: { dash: "dot", width: 1.2 } }));
   }
   return out;
 }

@@ -2,7 +2,7 @@
 
 import { el, fill, roving } from "../../page/dom.js";
 import { isDark, onTheme } from "../../page/theme.js";
-import { lookup } from "../../parts/colours.js";
+import { lookup } from "../../parts/colors.js";
 import { mountPlot } from "../../parts/figure.js";
 import { ownFigure } from "../../parts/figure_numbers.js";
 import { lab } from "./runs.js";
@@ -16,12 +16,12 @@ function weightsOf({ heads, probe }, snapshot, layer, number) {
   return snapshot.weights.subarray(start, start + size);
 }
 function paintCell(canvas, values, T, ramps) {
-  const colours = lookup(ramps[isDark() ? "dark" : "light"]),
+  const colors = lookup(ramps[isDark() ? "dark" : "light"]),
     image = new ImageData(T, T);
   for (let q = 0; q < T; q++)
     for (let k = 0; k <= q; k++) {
       const place = q * T + k;
-      image.data.set([...colours[Math.round(Math.sqrt(values[place] / 65535) * 254)], 255], place * 4);
+      image.data.set([...colors[Math.round(Math.sqrt(values[place] / 65535) * 254)], 255], place * 4);
     }
   canvas.width = canvas.height = T;
   canvas.getContext("2d").putImageData(image, 0, 0);

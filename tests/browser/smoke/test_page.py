@@ -273,8 +273,8 @@ def test_nothing_overflows_and_pictures_are_kept(open_page, scheme, tmp_path):
             "(w) => document.querySelector('.pg-chart')._fullLayout.width > (w > 480 ? 480 : 0)", arg=width
         )
         assert page.evaluate("document.documentElement.scrollWidth") <= width, width
-        colour = page.evaluate("document.querySelector('.pg-chart')._fullLayout.coloraxis.colorscale[0][1]")
-        assert colour == ("rgb(255,255,217)" if scheme == "light" else "rgb(8,29,88)"), width
+        color = page.evaluate("document.querySelector('.pg-chart')._fullLayout.coloraxis.colorscale[0][1]")
+        assert color == ("rgb(255,255,217)" if scheme == "light" else "rgb(8,29,88)"), width
         shot = page.screenshot(path=tmp_path / f"{width}-{scheme}.png", full_page=True)
         assert len(shot) > 20_000, width
 

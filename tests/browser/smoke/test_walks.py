@@ -90,10 +90,10 @@ SIGNS = """() => {
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
 ENDS = ("One day a dog met a cat. The dog and the cat", "One day a dog met a cat. The dog and the dog")
 LEVELS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
-# Serious faults of names, roles and order, the same at any width and in any colours, and so looked at by one walk
+# Serious faults of names, roles and order, the same at any width and in any colors, and so looked at by one walk
 # (`levels`), and of contrast; what is there for everyone on top is looked at once.
 # axe goes over the whole document each time, so what is hidden is taken out meanwhile. Contrast, three quarters of its
-# time, is looked at once for every look that a text has: its colours, size and weight, opacity and what it stands on.
+# time, is looked at once for every look that a text has: its colors, size and weight, opacity and what it stands on.
 FAULTS = """async ([levels, whole]) => {
   const open = [...document.querySelectorAll("[role=tabpanel]")].find((panel) => panel.offsetParent);
   const seen = (window.seenLooks ??= new Set()), looks = [];
@@ -127,7 +127,7 @@ FAULTS = """async ([levels, whole]) => {
   });
   const asked = { resultTypes: ["violations"], preload: false }, violations = [];
   if (levels) {
-    // Of rows that are alike, the first; the words of a figure are colours of the theme, and its table has them, too.
+    // Of rows that are alike, the first; the words of a figure are colors of the theme, and its table has them, too.
     const where = { include: [below], exclude: [["tbody tr:nth-child(n+9)"], [".main-svg"]] };
     const rules = { "color-contrast": { enabled: false } };
     violations.push(...(await axe.run(where, { ...asked, runOnly: levels, rules })).violations);

@@ -36,7 +36,7 @@ ready.now()
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_codes_are_the_dequantised_numbers_bit_for_bit(kind, tmp_path):
+def test_codes_are_the_dequantized_numbers_bit_for_bit(kind, tmp_path):
     block, size = GGML_QUANT_SIZES[kind]
     raw = np.random.default_rng(0).integers(0, 256, 6 * 2 * size, dtype=np.uint8)
     halves = {"Q8_0": [0], "Q4_0": [0], "Q4_1": [0, 2], "Q4_K": [0, 2], "Q6_K": [208]}[kind.name]

@@ -21,7 +21,7 @@ CASES = [
     "gpt_neox parallel",
     "gpt_neox sequential",
 ]
-# Rows of quantised matrices are multiples of 32.
+# Rows of quantized matrices are multiples of 32.
 WIDE = {"hidden_size": 64, "intermediate_size": 96}
 
 
@@ -38,16 +38,16 @@ def test_float32_file(case, tmp_path):
 
 @pytest.mark.parametrize("kind", ["Q8_0", "Q4_0", "Q4_1", "Q5_0", "F16", "BF16"])
 @pytest.mark.parametrize("case", ["llama GQA", "gpt2"])
-def test_quantised_file(case, kind, tmp_path):
+def test_quantized_file(case, kind, tmp_path):
     sizes = {"n_embd": 64, "n_inner": 96} if case == "gpt2" else WIDE | {"head_dim": 16}
     hf = build_hf(case, shaken=True, **sizes)
     before = hf.get_input_embeddings().weight.clone()
     config, state, _ = load_gguf(write_gguf(tmp_path / "m.gguf", hf, gguf.GGMLQuantizationType[kind]))
-    assert not torch.equal(hf.get_input_embeddings().weight, before), "the file was not quantised"
+    assert not torch.equal(hf.get_input_embeddings().weight, before), "the file was not quantized"
     compare(build(config, state), hf, ids())
 
 
-def test_llama_3_factors_are_recognised(tmp_path):
+def test_llama_3_factors_are_recognized(tmp_path):
     rope = LLAMA3 | {"original_max_position_embeddings": 8192}
     hf = build_hf("llama GQA", shaken=True, rope_parameters=rope)
     config, state, _ = load_gguf(write_gguf(tmp_path / "m.gguf", hf))

@@ -17,7 +17,7 @@ LENGTH = 32
 
 @pytest.fixture(scope="session")
 def pair():
-    """(our model, transformers' model); transformers takes a quarter of a minute to dequantise the file."""
+    """(our model, transformers' model); transformers takes a quarter of a minute to dequantize the file."""
     try:
         path = smollm2_path()
     except DownloadError as error:

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[3]
         (1e17, 3e27, ["10¹⁸", "10²⁰", "10²²", "10²⁴", "10²⁶"]),
     ],
 )
-def test_powers_of_ten_are_labelled_in_one_form(low, high, texts):
+def test_powers_of_ten_are_labeled_in_one_form(low, high, texts):
     shown = powers(low, high)
     assert shown["ticktext"] == texts and shown["type"] == "log" and shown["tickmode"] == "array"
     assert all(low <= at * (1 + 1e-9) and at <= high * (1 + 1e-9) for at in shown["tickvals"])

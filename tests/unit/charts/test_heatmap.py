@@ -107,7 +107,7 @@ def test_hover_says_query_key_and_weight_escaped():
     assert drawn(3).data[0].hoverongaps is False
 
 
-def test_the_colours_mean_the_same_in_every_figure():
+def test_the_colors_mean_the_same_in_every_figure():
     for T, window in ((2, None), (600, None), (10, Window(6, 10, 1, 5))):  # the last has no weight of 1
         axis = drawn(T, window).layout.coloraxis
         assert (axis.cmin, axis.cmax) == (0, 1)
@@ -211,15 +211,15 @@ def test_overview_codes_decode_to_the_thumbnails():
     assert zlib.decompress(base64.b64decode(turned)) == thumbnails.transpose(0, 1, 3, 2).tobytes()
 
 
-# --- colours ---
+# --- colors ---
 
 
 @pytest.mark.parametrize("name", RAMPS)
 def test_a_ramp_runs_one_way_in_lightness(name: str):
     stops = RAMPS[name]
 
-    def lightness(colour: str) -> float:
-        r, g, b = (int(part) for part in re.findall(r"\d+", colour))
+    def lightness(color: str) -> float:
+        r, g, b = (int(part) for part in re.findall(r"\d+", color))
         return 0.2126 * r + 0.7152 * g + 0.0722 * b
 
     values = [lightness(ramp_at(stops, i / 50)) for i in range(51)]
@@ -239,7 +239,7 @@ def test_ramp_and_scale_by_hand():
     assert place(0.01, "log") == pytest.approx(0.5)  # halfway between 1/10,000 and 1 in decades
     assert (place(0.0, "log"), place(1e-6, "log"), place(1.0, "log")) == (0, 0, 1)
     scale = dict(map(tuple, colorscale(stops)))
-    assert scale[0.25] == ramp_at(stops, 0.5), "a weight of 1/4 has the colour of its square root"
+    assert scale[0.25] == ramp_at(stops, 0.5), "a weight of 1/4 has the color of its square root"
     assert dict(map(tuple, colorscale(stops, "linear")))[0.25] == ramp_at(stops, 0.25)
     for curve in CURVES:
         places = [share for share, _ in colorscale(stops, curve)]
@@ -249,7 +249,7 @@ def test_ramp_and_scale_by_hand():
 def test_the_middle_of_a_signed_ramp_is_its_quiet_stop():
     for name, ends in scales("signed", "log").items():
         quiet = ramp_at(SIGNED_RAMPS[name], 0.5)
-        assert [colour for place, colour in ends if place == 0.5] == [quiet]
+        assert [color for place, color in ends if place == 0.5] == [quiet]
         assert ends[0][1] != ends[-1][1]
 
 

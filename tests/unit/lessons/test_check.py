@@ -83,7 +83,7 @@ def test_a_right_lesson_has_no_faults():
         ("part", "end", "part", "Choose one of: reading"),
         ("state.tab", "nowhere", "state.tab", "no tab"),
         ("state.view", "nowhere", "state.view", "no view"),
-        ("state.colour", "red", "state.colour", "no such key"),
+        ("state.color", "red", "state.color", "no such key"),
         ("state.values", {"nothing": {}}, "state.values", "no part"),
         ("band.of", "m", "band.of", "no value"),
         ("band.low", 5, "band.low", "less than high"),

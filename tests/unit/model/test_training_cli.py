@@ -127,7 +127,7 @@ def test_prepare_says_how_far_it_is(texts, tmp_path):
     folders.prepare(
         [texts / "tales.txt", texts / "rhymes.txt"], tmp_path, vocab_size=260, progress=lambda *what: said.append(what)
     )
-    assert said == [(0, 2, "Tokenising"), (1, 2, "Tokenising")]
+    assert said == [(0, 2, "Tokenizing"), (1, 2, "Tokenizing")]
 
 
 def test_a_run_logs_every_step_and_every_evaluation(trained):

@@ -1,4 +1,4 @@
-"""The page without a browser: every figure is there, in the page's numbers and in the colours asked for."""
+"""The page without a browser: every figure is there, in the page's numbers and in the colors asked for."""
 
 import json
 

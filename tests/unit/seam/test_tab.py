@@ -12,10 +12,8 @@ from viz.seam.view import Custom, Measure, View
 from viz.words import Catalogue, Words
 
 SIZE = Choice("size", ("small", "large"), help=lambda words, option: f"{words['why']}: {option}")
-COLOUR = Choice("colour", ("blue", "red"))
-WORDS = {
-    f"t.settings.{key}": key for key in ("size", "size_small", "size_large", "colour", "colour_blue", "colour_red")
-}
+COLOR = Choice("color", ("blue", "red"))
+WORDS = {f"t.settings.{key}": key for key in ("size", "size_small", "size_large", "color", "color_blue", "color_red")}
 WORDS |= {f"{view}.{key}": key for view in ("all", "one", "two") for key in ("view", "about")}
 WORDS |= {"t.settings.why": "because", "page.view": "View", "howto.title": "How", "tab.t_question": "What?"}
 
@@ -36,7 +34,7 @@ def view(key: str, *settings: Choice, keep=True) -> View:
 
 
 ALL = view("all")
-TAB = Tab("t", (view("one", SIZE, COLOUR), view("two", SIZE)), beside=ALL)
+TAB = Tab("t", (view("one", SIZE, COLOR), view("two", SIZE)), beside=ALL)
 
 
 @pytest.fixture
@@ -45,15 +43,15 @@ def scene(playground):
 
 
 def test_a_setting_of_the_tab_stands_beside_the_row_of_views_and_is_shown_with_those_that_name_it():
-    views, size, colour = TAB.fixed(Catalogue(WORDS))["t_view"]["controls"]
+    views, size, color = TAB.fixed(Catalogue(WORDS))["t_view"]["controls"]
     assert views["options"] == [["one", "view", ""], ["two", "view", ""]]
-    assert size["when"] == {"view": ["one", "two"]} and colour["when"] == {"view": ["one"]}
+    assert size["when"] == {"view": ["one", "two"]} and color["when"] == {"view": ["one"]}
     assert size["options"][1] == ["large", "size_large", "because: large"]
 
 
 @pytest.mark.parametrize("name", ["one", "two"])
 def test_its_value_is_the_same_for_all_of_them(scene, name):
-    sent = {"t_view": {"view": name, "size": "large", "colour": 7}}
+    sent = {"t_view": {"view": name, "size": "large", "color": 7}}
     assert TAB.draw(scene, sent)[f"{name}_shown"].make()["is"] == "large"
     assert TAB.draw(scene, {"t_view": {"view": name, "size": []}})[f"{name}_shown"].make()["is"] == "small"
     assert TAB.draw(scene, {"t_view": "x"})["one_shown"].make()["is"] == "small"

@@ -46,7 +46,7 @@ def test_this_server_s_own_pages_are_answered(server):
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-def test_what_a_neighbouring_website_asks_for_is_refused(server, site):
+def test_what_a_neighboring_website_asks_for_is_refused(server, site):
     asked = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "no-cors"}
     assert server.ask("GET", "/config", asked).status == 403
     assert server.ask("GET", "/", asked | {"Sec-Fetch-Mode": "navigate"}).status == 200  # a link

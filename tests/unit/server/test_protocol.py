@@ -147,7 +147,7 @@ def test_connections_of_one_address_are_bounded(server):
         assert b"200 OK" in connection.recv(1000)
 
 
-def test_who_says_nothing_gives_way_to_a_neighbour(server):
+def test_who_says_nothing_gives_way_to_a_neighbor(server):
     with connected(server, 4) as held:
         held[0].sendall(b"GET / HTTP/1.1\r\nX-Slow: ")
         until(lambda: len(server.crowd.silent) == 4)

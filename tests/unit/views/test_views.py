@@ -124,19 +124,19 @@ def figures(part):
     return [figure for each in inner for figure in figures(each)]
 
 
-def coloured(trace: dict) -> bool:
-    """Whether a trace says its colours itself."""
+def colored(trace: dict) -> bool:
+    """Whether a trace says its colors itself."""
     look = [trace, *(trace.get(of, {}) for of in ("line", "marker", "textfont"))]
     return any({"color", "colors", "coloraxis", "colorscale"} & each.keys() for each in look if each)
 
 
 @pytest.mark.parametrize(("tab", "view"), VIEWS)
-def test_figures_say_their_colours_and_carry_no_look_of_plotlys(playgrounds, tab, view):
-    """Plotly's template would be copied into every figure, and its colours are not the page's."""
+def test_figures_say_their_colors_and_carry_no_look_of_plotlys(playgrounds, tab, view):
+    """Plotly's template would be copied into every figure, and its colors are not the page's."""
     parts, _ = drawn(playgrounds["gpt2"], tab, view, tokens=[1, 3])
     for figure in figures(parts):
         plain = figure.to_dict()
         assert len(str(plain["layout"]["template"])) < 60  # as good as nothing
-        assert all(map(coloured, plain["data"])), [trace for trace in plain["data"] if not coloured(trace)]
+        assert all(map(colored, plain["data"])), [trace for trace in plain["data"] if not colored(trace)]
         ramps = plain["layout"]["meta"].get("scales", {})
         assert ("coloraxis" in plain["layout"]) == bool(ramps) and all(map(scale_of, ramps.values()))

@@ -184,7 +184,9 @@ def _end(process: subprocess.Popen, patience: float = 8.0) -> None:
 
 
 def command_of(options: argparse.Namespace, arguments: Sequence[str], program: Path) -> list[str]:
-    """Return the command of one process: that of the pool, alone, behind one proxy more, with its share of the cores."""
+    """Return the command of one process: that of the pool, alone, behind one proxy more, with its share of
+    the cores.
+    """
     cores = options.threads or os.cpu_count() or 1
     own = ["--workers", "1", "--behind-proxy", str(options.behind_proxy + 1)]
     return [sys.executable, str(program), *arguments, *own, "--threads", str(max(1, cores // options.workers))]

@@ -7,7 +7,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from viz.charts.axes import LEGEND, axis, ticks, token_names
-from viz.charts.shades import coloured
+from viz.charts.shades import colored
 from viz.labels import plotly_text, tick_text
 from viz.theme import frame_layout
 
@@ -45,7 +45,7 @@ def token_line(title: str, pieces: Sequence[str]) -> Line:
 
 
 def layer_line(title: str, names: Sequence[str], layers: Sequence[int]) -> Line:
-    """Return the rows along an axis, the first one of a layer labelled with its number. layers[r] is the layer of row
+    """Return the rows along an axis, the first one of a layer labeled with its number. layers[r] is the layer of row
     r.
     """
     first = [r for r, layer in enumerate(layers) if r == 0 or layers[r - 1] != layer]
@@ -54,13 +54,13 @@ def layer_line(title: str, names: Sequence[str], layers: Sequence[int]) -> Line:
 
 
 def grid_figure(grid: Grid) -> go.Figure:
-    """Return a heat map, the first row at the bottom; exact numbers on hover, whatever the colours.
+    """Return a heat map, the first row at the bottom; exact numbers on hover, whatever the colors.
 
     `layout.meta.window` makes a click a cell for the page; its rows and columns are counted from -R and, for columns
     that are not tokens, from below that, so that no token's number is one of theirs.
     """
     R, C = grid.values.shape
-    z, bar, scales = coloured(grid.values, grid.shade)
+    z, bar, scales = colored(grid.values, grid.shade)
     lines = ["%{y}", f"{plotly_text(grid.columns.title)}: %{{x}}", f"{plotly_text(grid.value)}: %{{customdata:.6g}}"]
     heat = go.Heatmap(
         z=z.astype(np.float32),

@@ -10,12 +10,12 @@ DARK = "rgba(40,46,60,0.75)"  # below a light dashed line, so that it is seen on
 BELOW = {"orientation": "h", "y": -0.2, "yanchor": "top", "x": 0}  # a legend that leaves the top to labels
 
 
-def band(name: str, x: Sequence[int], y: Sequence[float], colour: str, text: Sequence[str], tokens: str) -> go.Scatter:
+def band(name: str, x: Sequence[int], y: Sequence[float], color: str, text: Sequence[str], tokens: str) -> go.Scatter:
     """Return one stacked band over the context; `text` is each value for the hover, `tokens` the word for what x
     counts.
     """
-    look = {"mode": "lines", "stackgroup": "all", "fillcolor": colour}
-    return line(name, x, y, colour, hover=f"%{{x:,}} {tokens}: %{{text}}", text=text, width=0.5, more=look)
+    look = {"mode": "lines", "stackgroup": "all", "fillcolor": color}
+    return line(name, x, y, color, hover=f"%{{x:,}} {tokens}: %{{text}}", text=text, width=0.5, more=look)
 
 
 def upright(at: float, dash: str) -> list[dict]:

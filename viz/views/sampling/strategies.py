@@ -99,7 +99,9 @@ def has_chat(model: LanguageModel) -> bool:
 
 
 def payload(catalogue: Mapping[str, str], offer: Offer) -> Payload:
-    """Return the payload for static/views/sampling/strategies.js: presets, methods, the editor of pipelines, and words."""
+    """Return the payload for static/views/sampling/strategies.js: presets, methods, the editor of
+    pipelines, and words.
+    """
     words = Words(catalogue, "strategies")
     return {
         "presets": {key: value_of((strategy,))[0] for key, strategy in STRATEGIES.items()},

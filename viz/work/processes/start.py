@@ -10,7 +10,7 @@ import multiprocessing
 import sys
 from multiprocessing.context import BaseContext
 
-# What all kinds of training need; the last is what torch's optimisers import as the first is made, another second.
+# What all kinds of training need; the last is what torch's optimizers import as the first is made, another second.
 # Ours are not found where the app was started from another folder: then each process imports them.
 IMPORTED = ["viz.work.processes.training_process", "viz.work.processes.trial_process", "torch._dynamo"]
 

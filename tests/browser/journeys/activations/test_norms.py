@@ -40,7 +40,7 @@ def assert_walk(page, run, place, position):
     found, shown = walk(run, *place, position), cells(page)
     assert len(shown) >= 8
     for d, numbers in shown.items():
-        steps = [found.x, found.centred, found.normalised, found.gain, found.scaled, found.bias, found.out]
+        steps = [found.x, found.centered, found.normalized, found.gain, found.scaled, found.bias, found.out]
         assert numbers[:7] == pytest.approx([values[d] for values in steps], abs=1e-4)
         assert numbers[7] == pytest.approx(numbers[6], abs=1e-5)  # the model's own
 

@@ -52,7 +52,7 @@ def test_a_click_in_the_map_picks_its_token_and_its_row(open_page, stream):
     told = click_cell(page, "sizes_map", 5, 3)
     assert "layer 2 · before the MLP" in told and "3 ·on" in told
     shown = float(told.split("RMS: ")[1])
-    assert shown == pytest.approx(values[5, 3], rel=ROUNDING)  # exact, though the colours are not
+    assert shown == pytest.approx(values[5, 3], rel=ROUNDING)  # exact, though the colors are not
     expect(page.locator("#pg-sizes_row h2")).to_have_text(
         "Along the tokens: RMS, layer 2 · before the MLP", timeout=SOON
     )

@@ -50,9 +50,9 @@ def test_from_pairs_chosen_by_keyboard_to_a_model_that_was_rewarded_and_back(ope
     expect(facts).to_contain_text(re.compile(r"\d\s?% of \d pairs that it did not learn from"), timeout=2 * SOON)
     tokens = page.locator("#pg-reward_model_along .pg-reading-token")
     expect(tokens.first).to_be_visible(timeout=SOON)
-    colours = tokens.evaluate_all("all => all.map((token) => getComputedStyle(token).backgroundColor)")
+    colors = tokens.evaluate_all("all => all.map((token) => getComputedStyle(token).backgroundColor)")
     assert "".join(tokens.all_text_contents()).replace("·", " ") == page.locator("#prompt textarea").input_value()
-    assert len(set(colours)) > 1
+    assert len(set(colors)) > 1
     expect(page.locator("#pg-reward_model_changes .main-svg").first).to_be_visible(timeout=SOON)
     page.get_by_role("tab", name="Preferences", exact=True).click()
     expect(page.locator(".pg-pairs-table tbody tr")).to_have_count(10)

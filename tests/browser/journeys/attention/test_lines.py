@@ -255,7 +255,7 @@ def test_several_heads_in_the_text_are_averaged_or_seen_one_by_one(opened, lm):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_coloured_text_can_be_read(opened, scheme):
+def test_colored_text_can_be_read(opened, scheme):
     dark = {"query": "?lang=zh&__theme=dark", **PHONE} if scheme == "dark" else {}
     page = opened("text", heads=((1, 2), (3, 0), (LAYER, HEAD)), **dark)
     assert page.evaluate("playground.isDark()") == (scheme == "dark")

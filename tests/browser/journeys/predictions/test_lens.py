@@ -84,7 +84,7 @@ def test_the_table_has_the_lenss_numbers_and_its_cells_lead_to_the_curves(open_p
 def test_settings_typed_tokens_the_map_and_the_tuned_lens(open_page, lm):
     page = open_lens(open_page)
     form, run = part(page, "form"), part(page, "table").get_attribute("data-run")
-    form.locator("[data-name=colour] select").select_option("rank")
+    form.locator("[data-name=color] select").select_option("rank")
     expect(part(page, "table")).not_to_have_attribute("data-run", run, timeout=SOON)
     expect(part(page, "table").locator(".pg-lens-bar")).to_contain_text("rank of the final answer: last")
     expect(part(page, "map").locator("h2")).to_have_text("Rank of the final answer, at all positions", timeout=SOON)

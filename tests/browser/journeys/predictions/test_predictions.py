@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from model.predictions.predictions import follow, predict, summarise
+from model.predictions.predictions import follow, predict, summarize
 from tests.support.visitor import SOON, exported_rows, open_tab, still, watch_token
 from viz.numbers import bits, number
 
@@ -57,10 +57,10 @@ def click_point(page, part, x, y):
     page.mouse.click(*box)
 
 
-def test_the_text_is_coloured_by_what_was_predicted(open_page, lm):
+def test_the_text_is_colored_by_what_was_predicted(open_page, lm):
     page = open_view(open_page, "surprise", "?__theme=dark")
     run = lm.trace(CAT)
-    found, told = predict(run), summarise(predict(run), run.tokens)
+    found, told = predict(run), summarize(predict(run), run.tokens)
     text = page.locator("#pg-surprise_text")
     for value in (number(told.perplexity), bits(told.bits_per_byte), f"{bits(told.bits)} bits", "9 of 10 tokens"):
         expect(text).to_contain_text(value)
@@ -92,10 +92,10 @@ def test_the_text_is_coloured_by_what_was_predicted(open_page, lm):
     click_point(page, "surprise_plot", 6, float(found.surprisal[5]) / 2)
     expect(heading(page, "surprise_detail")).to_have_text("After “·because” (position 6)", timeout=SOON)
     expect(tokens.nth(6)).to_have_attribute("aria-pressed", "true")
-    colour = tokens.nth(1).evaluate("node => node.style.backgroundColor")
+    color = tokens.nth(1).evaluate("node => node.style.backgroundColor")
     page.locator("#pg-surprise_form select").select_option("entropy")
     expect(text).to_contain_text("entropy before it", timeout=SOON)
-    assert tokens.nth(1).evaluate("node => node.style.backgroundColor") != colour
+    assert tokens.nth(1).evaluate("node => node.style.backgroundColor") != color
     page.locator("#prompt textarea").fill(HOSTILE)
     expect(text).to_contain_text("onerror", timeout=SOON)
     assert page.locator("[data-part] img, [data-part] script").count() == 0

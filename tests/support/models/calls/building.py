@@ -51,7 +51,7 @@ rows(
         lambda c: {"law": "besiroglu", "params": 1e6, "loss": 3.0}, {"params": "half, huge", "loss": "half, huge"}
     ),
     scaling__compute_of=Row(
-        lambda c: {"hours": 1.0, "flops_per_second": 1e12, "utilisation": 0.4},
+        lambda c: {"hours": 1.0, "flops_per_second": 1e12, "utilization": 0.4},
         {"hours": "half", "flops_per_second": "half, huge"},
         {"hours": "budget"},
     ),

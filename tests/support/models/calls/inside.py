@@ -135,7 +135,7 @@ rows(
         lambda c: {"run": c.run, "tokens": [3], "positions": slice(None)}, {"tokens": "empty"}, {"tokens": "token"}
     ),
     predictions__predict=Row(lambda c: {"run": c.run, "top": 2}, {"top": "huge"}),
-    predictions__summarise=Row(lambda c: {"predictions": predict(c.run), "tokens": c.run.tokens}),
+    predictions__summarize=Row(lambda c: {"predictions": predict(c.run), "tokens": c.run.tokens}),
     tuned_lens__load_lens=Row(lambda c: {"model_id": "tiny", "config": c.config}, {"model_id": "text, empty"}),
 )
 RUN = {"owner": lambda c: c.run}

@@ -60,7 +60,7 @@ rows(
         {"gamma": "zero", "lam": "zero"},
     ),
     reinforcement__advantages__leave_one_out=Row(lambda c: {"rewards": TWO[0], "group": 3}),
-    reinforcement__advantages__group_normalised=Row(
+    reinforcement__advantages__group_normalized=Row(
         lambda c: {"rewards": TWO[0], "group": 3, "least": 1e-6}, {"least": "half"}
     ),
     reinforcement__advantages__whiten=Row(

@@ -174,10 +174,10 @@ def test_scores_are_what_a_little_more_of_the_neuron_does_to_the_logits(variant)
     def logits(x):
         if model.final_norm is None:
             return x @ model.unembed.weight.double().T, 1.0
-        norm, centred = model.final_norm, trace.config.norm == "layernorm"
-        held = before - before.mean(-1, keepdim=True) if centred else before
+        norm, centered = model.final_norm, trace.config.norm == "layernorm"
+        held = before - before.mean(-1, keepdim=True) if centered else before
         scale = (held.square().mean(-1, keepdim=True) + norm.eps).sqrt()
-        x = x - x.mean(-1, keepdim=True) if centred else x
+        x = x - x.mean(-1, keepdim=True) if centered else x
         return (x / scale * norm.weight.double()) @ model.unembed.weight.double().T, scale
 
     change = (logits(after)[0] - logits(before)[0]) / small * logits(before)[1]

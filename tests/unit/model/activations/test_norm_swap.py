@@ -56,18 +56,18 @@ class Instead(nn.Module):
         self.norm, self.swap, self.divisor = norm, swap, divisor
 
     def forward(self, x):
-        w, b, eps, centres = self.norm.weight, self.norm.bias, self.norm.eps, self.norm.kind == "layernorm"
+        w, b, eps, centers = self.norm.weight, self.norm.bias, self.norm.eps, self.norm.kind == "layernorm"
         zero = torch.zeros(D) if b is None else b
         if self.swap == "other":
-            return F.rms_norm(x, (D,), w, eps) + zero if centres else F.layer_norm(x, (D,), w, None, eps)
+            return F.rms_norm(x, (D,), w, eps) + zero if centers else F.layer_norm(x, (D,), w, None, eps)
         if self.swap == "no_mean":
             return x / (x.var(-1, correction=0, keepdim=True) + eps).sqrt() * w + zero
         if self.swap == "no_gain":
-            return F.layer_norm(x, (D,), None, b, eps) if centres else F.rms_norm(x, (D,), None, eps)
+            return F.layer_norm(x, (D,), None, b, eps) if centers else F.rms_norm(x, (D,), None, eps)
         if self.swap == "no_bias":
             return F.layer_norm(x, (D,), w, None, eps)
         if self.swap == "frozen":
-            return (x - x.mean(-1, keepdim=True) if centres else x) * (w / self.divisor) + zero
+            return (x - x.mean(-1, keepdim=True) if centers else x) * (w / self.divisor) + zero
         assert self.swap == "removed"
         return x
 

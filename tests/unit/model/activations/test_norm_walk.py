@@ -72,10 +72,10 @@ def test_layernorm_worked_by_hand():
     assert found.spread == pytest.approx(5924.828056, abs=1e-3)
     assert math.sqrt(found.spread) == pytest.approx(76.972905, abs=1e-5)
     assert found.divisor == pytest.approx(76.972905, abs=1e-5)  # eps = 0.00001 moves the eighth decimal
-    centred = [-70.583333, -70.383333, 27.816667, 53.016667, -70.483333, 130.616667]
-    assert found.centred == pytest.approx(centred, abs=1e-5)
-    assert found.normalised == pytest.approx([-0.916989, -0.914391, 0.361383, 0.688771, -0.915690, 1.696917], abs=1e-6)
-    assert found.model_out == pytest.approx(found.normalised, abs=1e-6) and found.gap < 1e-6
+    centered = [-70.583333, -70.383333, 27.816667, 53.016667, -70.483333, 130.616667]
+    assert found.centered == pytest.approx(centered, abs=1e-5)
+    assert found.normalized == pytest.approx([-0.916989, -0.914391, 0.361383, 0.688771, -0.915690, 1.696917], abs=1e-6)
+    assert found.model_out == pytest.approx(found.normalized, abs=1e-6) and found.gap < 1e-6
 
 
 def test_rmsnorm_worked_by_hand():
@@ -83,7 +83,7 @@ def test_rmsnorm_worked_by_hand():
     found = walk_vector(fresh("rmsnorm"), np.array(HAND, np.float32))
     assert found.mean is None and found.bias is None
     assert found.spread == pytest.approx(10920.961667, abs=1e-3)
-    assert found.normalised == pytest.approx([0.000957, 0.002871, 0.942553, 1.183693, 0.001914, 1.926253], abs=1e-6)
+    assert found.normalized == pytest.approx([0.000957, 0.002871, 0.942553, 1.183693, 0.001914, 1.926253], abs=1e-6)
     assert found.out == pytest.approx(found.model_out, abs=1e-6)
 
 
@@ -95,7 +95,7 @@ def test_gain_bias_and_eps_by_hand():
         norm.bias.copy_(torch.tensor([1.0, -1.0]))
     found = walk_vector(norm, np.array([1, 3], np.float32))
     assert (found.mean, found.spread, found.divisor, found.eps) == (2, 1, 2, 3)
-    assert found.normalised.tolist() == [-0.5, 0.5] and found.scaled.tolist() == [-2, 5]
+    assert found.normalized.tolist() == [-0.5, 0.5] and found.scaled.tolist() == [-2, 5]
     assert found.out.tolist() == found.model_out.tolist() == [-1, 4] and found.gap == 0
 
 
@@ -130,11 +130,11 @@ def test_a_walk_is_what_the_run_computed(name: str, edits):
             assert_close(found.model_out, norm_output(norm, x)[position], 0, f"own output of {what}")
             assert found.gap == np.abs(found.out - found.model_out).max() < 3e-6
             assert found.divisor == pytest.approx(float(store[f"{site}_scale", layer][0, position, 0]), rel=1e-4)
-            assert_close(found.centred / found.divisor * found.gain, found.scaled, 1e-13)
+            assert_close(found.centered / found.divisor * found.gain, found.scaled, 1e-13)
             assert (found.mean is None) == (trace.config.norm == "rmsnorm")
             if found.mean is not None:
-                assert found.normalised.mean() == pytest.approx(0, abs=1e-14)
-            assert np.mean(found.normalised**2) == pytest.approx(found.spread / (found.spread + found.eps), abs=1e-12)
+                assert found.normalized.mean() == pytest.approx(0, abs=1e-14)
+            assert np.mean(found.normalized**2) == pytest.approx(found.spread / (found.spread + found.eps), abs=1e-12)
 
 
 @pytest.mark.parametrize("name", ["gpt2", "post"])

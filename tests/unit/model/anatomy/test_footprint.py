@@ -35,7 +35,7 @@ from model.errors import InputError
 from model.gpt import linear
 from model.gpt.cache import KVCache
 from model.gpt.config import PRESETS
-from model.quantization.int8 import effect, quantised
+from model.quantization.int8 import effect, quantized
 from tests.support.models.helpers import N_CTX, VARIANTS, E, G, L, random_ids, tiny_config, tiny_model
 
 # --- weights ---
@@ -60,7 +60,7 @@ def test_joined_layers_hold_nothing_twice():
 def test_int8_is_what_this_projects_int8_holds(name):
     """Of the matrices that it makes int8; this project leaves the table of embeddings in float32."""
     model = tiny_model(VARIANTS[name] | {"d_model": 64, "d_mlp": 128, "d_head": 16, "tie_embeddings": False})
-    found = effect(model, quantised(model), random_ids(1, 3)[0].tolist())
+    found = effect(model, quantized(model), random_ids(1, 3)[0].tolist())
     c = model.config
     tables = [(c.vocab_size, 64)] + [(c.n_ctx, 64)] * (c.positions == "learned")
     vectors = sum(p.nbytes for p in model.parameters() if p.ndim == 1)

@@ -13,7 +13,7 @@ KEYS = ("no_edit", "explicit", "float64", "cached")
 
 
 def subject(seed: int, text: bool):
-    """300 to 500 random ids, or the text of 330, which is tokenised again: as typed in."""
+    """300 to 500 random ids, or the text of 330, which is tokenized again: as typed in."""
     lm, rng = load_model("tinygpt", offline=True), np.random.default_rng(seed)
     prompt = rng.integers(0, 8000, 330 if text else int(rng.choice([300, 400, 500]))).tolist()
     prompt = lm.decode(prompt).replace("\ufffd", "") if text else prompt

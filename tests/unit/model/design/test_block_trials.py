@@ -20,7 +20,7 @@ from model.design.block_trials import (
     Wiring,
     exponent,
     gradient_norms,
-    initialised,
+    initialized,
     one_thread,
     starts,
     starts_by_depth,
@@ -151,12 +151,12 @@ def test_without_additions_the_sublayers_follow_one_another(variant):
 
 def test_a_bare_block_by_its_formula():
     """One pre-norm block in plain tensors: norm, attention, norm, MLP, nothing added."""
-    model = without_additions(initialised(block_trials.config_of(1, "pre", 50), 0, "glorot"))
+    model = without_additions(initialized(block_trials.config_of(1, "pre", 50), 0, "glorot"))
     (block,), x = model.blocks, torch.randn(2, 6, block_trials.WIDTH, generator=torch.Generator().manual_seed(1))
 
     def norm(x, module):
-        centred = x - x.mean(-1, keepdim=True)
-        return centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt() * module.weight + module.bias
+        centered = x - x.mean(-1, keepdim=True)
+        return centered / (centered.square().mean(-1, keepdim=True) + 1e-5).sqrt() * module.weight + module.bias
 
     read = norm(x, block.norm1)
     q, k, v = (
@@ -187,18 +187,18 @@ def test_all_wirings_start_from_the_same_weights(start):
 
 
 def test_weights_have_the_spread_they_should():
-    glorot = initialised(block_trials.config_of(8, "pre"), 0, "glorot").blocks[3]
+    glorot = initialized(block_trials.config_of(8, "pre"), 0, "glorot").blocks[3]
     D, M = block_trials.WIDTH, 4 * block_trials.WIDTH
     assert glorot.attn.o.weight.std().item() == pytest.approx(math.sqrt(2 / (2 * D)), rel=0.05)
     assert glorot.mlp.up.weight.std().item() == pytest.approx(math.sqrt(2 / (D + M)), rel=0.05)
-    gpt2 = initialised(block_trials.config_of(8, "pre"), 0).blocks[3]
+    gpt2 = initialized(block_trials.config_of(8, "pre"), 0).blocks[3]
     assert gpt2.mlp.up.weight.std().item() == pytest.approx(0.02, rel=0.05)
     assert gpt2.mlp.down.weight.std().item() == pytest.approx(0.02 / 4, rel=0.05)  # / sqrt(2 * 8)
 
 
 def test_an_unknown_start_is_refused():
     with pytest.raises(ValueError, match="gpt2, glorot"):
-        initialised(block_trials.config_of(1, "pre"), 0, "ones")
+        initialized(block_trials.config_of(1, "pre"), 0, "ones")
 
 
 def test_random_numbers_are_left_as_they_were(data):
@@ -378,4 +378,4 @@ def test_gradients_are_taken_where_they_are_switched_off(data):
 
 
 def test_the_models_class_is_left_alone():
-    assert type(initialised(block_trials.config_of(2, "pre"), 0)) is Transformer
+    assert type(initialized(block_trials.config_of(2, "pre"), 0)) is Transformer

@@ -115,7 +115,7 @@ def test_every_kind_is_trained_by_the_projects_code(data):
     assert found.losses.shape == (3, 3, 3) and found.held_out.shape == (3, 3, 3) and found.moments == (1, 2, 3)
     assert np.isfinite(found.losses).all() and (found.seconds > 0).all() and found.tokens > 100
     for k, kind in enumerate(KINDS):
-        model = block_trials.initialised(config_of(kind, data.vocab_size), 2, "glorot")
+        model = block_trials.initialized(config_of(kind, data.vocab_size), 2, "glorot")
         recipe = mlp_trials.recipe_of(trial, 2)
         alone = [report.loss for report in steps(from_model(model, recipe), recipe, data.train)]
         np.testing.assert_allclose(found.losses[k, 2], alone, rtol=1e-4)

@@ -114,12 +114,12 @@ def test_heavy_hitters_are_those_of_the_paper_step_by_step(n):
                 kept.remove(min(old, key=lambda s: float(mass[s])))
 
 
-def test_snapkv_keeps_what_the_last_queries_read_and_their_neighbours():
+def test_snapkv_keeps_what_the_last_queries_read_and_their_neighbors():
     weights = torch.zeros(1, 1, 1, 4, 20)
     weights[..., 10] = 1.0  # all four voters of a budget of 8 read token 10
     keep = snap_keep(Policy("snapkv", 8), weights)[0, 0]
     assert keep.sum() == 8 and keep[16:].all()
-    assert keep[10] and keep[8:13].sum() == 4  # the neighbours share its votes
+    assert keep[10] and keep[8:13].sum() == 4  # the neighbors share its votes
     seen = seen_of(Policy("snapkv", 4, read=0.5), 24)
     assert prompt_end(Policy("snapkv", read=0.5), 24) == 12
     assert torch.equal(seen[:12, :12], torch.ones(12, 12).tril().bool())

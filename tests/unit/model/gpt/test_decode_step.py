@@ -17,7 +17,7 @@ from model.gpt.linear import tune
 from model.gpt.tap import identity
 from model.kernels import ready
 from model.loading.halves import halved
-from model.quantization.int8 import quantised
+from model.quantization.int8 import quantized
 from tests.support.models.helpers import VARIANTS, V, assert_close, random_ids, tiny_model, written
 from tests.support.models.rounding import logits_within
 from tests.support.models.steps import prepared
@@ -50,7 +50,7 @@ def test_steps_of_any_size_are_one_forward(name, how, pieces, taken):
 @pytest.mark.parametrize("how", COMPILED)
 def test_steps_with_8_bits(name, how, taken):
     """Beside float32 copies of the same rounded weights, by which many rows are multiplied."""
-    model, ids = quantised(prepared(name, None)), random_ids(1, T)
+    model, ids = quantized(prepared(name, None)), random_ids(1, T)
     step_of(model).fastest.update(dict.fromkeys((1, 2, 4, 8, 16), how))
     with torch.inference_mode():
         full = model(ids)

@@ -9,7 +9,7 @@ from model.gpt import decode_ways
 from model.gpt.decode_step import PLAIN, WAYS
 from model.gpt.decode_ways import trial, way
 from model.kernels import ready
-from model.quantization.int8 import quantised
+from model.quantization.int8 import quantized
 from tests.support.models.steps import prepared
 
 
@@ -84,7 +84,7 @@ def tried(monkeypatch):
 def started(folder, more=None, rows=1, small=False):
     """The way of a step of so many texts, of a model as a start loads it."""
     model = prepared(how=None, more=more)
-    model = quantised(model) if small else model
+    model = quantized(model) if small else model
     decode_ways.remember(model, lambda: folder)
     return way(model, rows)[1]
 

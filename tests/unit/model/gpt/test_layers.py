@@ -32,10 +32,10 @@ def test_a_masked_score_gets_exactly_zero():
 def test_layernorm_of_1_and_3():
     """Mean 2, variance 1: (-1, 1); with eps 3 the divisor is sqrt(1 + 3) = 2."""
     x = torch.tensor([1.0, 3.0])
-    centred, scale = layers.NORMS["layernorm"](x, 0.0)
-    assert (centred / scale).tolist() == [-1.0, 1.0]
-    centred, scale = layers.NORMS["layernorm"](x, 3.0)
-    assert (centred / scale).tolist() == [-0.5, 0.5]
+    centered, scale = layers.NORMS["layernorm"](x, 0.0)
+    assert (centered / scale).tolist() == [-1.0, 1.0]
+    centered, scale = layers.NORMS["layernorm"](x, 3.0)
+    assert (centered / scale).tolist() == [-0.5, 0.5]
 
 
 def test_rmsnorm_of_3_and_4():

@@ -55,7 +55,7 @@ def test_tie_after_the_embedding_was_replaced():
     assert model.unembed.weight is model.embed.weight
 
 
-def test_initialisation():
+def test_initialization():
     """Normal(0, 0.02); what writes to the stream is sqrt(2 L) smaller; gains 1, biases 0. Radford et al. 2019, 2.3."""
     torch.manual_seed(0)
     model = Transformer(tiny_config({"d_model": 480, "vocab_size": 500}))

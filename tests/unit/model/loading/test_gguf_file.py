@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.errors import CheckpointError, PlaygroundError, UnsupportedModel
-from model.loading.gguf_file import FAST, dequantise, read_gguf
+from model.loading.gguf_file import FAST, dequantize, read_gguf
 
 
 def text(value: str) -> bytes:
@@ -112,7 +112,7 @@ def test_fast_types_equal_gguf_bit_for_bit(kind, data):
     with np.errstate(all="ignore"):
         wanted = gguf.quants.dequantize(raw.reshape(rows, -1), kind).reshape(rows, -1)
     stored = raw.copy()
-    got = dequantise(stored, kind, (rows, blocks * block)).numpy()
+    got = dequantize(stored, kind, (rows, blocks * block)).numpy()
     assert not np.shares_memory(stored, got), "the tensor hangs on the mapped file"
     nan = np.isnan(wanted)  # which of the many NaNs it is does not matter
     assert np.array_equal(nan, np.isnan(got))
@@ -124,7 +124,7 @@ def test_other_types_come_from_gguf(name):
     kind = GGMLQuantizationType[name]
     block, size = GGML_QUANT_SIZES[kind]
     raw = np.random.default_rng(0).integers(0, 60, 3 * 2 * size, dtype=np.uint8)  # small: scales stay finite
-    got = dequantise(raw, kind, (3, 2 * block))
+    got = dequantize(raw, kind, (3, 2 * block))
     assert got.dtype == torch.float32 and got.is_contiguous()
     assert np.array_equal(got.numpy(), gguf.quants.dequantize(raw.reshape(3, -1), kind))
 
@@ -132,10 +132,10 @@ def test_other_types_come_from_gguf(name):
 def test_nibbles_and_scales_by_hand():
     """Q4_1: d = 2, m = 1; byte i holds element i below and element i + 16 above."""
     block = np.frombuffer(struct.pack("<2e", 2, 1) + bytes([0x31] + [0] * 15), np.uint8).copy()
-    got = dequantise(block, GGMLQuantizationType.Q4_1, (32,))
+    got = dequantize(block, GGMLQuantizationType.Q4_1, (32,))
     assert got[0] == 2 * 1 + 1 and got[16] == 2 * 3 + 1 and got[1] == 1
     block = np.frombuffer(struct.pack("<e", 2) + bytes([0x31] + [0x88] * 15), np.uint8).copy()
-    got = dequantise(block, GGMLQuantizationType.Q4_0, (32,))
+    got = dequantize(block, GGMLQuantizationType.Q4_0, (32,))
     assert got[0] == 2 * (1 - 8) and got[16] == 2 * (3 - 8) and got[1] == 0
 
 

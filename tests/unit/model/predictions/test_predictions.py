@@ -9,7 +9,7 @@ import torch
 from model.errors import InputError
 from model.gpt.edits import Edit
 from model.predictions import predictions
-from model.predictions.predictions import Followed, follow, follow_all, predict, summarise
+from model.predictions.predictions import Followed, follow, follow_all, predict, summarize
 from model.tracing.trace import run
 from tests.support.models.helpers import VARIANTS, V, assert_close, random_ids, tiny_model, tokens_of
 
@@ -52,7 +52,7 @@ def test_numbers_are_those_of_a_softmax_of_all_logits(name, rows):
     trace = trace_of(VARIANTS[name])
     found, log_p, wanted = predict(trace), shares(trace), trace.tokens.ids[1:]
     p, order = np.exp(log_p), np.array(ordered(trace.logits))
-    assert_close(found.normaliser, torch.from_numpy(trace.logits).double().logsumexp(-1), ROUNDING)
+    assert_close(found.normalizer, torch.from_numpy(trace.logits).double().logsumexp(-1), ROUNDING)
     assert_close(found.entropy, -(p * log_p).sum(-1), ROUNDING)
     assert found.ids.tolist() == order[:, :10].tolist()
     assert_close(found.logits, np.take_along_axis(trace.logits, order[:, :10], 1), ROUNDING)
@@ -85,11 +85,11 @@ def test_worked_by_hand():
     assert found.ids.tolist() == [[0, 1, 2], [2, 3, 0], [0, 1, 2]]
     assert_close(found.probabilities, [[0.5, 0.25, 0.125], [0.5, 0.25, 0.125], [0.25, 0.25, 0.25]], 1e-5)
     assert_close(found.entropy, np.array([1.75, 1.75, 2]) * math.log(2), 1e-5)
-    assert_close(found.normaliser, [100, 0, -3], 1e-5)
+    assert_close(found.normalizer, [100, 0, -3], 1e-5)
     assert_close(found.surprisal, [3, 3], 2e-5)  # token 3 after position 0, token 1 after position 1
     assert found.rank.tolist() == [4, 4]
     assert_close(found.next_logit, [table[0, 3], table[1, 1]], 0)
-    told = summarise(found, ids)
+    told = summarize(found, ids)
     assert (told.scored, told.bytes) == (2, 5)  # "llo" and "é"
     assert (told.bits, told.perplexity) == (pytest.approx(3, abs=1e-5), pytest.approx(8, abs=1e-4))
     assert told.bits_per_byte == pytest.approx(6 / 5, abs=1e-5)
@@ -101,7 +101,7 @@ def test_worked_by_hand():
 @pytest.mark.parametrize("name", ["llama", "post"])
 def test_perplexity_is_exp_of_the_mean_loss(name):
     trace = trace_of(VARIANTS[name])
-    told, loss = summarise(predict(trace), trace.tokens), -shares(trace)[np.arange(T - 1), trace.tokens.ids[1:]].mean()
+    told, loss = summarize(predict(trace), trace.tokens), -shares(trace)[np.arange(T - 1), trace.tokens.ids[1:]].mean()
     assert told.nats == pytest.approx(loss, abs=ROUNDING)
     assert told.perplexity == pytest.approx(math.exp(loss), rel=ROUNDING)
     assert told.perplexity == pytest.approx(2**told.bits, rel=1e-12)
@@ -146,13 +146,13 @@ def test_one_token_is_predicted_from_but_not_scored():
     assert found.ids.shape == (1, 10) and len(found.rank) == len(found.surprisal) == len(found.next_logit) == 0
     assert_close(found.entropy, -(np.exp(shares(trace)) * shares(trace)).sum(-1), ROUNDING)
     with pytest.raises(InputError, match="single token"):
-        summarise(found, trace.tokens)
+        summarize(found, trace.tokens)
     assert len(follow(trace, 3).rank) == 1
 
 
 def test_tokens_without_bytes_have_no_bits_per_byte():
     trace = run(tiny_model({}), tokens_of([1, 2], ("a", "")))
-    told = summarise(predict(trace), trace.tokens)
+    told = summarize(predict(trace), trace.tokens)
     assert math.isnan(told.bits_per_byte) and told.perplexity == pytest.approx(math.exp(told.nats))
 
 
@@ -165,7 +165,7 @@ def test_what_does_not_fit_is_refused():
         with pytest.raises(InputError, match="no token with this id"):
             follow(trace, token)
     with pytest.raises(ValueError, match="9 positions, but 3 tokens"):
-        summarise(predict(trace), tokens_of([1, 2, 3]))
+        summarize(predict(trace), tokens_of([1, 2, 3]))
     assert follow_all(trace, []) == []
 
 

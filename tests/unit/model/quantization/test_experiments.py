@@ -28,7 +28,7 @@ from model.quantization.experiments import (
     with_format,
 )
 from model.quantization.formats import FORMATS, WeightError, stored, weight_error
-from model.quantization.int8 import quantised
+from model.quantization.int8 import quantized
 from model.quantization.layer_sweep import parts_of, sweep
 from model.quantization.speed import RUNNERS, halved, tokens_per_second
 from model.tracing import divergence as measured
@@ -240,7 +240,7 @@ def test_speed_is_of_the_model_that_is_named(monkeypatch):
         assert tokens_per_second(model, key, PROMPT, lambda: None) > 0
     monkeypatch.setitem(RUNNERS, "bf16", lambda given: (ran.append(given), model)[1])
     tokens_per_second(model, "bf16", PROMPT, lambda: None)
-    assert ran == [model] and RUNNERS["int8-channel"] is quantised and speed.RUNNERS["float32"](model) is model
+    assert ran == [model] and RUNNERS["int8-channel"] is quantized and speed.RUNNERS["float32"](model) is model
     with pytest.raises(ValueError, match="only float32, bf16, int8-channel are run"):
         tokens_per_second(model, "Q4_0", PROMPT, lambda: None)
     full = list(range(model.config.n_ctx))  # a prompt that fills the context is cut, so that there is room to write

@@ -9,7 +9,7 @@ from model.generation.generate import generate
 from model.generation.strategies import STRATEGIES, Plan
 from model.gpt.cache import KVCache
 from model.kernels import ready
-from model.quantization.int8 import Int8Linear, effect, quantised, rounded
+from model.quantization.int8 import Int8Linear, effect, quantized, rounded
 from tests.support.models.helpers import VARIANTS, V, assert_close, random_ids, tiny_model
 from tests.support.models.rounding import logits_within, products, sums
 
@@ -46,7 +46,7 @@ def test_few_rows_and_many_give_the_same_product(rows):
 def test_the_model_around_the_weights_is_the_same(name):
     """A float32 model whose matrices are the rounded ones says the same, to rounding."""
     model = tiny_model(VARIANTS[name])
-    small = quantised(model)
+    small = quantized(model)
     twin = tiny_model(VARIANTS[name])
     ids = random_ids(2, 20)
     for ours, theirs in zip(twin.blocks, small.blocks, strict=True):
@@ -63,7 +63,7 @@ def test_the_model_around_the_weights_is_the_same(name):
 
 @pytest.mark.parametrize("name", ["gpt2", "llama", "qwen3"])
 def test_it_decodes_with_a_cache(name):
-    small, ids = quantised(tiny_model(VARIANTS[name])), random_ids(1, T)
+    small, ids = quantized(tiny_model(VARIANTS[name])), random_ids(1, T)
     cache = KVCache.empty(small.config, 1, T)
     with torch.inference_mode():
         one_by_one = torch.cat([small(token, cache=cache) for token in ids.split(1, 1)], 1)
@@ -72,7 +72,7 @@ def test_it_decodes_with_a_cache(name):
 
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
 def test_a_batch_writes_what_one_row_writes(name):
-    small, plan = quantised(tiny_model(VARIANTS[name])), Plan(max_new_tokens=8)
+    small, plan = quantized(tiny_model(VARIANTS[name])), Plan(max_new_tokens=8)
     alone, batch = (
         [
             change.made[0].id
@@ -86,7 +86,7 @@ def test_a_batch_writes_what_one_row_writes(name):
 
 def test_the_effect_is_that_of_the_two_distributions():
     model = tiny_model(VARIANTS["llama"])
-    small, ids = quantised(model), random_ids(1, T)[0]
+    small, ids = quantized(model), random_ids(1, T)[0]
     found = effect(model, small, ids.tolist())
     with torch.inference_mode():
         p, q = model(ids[None])[0].softmax(-1), small(ids[None])[0].softmax(-1)

@@ -121,7 +121,7 @@ def test_chi_square_is_that_of_scipy(stats, seed):
     assert (found.degrees, found.shared) == (29, 0)
 
 
-def test_neighbours_share_a_bin_until_enough_are_expected():
+def test_neighbors_share_a_bin_until_enough_are_expected():
     # Of 100: 40, 30, and five times 3 + 3
     shares = np.array([0.4, 0.3] + [0.03] * 10)
     counts = np.array([45, 25] + [3] * 8 + [6, 0])

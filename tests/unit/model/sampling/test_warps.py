@@ -397,7 +397,7 @@ def test_tokens_drawn_with_the_numbers_of_the_steps_are_distributed_as_they_shou
 
 
 @pytest.mark.parametrize("other", [(0, 1, 0), (1, 0, 0), (0, 0, 1)], ids=["step", "seed", "row"])
-def test_numbers_of_neighbours_are_even_and_independent(other):
+def test_numbers_of_neighbors_are_even_and_independent(other):
     """An 8 by 8 table of each number and the one of the next step, the next seed or the next row."""
     seed, step, row = other
     n = 6400

@@ -77,7 +77,7 @@ def test_a_whole_piece_may_be_a_token_that_no_merge_makes(tmp_path):
     assert not any(piece.whole for piece in replay(tokenizer, "xyzz"))
 
 
-def test_nfc_is_merged_as_it_was_normalised():
+def test_nfc_is_merged_as_it_was_normalized():
     tokenizer = from_gguf(gguf(["Ã ©"], pre="qwen2"))
     (piece,) = replay(tokenizer, "e\u0301")
     assert piece.raw == "é".encode() and len(piece.ids) == 1

@@ -114,14 +114,14 @@ def test_gguf_kinds_of_token():
     assert tokenizer.encode("<bos>", special=True).ids.tolist() == [265]
 
 
-def test_nfc_spans_refer_to_the_normalised_text(tmp_path):
+def test_nfc_spans_refer_to_the_normalized_text(tmp_path):
     """e + U+0301 is three bytes as typed and two, C3 A9, when composed."""
     tokenizer = from_tokenizer_json(write(tmp_path / "tokenizer.json", small_json() | {"normalizer": {"type": "NFC"}}))
     tokens = tokenizer.encode("e\u0301")
     assert b"".join(tokens.raw) == "é".encode() and tokens.spans[-1, 1] == 2
 
 
-def test_added_tokens_meant_for_the_normalised_text(tmp_path):
+def test_added_tokens_meant_for_the_normalized_text(tmp_path):
     """An added token flagged normalized matches after NFC, another one only as typed."""
     content = small_json() | {"normalizer": {"type": "NFC"}}
     for normalized, expected in ((True, True), (False, False)):

@@ -134,7 +134,7 @@ def test_every_metric_names_its_source_and_is_within_its_range():
         assert (values[:, n] >= metric.low).all() and (values[:, n] <= metric.high).all(), name
 
 
-def test_a_head_does_not_depend_on_its_neighbours():
+def test_a_head_does_not_depend_on_its_neighbors():
     pattern = torch.cat((uniform(6), pattern_of(0, 0, 1, 2, 3, 4)))
     repeats = find_repeats(torch.tensor([1, 2, 1, 2, 3, 3]))
     together = head_metrics(rows_from_pattern(pattern, repeats), repeats)

@@ -51,8 +51,8 @@ def by_hand(trace, x):
     x = np.asarray(x, np.float64)
     norm = model.final_norm
     if norm is not None:
-        centred = x - x.mean(-1, keepdims=True) if trace.config.norm == "layernorm" else x
-        x = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + trace.config.norm_eps)
+        centered = x - x.mean(-1, keepdims=True) if trace.config.norm == "layernorm" else x
+        x = centered / np.sqrt((centered**2).mean(-1, keepdims=True) + trace.config.norm_eps)
         x = x * norm.weight.detach().double().numpy()
         x = x if norm.bias is None else x + norm.bias.detach().double().numpy()
     logs = log_softmax(x @ model.unembed.weight.detach().double().numpy().T)

@@ -296,7 +296,7 @@ def test_short_rounds_and_few_tokens_are_as_common_as_long_ones_and_many():
     assert distinct[periods >= 24].min() < 10
 
 
-def labelled(label: int):
+def labeled(label: int):
     """A source of rows full of `label`; the targets are the share of the run that is behind, in percent."""
     return lambda rng, rows, length, done: Batch(
         np.full((rows, length), label), np.full((rows, length), int(100 * done))
@@ -309,7 +309,7 @@ def never(rng, rows, length, done):
 
 def test_rows_come_by_their_shares():
     """Shares 1 : 3 of 4000 rows: 1000 and 3000, give or take 27."""
-    draw = data.mixture([Part(labelled(0), 1, 0), Part(labelled(1), 3, 0), Part(never, 0, 1)])
+    draw = data.mixture([Part(labeled(0), 1, 0), Part(labeled(1), 3, 0), Part(never, 0, 1)])
     batch = draw(rng(), 4000, 5, 0.37)
     assert batch.ids.shape == batch.targets.shape == (4000, 5)
     assert (batch.targets == 37).all()
@@ -318,11 +318,11 @@ def test_rows_come_by_their_shares():
 
 
 def test_the_final_phase_has_shares_of_its_own():
-    draw = data.mixture([Part(labelled(0), 1, 0.2), Part(labelled(1), 0, 0.8)], final_from=0.75)
+    draw = data.mixture([Part(labeled(0), 1, 0.2), Part(labeled(1), 0, 0.8)], final_from=0.75)
     assert draw(rng(), 1000, 2, 0.7499).ids.max() == 0
     for done in (0.75, 0.9):
         assert abs(int(draw(rng(), 1000, 2, done).ids[:, 0].sum()) - 800) < 60
-    always = data.mixture([Part(labelled(0), 1, 0), Part(never, 0, 1)])
+    always = data.mixture([Part(labeled(0), 1, 0), Part(never, 0, 1)])
     assert always(rng(), 50, 2, 0.999).ids.max() == 0
 
 

@@ -66,7 +66,7 @@ def test_short_words_are_copied_reversed_and_sorted(name: str):
 
 
 @pytest.mark.long
-def test_sums_are_learnt_on_the_training_pairs():
+def test_sums_are_learned_on_the_training_pairs():
     """ln 97 = 4.57 is what guessing costs."""
     losses, _ = learn(
         "modular_addition",

@@ -234,14 +234,14 @@ def test_the_axis_of_the_curve_holds_the_neuron_and_nearly_all_others():
     assert 0 in x and (np.diff(x) > 0).all() and outside(pre, x) == pytest.approx(2e-4)
 
 
-def test_signed_colours_rise_from_end_to_end():
+def test_signed_colors_rise_from_end_to_end():
     for scale in signed_scales().values():
         places = [place for place, _ in scale]
         assert places[0] == 0 and places[16] == 0.5 and places[-1] == 1 and places == sorted(places)
         assert places[24] == pytest.approx(0.625)  # half the ramp's way is a quarter of the size
 
 
-def test_colours_end_at_the_99th_percentile_and_never_at_nothing():
+def test_colors_end_at_the_99th_percentile_and_never_at_nothing():
     values = np.ones((2, 100), np.float32)
     values[0, 0] = 500
     assert map_figure(values, [0, 1], "x" * 100, NAMES).layout.coloraxis.cmax == 1

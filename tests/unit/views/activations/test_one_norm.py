@@ -85,8 +85,8 @@ def test_the_walk_shows_the_models_numbers_and_they_add_up(playground, lm, n):
     assert [row["d"] for row in table["rows"]] == shown_dimensions(found.x)
     arrays = {
         "x": found.x,
-        "x − μ": found.centred,
-        "n": found.normalised,
+        "x − μ": found.centered,
+        "n": found.normalized,
         "γ": found.gain,
         "n · γ": found.scaled,
         "β": found.bias,
@@ -106,7 +106,7 @@ def test_the_walk_shows_the_models_numbers_and_they_add_up(playground, lm, n):
             assert shown["n · γ + β"] == pytest.approx(shown["n · γ"] + shown["β"], abs=1e-12)
     assert ("x − μ" in columns) == (lm.config.norm == "layernorm") and ("β" in columns) == (found.bias is not None)
     assert payload["same"] and number(found.gap) in payload["check"] and "edited" in payload["source"]
-    expected = [arrays["x"], found.centred, found.normalised, found.scaled, found.out]
+    expected = [arrays["x"], found.centered, found.normalized, found.scaled, found.out]
     names = ["x", "centred", "normalised", "scaled", "out"]
     steps = {step["name"]: step for step in payload["steps"]}
     for name, values in zip(names, expected, strict=True):

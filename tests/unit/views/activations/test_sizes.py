@@ -48,7 +48,7 @@ def test_the_extreme_cell():
     assert extreme(np.abs(values), True) == (1, 1) and extreme(np.full((2, 2), np.nan), False) == (0, 0)
 
 
-def test_a_grid_keeps_the_exact_numbers_whatever_its_colours():
+def test_a_grid_keeps_the_exact_numbers_whatever_its_colors():
     values = np.array([[1.0, 500.0], [2.0, np.nan]])
     figure = grid_figure(Grid(values, "n", TEXT, TEXT, "log"))
     assert figure.data[0].meta == {"exact": True} and len(figure.data) == 1

@@ -93,7 +93,7 @@ def test_what_is_drawn_is_what_was_measured(playground, name, language):
     assert array(lines[1]["y"]) == pytest.approx(result.off, rel=1e-5)
 
 
-def test_a_map_of_shares_and_one_of_others_have_their_colours(playground):
+def test_a_map_of_shares_and_one_of_others_have_their_colors(playground):
     for name, kind in (("performer", "share"), ("random", "signed")):
         layout = drawn(playground, *AT, FORMS[name], **HEAD)["maps"]["figure"]["layout"]
         assert (layout["coloraxis"]["cmin"] < 0) == (kind == "signed")

@@ -274,7 +274,7 @@ def test_patch_values_nobody_checked_become_the_first_choice(playground, value):
 # --- the figure ---
 
 
-def test_patch_figure_selects_tokens_and_is_centred_on_zero():
+def test_patch_figure_selects_tokens_and_is_centered_on_zero():
     raw = np.array([[0.0, 3.0], [-1.5, 0.0], [0.0, 0.0]])
     figure = patch_figure(raw / 3, raw, tokens_of([1, 2], ("x", HOSTILE)), MapWords("l", "t", "raw", "share"))
     heat = figure.data[0]
@@ -284,7 +284,7 @@ def test_patch_figure_selects_tokens_and_is_centred_on_zero():
     assert unpacked_figure(figure.to_json())["layout"]["xaxis"]["title"]["text"] == "t"
 
 
-def test_head_figure_names_both_numbers_and_is_centred_on_zero():
+def test_head_figure_names_both_numbers_and_is_centered_on_zero():
     raw = np.array([[0.0, 3.0], [-1.5, 0.1], [0.0, 0.0]], np.float32)
     figure = head_patch_figure(raw / 3, raw, HeadWords("l", "h", "share"), HOSTILE)
     heat = figure.data[0]

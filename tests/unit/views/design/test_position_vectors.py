@@ -24,7 +24,7 @@ from viz.views.design.position_vectors.figures import Line, Waves, alternates, s
 from viz.views.design.position_vectors.measure import (
     MOST_CELLS,
     MOST_POINTS,
-    colour_end,
+    color_end,
     columns_of,
     distances_of,
     first_length,
@@ -141,7 +141,7 @@ def test_even_and_odd_distances_are_told_apart():
     found = Similarity(np.arange(len(mean)), mean, mean - 0.1, mean + 0.1)
     even, odd = learned_lines(SAID, found)
     assert set(even.x % 2) == {0} and set(odd.x % 2) == {1} and set(odd.y) == {0.1} and set(even.y) == {1.0, 0.5}
-    assert even.colour != odd.colour and "even" in even.name and "odd" in odd.name
+    assert even.color != odd.color and "even" in even.name and "odd" in odd.name
     smooth = np.linspace(1, 0, 40)
     assert len(learned_lines(SAID, Similarity(np.arange(40), smooth, smooth, smooth))) == 1
     assert not alternates(np.array([1.0, 0, 1])) and alternates(mean[1:])
@@ -211,10 +211,10 @@ def test_large_tables_are_thinned():
     far = distances_of(131_072)
     assert len(far) <= MOST_POINTS and far[-1] == 131_071 and (np.diff(far) > 0).all()
     assert distances_of(5).tolist() == [0, 1, 2, 3, 4]
-    assert colour_end(np.zeros((2, 2))) == 1.0
+    assert color_end(np.zeros((2, 2))) == 1.0
     outlier = np.full((100, 100), 0.1)
     outlier[0, 0] = 50
-    assert colour_end(outlier) == pytest.approx(0.1)
+    assert color_end(outlier) == pytest.approx(0.1)
 
 
 def test_figures_escape_what_plotly_would_read():

@@ -23,12 +23,12 @@ def found():
     index = pd.MultiIndex.from_product([range(L), range(H)], names=["layer", "head"])
     frames = [pd.DataFrame(rng.random((len(index), len(keys))), index, keys) for _ in range(5)]
     random = Survey("random", 12, frames[0], frames[1] / 10, frames[2])
-    labelled = pd.DataFrame(
+    labeled = pd.DataFrame(
         {"label": ["self", "induction", "first_token"], "score": [0.4, 0.7, 0.9], "baseline": [0.1, 0.05, 0.1]},
         pd.MultiIndex.from_tuples([(2, 1), (2, 1), (0, 3)], names=["layer", "head"]),
     )
     copied = rng.random((L, H)) * 2 - 1
-    return Surveyed(random, Survey("sentences", 24, frames[3], frames[4] / 10, None), named(labelled), copied)
+    return Surveyed(random, Survey("sentences", 24, frames[3], frames[4] / 10, None), named(labeled), copied)
 
 
 @pytest.fixture

@@ -55,7 +55,7 @@ def test_picked_heads_are_ringed_in_their_hues_with_their_spread(measured):
     assert f"± {number(spread.at[(0, 2), 'induction'])}" in points["hovertext"][2]
 
 
-def test_colours_by_name(measured):
+def test_colors_by_name(measured):
     playground, _ = measured
     form = {"source": "random", "colour": "label"}
     points = traces(parts_of(playground, form=form)["scatter"])[:-1]
@@ -68,10 +68,10 @@ def test_colours_by_name(measured):
     assert induction["hovertext"][0].endswith("induction: 0.7<br>self: 0.4")
 
 
-def test_colours_that_need_the_survey_wait_for_it(playground, measured):
+def test_colors_that_need_the_survey_wait_for_it(playground, measured):
     fresh = serving(playground.load("tiny"))
-    for colour in ("label", "copying"):
-        waiting = parts_of(fresh, form={"colour": colour})["scatter"]
+    for color in ("label", "copying"):
+        waiting = parts_of(fresh, form={"colour": color})["scatter"]
         points = traces(waiting)[0]
         assert (array(points["marker"]["color"]) == INDEX.get_level_values("layer")).all()
         assert "Colored by layer" in waiting["note"]

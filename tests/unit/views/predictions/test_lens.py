@@ -23,7 +23,7 @@ from viz.seam.jobs import background
 from viz.seam.settings import Settings
 from viz.theme import RAMPS, ramp_at, scale_of
 from viz.views.predictions.lens import measure as lens
-from viz.views.predictions.lens.figures import COLOURS, CURVES, colour_scale, table_payload
+from viz.views.predictions.lens.figures import COLORS, CURVES, color_scale, table_payload
 from viz.views.predictions.lens.measure import page_of, settled
 from viz.views.predictions.lens.view import VIEW
 from viz.words import LANGUAGES, words
@@ -103,14 +103,14 @@ def done(payload, lm):
 
 
 def test_the_script_has_the_words_it_asks_for():
-    found = set(re.findall(r"\bwords\.(\w+)", SCRIPT)) | {f"low_{colour}" for colour in COLOURS}
+    found = set(re.findall(r"\bwords\.(\w+)", SCRIPT)) | {f"low_{color}" for color in COLORS}
     assert found <= {key.removeprefix("lens.table.") for key in words("en") if key.startswith("lens.table.")}
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_choice_has_its_words(language):
     said = words(language)
-    for name in COLOURS + CURVES:
+    for name in COLORS + CURVES:
         assert said[f"lens.settings.colour_{name}"] and said[f"lens.settings.curve_{name}"]
         assert said[f"lens.value_{name}"] and said[f"lens.curve.title_{name}"] and said[f"lens.map.title_{name}"]
     assert [said[f"lens.howto.{key}"] for key in ("body", "formula", "caveat", "try")]
@@ -173,18 +173,18 @@ def test_the_tables_numbers_are_the_lenss(playground, lm):
     assert "All 5 positions" in payload["note"]
 
 
-def test_the_scale_of_the_colours(lm):
+def test_the_scale_of_the_colors(lm):
     reading = read_layers(lm.trace(PROMPT), range(5))
-    tops = {name: colour_scale(name, reading, 256)["top"] for name in COLOURS}
+    tops = {name: color_scale(name, reading, 256)["top"] for name in COLORS}
     assert tops == {"probability": 1, "entropy": 8, "kl": reading.kl.max(), "rank": 256}
 
 
-@pytest.mark.parametrize("colour", COLOURS)
-def test_another_colour_reads_nothing_again(playground, lm, monkeypatch, colour):
+@pytest.mark.parametrize("color", COLORS)
+def test_another_color_reads_nothing_again(playground, lm, monkeypatch, color):
     first = drawn(playground)["lens_table"]
     monkeypatch.setattr(lens, "read_layers", lambda *_, **__: pytest.fail("read again"))
-    again = drawn(playground, form={"colour": colour})
-    assert again["lens_table"]["colour"] == colour and again["lens_table"]["ids"] == first["ids"]
+    again = drawn(playground, form={"colour": color})
+    assert again["lens_table"]["color"] == color and again["lens_table"]["ids"] == first["ids"]
     z, layout, _ = heat(again["lens_map"])
     table = again["lens_table"]
     ranks = np.array(table["ranks"]).reshape(4, 5)
@@ -193,9 +193,9 @@ def test_another_colour_reads_nothing_again(playground, lm, monkeypatch, colour)
         "entropy": numbers(table["entropy"]),
         "kl": numbers(table["kl"]),
         "rank": np.log10(ranks),
-    }[colour]
+    }[color]
     assert np.allclose(z, expected, atol=1e-6)
-    most = np.log10(lm.model.config.vocab_size) if colour == "rank" else table["top"]
+    most = np.log10(lm.model.config.vocab_size) if color == "rank" else table["top"]
     assert layout["coloraxis"]["cmax"] == pytest.approx(most)
 
 
@@ -218,7 +218,7 @@ def test_short_and_hostile_prompts_are_drawn(playground, prompt):
 @pytest.mark.parametrize("form", [None, 3, [], "x", {"lens": 7, "colour": ["kl"], "curve": {}, "more": 4}])
 def test_a_form_that_is_none_is_the_default(playground, form):
     parts = drawn(playground, form=form)
-    assert parts["lens_table"]["colour"] == "probability"
+    assert parts["lens_table"]["color"] == "probability"
     assert len(lines(parts["lens_curve"])) == 5
 
 
@@ -358,13 +358,13 @@ def test_the_job_reports_how_far_it_is(playground, lm):
     assert steps[-1] == (20, 20) and job.work(silent).positions.tolist() == list(range(5))
 
 
-def test_the_maps_colours_of_kl_are_the_tables(playground, lm):
-    """Both by ln(1 + KL): the table computes it in the script, the map has it in its colour scale."""
+def test_the_maps_colors_of_kl_are_the_tables(playground, lm):
+    """Both by ln(1 + KL): the table computes it in the script, the map has it in its color scale."""
     payload = drawn(playground, form={"colour": "kl"})
     top, (_, layout, _) = payload["lens_table"]["top"], heat(payload["lens_map"])
     assert payload["lens_table"]["curve"] == "log1p" and "log1p: (value, top)" in SCRIPT
     for theme, stops in RAMPS.items():
         scale = scale_of(layout["meta"]["scales"][theme])
         assert [scale[0][0], scale[-1][0]] == [0, 1] and scale == sorted(scale, key=lambda stop: stop[0])
-        for share, colour in scale:
-            assert colour == ramp_at(stops, float(np.log1p(share * top) / np.log1p(top)))
+        for share, color in scale:
+            assert color == ramp_at(stops, float(np.log1p(share * top) / np.log1p(top)))

@@ -14,7 +14,7 @@ from viz.seam.programs.reading import measured
 from viz.views.predictions import expected
 from viz.views.predictions.follow import view as following
 from viz.views.predictions.surprise import view as surprise
-from viz.views.predictions.surprise.figures import COLOURS, places, scored
+from viz.views.predictions.surprise.figures import COLORS, places, scored
 from viz.words import LANGUAGES, words
 
 
@@ -37,7 +37,7 @@ def test_numbers_by_hand():
 
 
 def test_ticks_lie_on_the_ramp_in_order():
-    for by in COLOURS:
+    for by in COLORS:
         for size in (53, 256, 8192, 49_152, 151_936):
             at = [place for place, _ in ramp_ticks(by, size)]
             assert at == sorted(set(at)) and at[0] == 0 and at[-1] == 1 and len(at) < 8

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from model.gpt.edits import Edit
-from model.predictions.predictions import predict, summarise
+from model.predictions.predictions import predict, summarize
 from tests.support.views.predictions import (
     EDITS,
     PROMPT,
@@ -24,7 +24,7 @@ from viz.page.pipeline import payloads
 from viz.seam import panels
 from viz.views.predictions import expected
 from viz.views.predictions.surprise import view as surprise
-from viz.views.predictions.surprise.figures import COLOURS
+from viz.views.predictions.surprise.figures import COLORS
 from viz.words import LANGUAGES
 
 
@@ -41,7 +41,7 @@ def test_the_text_shows_what_was_predicted(playground, lm, edits):
     run = lm.trace(PROMPT)
     run = run.edit(Edit("scale", 0, 1, 5.0), Edit("zero", 2, 0)) if edits else run
     found = predict(run)
-    told = summarise(found, run.tokens)
+    told = summarize(found, run.tokens)
     parts = drawn(playground, "surprise", edits=edits)
     text = parts["surprise_text"]
     T = len(run.tokens)
@@ -59,14 +59,14 @@ def test_the_text_shows_what_was_predicted(playground, lm, edits):
     assert ("edited" in parts["surprise_plot"]["source"]) == bool(edits)
 
 
-@pytest.mark.parametrize("by", COLOURS)
-def test_another_colour_changes_the_text_alone(playground, by, monkeypatch):
+@pytest.mark.parametrize("by", COLORS)
+def test_another_color_changes_the_text_alone(playground, by, monkeypatch):
     _, shown = payloads(playground, asked("surprise"))
     monkeypatch.setattr(expected, "predict", lambda *_: pytest.fail("predicted again"))
     parts = drawn(playground, "surprise", {"by": by}, shown=shown)
-    assert ("surprise_text" in parts) == (by != COLOURS[0])
+    assert ("surprise_text" in parts) == (by != COLORS[0])
     assert not {"surprise_detail", "surprise_plot"} & set(parts)
-    if by != COLOURS[0]:
+    if by != COLORS[0]:
         found = predict(scene(playground).trace)
         value = np.log2(found.rank) if by == "rank" else found.entropy[:-1] / math.log(2)
         assert parts["surprise_text"]["places"][1:] == pytest.approx((value / math.log2(V)).tolist(), abs=6e-5)
@@ -130,7 +130,7 @@ def test_the_figure_has_the_numbers_and_its_python_makes_them(playground, lm, mo
     assert list(bars["x"]) == list(line["x"]) == list(range(1, T))
     assert [each["tokens"] for each in bars["customdata"]] == [[t] for t in range(1, T)]
     axis, meta = figure["layout"]["coloraxis"], figure["layout"]["meta"]
-    assert (axis["cmin"], axis["cmax"]) == (0, math.log2(V)) and meta["places"] is True  # as the text is coloured
+    assert (axis["cmin"], axis["cmax"]) == (0, math.log2(V)) and meta["places"] is True  # as the text is colored
     assert figure["layout"]["yaxis"]["title"]["text"] == "bits" and len(payload["columns"]) == 4
 
 

@@ -13,13 +13,13 @@ from viz.labels import plotly_text, tick_text
 from viz.numbers import number
 from viz.theme import HUES, SIGNED_RAMPS, frame_layout, ramp_at, scales
 
-_CLIP = 99.0  # percentile of the sizes at which the colours of the map end
+_CLIP = 99.0  # percentile of the sizes at which the colors of the map end
 _HEIGHTS = {"map": (150, 15), "curve": (430, 460), "bins": (440, 420), "shares": (300, 300)}  # pixels; map: plus a row
 _LAYERS = 16  # layers named on an axis
 
 
 def signed_scales() -> dict[str, list[list]]:
-    """Signed colours that lift small sizes: a share s of the largest size has the ramp's colour at sqrt(s)."""
+    """Signed colors that lift small sizes: a share s of the largest size has the ramp's color at sqrt(s)."""
     places = np.linspace(-1, 1, 33)
     return {
         name: [[float((1 + p * abs(p)) / 2), ramp_at(stops, float((1 + p) / 2))] for p in places]
@@ -28,7 +28,7 @@ def signed_scales() -> dict[str, list[list]]:
 
 
 def _bar(title: str, tickformat: str) -> dict:
-    """Return a colour bar."""
+    """Return a color bar."""
     look = {"thickness": 10, "len": 1, "outlinewidth": 0, "tickformat": tickformat}
     return look | {"title": {"text": plotly_text(title), "side": "right"}}
 
@@ -36,7 +36,7 @@ def _bar(title: str, tickformat: str) -> dict:
 def map_figure(
     values: np.ndarray, neurons: Sequence[int], pieces: Sequence[str], words: Mapping[str, str]
 ) -> go.Figure:
-    """Neurons down, tokens across, a cell's colour the activation; colours end at the 99th percentile. [n, T]
+    """Neurons down, tokens across, a cell's color the activation; colors end at the 99th percentile. [n, T]
 
     `words`: "neuron", "activation", "token".
     """
@@ -44,7 +44,7 @@ def map_figure(
     top = float(np.percentile(np.abs(values), _CLIP)) or float(np.abs(values).max()) or 1.0
     names, shown = token_names(pieces), ticks(T)
     fixed, each = _HEIGHTS["map"]
-    colours, neuron, activation = signed_scales(), plotly_text(words["neuron"]), plotly_text(words["activation"])
+    colors, neuron, activation = signed_scales(), plotly_text(words["neuron"]), plotly_text(words["activation"])
     heat = go.Heatmap(
         z=values,
         x=names,
@@ -61,7 +61,7 @@ def map_figure(
     across = {"type": "category", "showgrid": False, "tickmode": "array", **labels}
     down = {"type": "category", "showgrid": False, "autorange": "reversed", "tickfont": {"size": 10}, "dtick": 1}
     bar = _bar(words["activation"], ".2~g")
-    layout = frame_layout({"scales": colours, "height": height, "narrow": height, **window}) | {
+    layout = frame_layout({"scales": colors, "height": height, "narrow": height, **window}) | {
         "coloraxis": {"cmin": -top, "cmax": top, "colorbar": bar},
         "xaxis": axis(words["token"], across),
         "yaxis": axis(words["neuron"], down),
@@ -82,7 +82,7 @@ def curve_figure(curve: Any, neuron: int, name: str, pieces: Sequence[str], word
     look = {"mode": "markers", "marker": {"color": ORANGE, "size": 7, "opacity": 0.75}}
     look["customdata"] = token_data(len(curve.neuron_x))
     label, x, names = words["own"].format(neuron=neuron), curve.x.tolist(), token_names(pieces)
-    centres, more = ((edges[1:] + edges[:-1]) / 2).tolist(), {"yaxis": "y2", "width": float(edges[1] - edges[0])}
+    centers, more = ((edges[1:] + edges[:-1]) / 2).tolist(), {"yaxis": "y2", "width": float(edges[1] - edges[0])}
     traces = [
         line(name, x, curve.y, HUES[7], hover=at, more={"mode": "lines"}),
         line(
@@ -94,7 +94,7 @@ def curve_figure(curve: Any, neuron: int, name: str, pieces: Sequence[str], word
             text=names,
             more=look,
         ),
-        bars(words["all"], centres, curve.shares, HUES[5], hover=f"{pre} %{{x:.3g}}<br>%{{y:.2%}}", more=more),
+        bars(words["all"], centers, curve.shares, HUES[5], hover=f"{pre} %{{x:.3g}}<br>%{{y:.2%}}", more=more),
     ]
     height, narrow = _HEIGHTS["curve"]
     below = {"domain": [0, 0.32], "tickformat": ".2~%", "nticks": 4, "rangemode": "tozero"}
@@ -123,7 +123,7 @@ def bin_names(edges: np.ndarray) -> list[str]:
 
 
 def bins_figure(counts: np.ndarray, edges: np.ndarray, words: Mapping[str, str]) -> go.Figure:
-    """Return the layers across, bins of activations up, a cell's colour the share of the layer's activations in it. [L,
+    """Return the layers across, bins of activations up, a cell's color the share of the layer's activations in it. [L,
     bins]
 
     `words`: "layer", "activation", "share".
@@ -131,7 +131,7 @@ def bins_figure(counts: np.ndarray, edges: np.ndarray, words: Mapping[str, str])
     used = np.flatnonzero(counts.sum(0))
     rows = slice(int(used[0]), int(used[-1]) + 1)
     share = (counts / counts.sum(1, keepdims=True))[:, rows].T
-    colours = scales("share", "sqrt")
+    colors = scales("share", "sqrt")
     height, narrow = _HEIGHTS["bins"]
     layer, activation = plotly_text(words["layer"]), plotly_text(words["activation"])
     heat = go.Heatmap(
@@ -145,7 +145,7 @@ def bins_figure(counts: np.ndarray, edges: np.ndarray, words: Mapping[str, str])
         hovertemplate=f"{layer} %{{x}}<br>{activation} %{{y}}<br>%{{z:.3%}}<extra></extra>",
     )
     bar = _bar(words["share"], ".2~%")
-    layout = frame_layout({"scales": colours, "height": height, "narrow": narrow}) | {
+    layout = frame_layout({"scales": colors, "height": height, "narrow": narrow}) | {
         "coloraxis": {"cmin": 0, "cmax": float(share.max()), "colorbar": bar},
         "xaxis": _layers(len(counts), words["layer"]),
         "yaxis": axis(words["activation"], {"type": "category", "showgrid": False, "tickfont": {"size": 10}}),

@@ -20,7 +20,7 @@ def size_figure(before: np.ndarray, after: np.ndarray, position: int, words: Map
     "layer", "length".
     """
     traces = []
-    for name, table, colour, width in (("before", before, HUES[7], 5), ("after", after, BLUE, 2)):
+    for name, table, color, width in (("before", before, HUES[7], 5), ("after", after, BLUE, 2)):
         for part, dash, values in (
             ("median", "solid", np.median(table, axis=1)),  # NaN where any token has no number
             ("largest", "dash", _largest(table)),
@@ -30,7 +30,7 @@ def size_figure(before: np.ndarray, after: np.ndarray, position: int, words: Map
             hover = f"{plotly_text(words['layer'])} %{{x}}: %{{y:.4g}}"
             label = f"{words[name]}, {words[part]}"
             more = {"mode": "lines+markers"}
-            traces.append(line(label, range(len(y)), y, colour, hover=hover, dash=dash, width=width, more=more))
+            traces.append(line(label, range(len(y)), y, color, hover=hover, dash=dash, width=width, more=more))
     shown = [value for trace in traces for value in trace.y if value is not None]
     up = axis(words["length"], powers(min(shown, default=1), max(shown, default=1)))
     return figure(traces, axis(words["layer"], {"tickformat": "d"}), up, height=HEIGHT)

@@ -57,7 +57,7 @@ def walk_table(walk: Any) -> dict:
     at = shown_dimensions(walk.x)
     mean = walk.mean or 0.0
     dx = decimals_for(np.append(walk.x[at], mean))
-    dn = decimals_for(walk.normalised[at])
+    dn = decimals_for(walk.normalized[at])
     parts = [walk.gain[at], walk.scaled[at], walk.out[at], *([] if walk.bias is None else [walk.bias[at]])]
     dy = decimals_for(np.concatenate(parts))
     columns = ["x", *(["x − μ"] if walk.mean is not None else []), "n", "γ", "n · γ"]
@@ -71,8 +71,8 @@ def _cells(walk: Any, d: int, places: tuple[int, int, int]) -> list[list]:
     dx, dn, dy = places
     cells = [(walk.x[d], round(walk.x[d], dx), dx)]
     if walk.mean is not None:  # from what is shown, so that a reader who subtracts finds this
-        cells.append((walk.centred[d], round(walk.x[d], dx) - round(walk.mean, dx), dx))
-    cells += [(value[d], value[d], n) for value, n in ((walk.normalised, dn), (walk.gain, dy), (walk.scaled, dy))]
+        cells.append((walk.centered[d], round(walk.x[d], dx) - round(walk.mean, dx), dx))
+    cells += [(value[d], value[d], n) for value, n in ((walk.normalized, dn), (walk.gain, dy), (walk.scaled, dy))]
     if walk.bias is not None:
         both = round(walk.scaled[d], dy) + round(walk.bias[d], dy)
         cells += [(walk.bias[d], walk.bias[d], dy), (walk.out[d], both, dy)]
@@ -88,10 +88,10 @@ def walk_steps(walk: Any, words: Mapping[str, str]) -> list[dict]:
     """
     steps = [_step("x", "x ∈ ℝᴰ", words["numbers_x"].format(D=len(walk.x), **_range(walk.x)), walk.x)]
     if walk.mean is not None:
-        steps.append(_step("centred", LETTERS["centred"], f"μ = {number(walk.mean)}", walk.centred))
+        steps.append(_step("centred", LETTERS["centred"], f"μ = {number(walk.mean)}", walk.centered))
     sign = "σ²" if walk.kind == "layernorm" else "m"
     divided = f"{sign} = {number(walk.spread)}, ε = {number(walk.eps)}\n√({sign} + ε) = {number(walk.divisor)}"
-    steps.append(_step("normalised", LETTERS[walk.kind], divided, walk.normalised))
+    steps.append(_step("normalised", LETTERS[walk.kind], divided, walk.normalized))
     steps.append(_step("scaled", LETTERS["scaled"], f"γ: {words['span'].format(**_range(walk.gain))}", walk.scaled))
     if walk.bias is not None:
         steps.append(_step("out", LETTERS["out"], f"β: {words['span'].format(**_range(walk.bias))}", walk.out))
@@ -163,13 +163,13 @@ def counted(values: np.ndarray) -> Counted:
     return Counted(edges, counts, len(flat) - int(counts.sum()), low, high)
 
 
-def histogram(values: Counted, name: str, unit: str, colour: str) -> go.Bar:
+def histogram(values: Counted, name: str, unit: str, color: str) -> go.Bar:
     """Bars, with the ends of each on hover. `unit` names what is counted."""
     edges = values.edges
     ends = [f"{number(low)} … {number(high)}" for low, high in pairwise(edges)]
     middle = ((edges[:-1] + edges[1:]) / 2).tolist()
     hover, more = f"%{{text}}: %{{y}} {plotly_text(unit)}", {"width": float(edges[1] - edges[0]), "showlegend": False}
-    return bars(name, middle, values.counts, colour, hover=hover, text=ends, more=more)
+    return bars(name, middle, values.counts, color, hover=hover, text=ends, more=more)
 
 
 # --- all norms, and BatchNorm -----------------------------------------------------------------------
@@ -178,24 +178,24 @@ def histogram(values: Counted, name: str, unit: str, colour: str) -> go.Bar:
 def spread_traces(
     table: np.ndarray, places: Sequence[tuple[int, str]], words: Mapping[str, str], legend: bool
 ) -> list[go.Scatter]:
-    """5 %, median and 95 % of a parameter by layer, a colour a site. table [norms, 3]
+    """5 %, median and 95 % of a parameter by layer, a color a site. table [norms, 3]
 
     `words`: a name for each site, "low", "median", "high", "layer".
     """
     traces, hover = [], f"{plotly_text(words['layer'])} %{{x}}: %{{y:.4g}}"
-    for site, colour in SITES.items():
+    for site, color in SITES.items():
         rows = [n for n, place in enumerate(places) if place[1] == site]
         if not rows:
             continue
         x, names = [places[n][0] for n in rows], {part: f"{words[site]}: {words[part]}" for part in _PARTS}
         low, median, high = table[rows].T
-        edges = band(words[site], x, low, high, colour, edges=(names["low"], names["high"]), hover=hover)
+        edges = band(words[site], x, low, high, color, edges=(names["low"], names["high"]), hover=hover)
         style: dict = {"legendgroup": plotly_text(words[site]), "showlegend": legend}
         if len(rows) == 1:  # a band over one layer has no width
-            tick = {"size": 5, "color": colour, "symbol": "line-ew-open"}
+            tick = {"size": 5, "color": color, "symbol": "line-ew-open"}
             edges = [edge.update(mode="markers", marker=tick) for edge in edges]
-            style["marker"] = {"size": 9, "color": colour, "symbol": "diamond"}
-        traces += [*edges, line(names["median"], x, median, colour, hover=hover, more=style)]
+            style["marker"] = {"size": 9, "color": color, "symbol": "diamond"}
+        traces += [*edges, line(names["median"], x, median, color, hover=hover, more=style)]
     return traces
 
 
@@ -208,9 +208,9 @@ def size_traces(
     """Return two rows of points, the model's norm and BatchNorm; with `pick` a click picks a token. sizes, batch [n]"""
     n = len(sizes)
     traces = []
-    for values, name, colour in ((batch, names[1], ORANGE), (sizes, names[0], BLUE)):
+    for values, name, color in ((batch, names[1], ORANGE), (sizes, names[0], BLUE)):
         more: dict = {"mode": "markers" if n <= POINTS else "lines", "legendgroup": plotly_text(name)}
-        more |= {"showlegend": pick, "marker": {"size": 5 if pick else 4, "color": colour}}
+        more |= {"showlegend": pick, "marker": {"size": 5 if pick else 4, "color": color}}
         more |= {"customdata": token_data(n)} if pick else {}
-        traces.append(line(name, range(n), values, colour, hover="%{text}: %{y:.4g}", text=labels, width=1, more=more))
+        traces.append(line(name, range(n), values, color, hover="%{text}: %{y:.4g}", text=labels, width=1, more=more))
     return traces

@@ -52,7 +52,9 @@ def _norm(scene: Scene, settings: Settings) -> Norm:
 
 
 def measure_read(scene: Scene, settings: Settings) -> np.ndarray:
-    """Return the input of the norm, float32 [T, D]; raises InputError where edits drove it beyond the range of float32."""
+    """Return the input of the norm, float32 [T, D]; raises InputError where edits drove it beyond the range
+    of float32.
+    """
     x = norm_input(scene.trace, *place_of(scene.model.config, settings))
     if not np.isfinite(x).all():
         raise InputError(

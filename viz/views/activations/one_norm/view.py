@@ -107,7 +107,7 @@ def walk(seen: Seen) -> Payload:
         "mean_note": "" if table["mean"] is None else f"μ = {table['mean']}",
         "check": words["check"].format(gap=number(result.gap), top=number(top)),
         "same": result.gap <= 1e-5 * max(1.0, top),
-        "colours": {"light": HUES[0], "dark": HUES[5], "mark": HUES[4]},
+        "colors": {"light": HUES[0], "dark": HUES[5], "mark": HUES[4]},
         "file": f"norm-{layer}-{site}-token-{position}",
         "python": _python(seen, [f"walk(run, {_norm_arguments(seen)}, {position})"], "walk"),
         "words": {name: words[name] for name in _SHOWN_WORDS} | plot_words(seen.all_words),
@@ -121,8 +121,8 @@ def values(seen: Seen) -> Payload:
     """Return the histograms of what the norm reads and of what it writes, over all tokens."""
     words, both = seen.here, {"before": seen.result.before, "after": seen.result.after}
     sides = [
-        Panel([histogram(each, words[name], words["unit"], colour)], words[name], words["count"])
-        for (name, each), colour in zip(both.items(), (RED, BLUE), strict=True)
+        Panel([histogram(each, words[name], words["unit"], color)], words[name], words["count"])
+        for (name, each), color in zip(both.items(), (RED, BLUE), strict=True)
     ]
     note = words["note"].format(T=whole(len(seen.facts.tokens)), D=whole(seen.facts.config.d_model))
     lines = [f"norm = norm_of(lm.model, {_norm_arguments(seen)})", f"x = norm_input(run, {_norm_arguments(seen)})"]
@@ -138,8 +138,8 @@ def gains(seen: Seen) -> Payload:
     both = {"gain": result.gain} | ({} if result.bias is None else {"bias": result.bias})
     named = {seen.words[name]: each for name, each in both.items()}
     sides = [
-        Panel([histogram(each, name, words["unit"], colour)], name, words["count"])
-        for (name, each), colour in zip(named.items(), (GREEN, PINK), strict=False)
+        Panel([histogram(each, name, words["unit"], color)], name, words["count"])
+        for (name, each), color in zip(named.items(), (GREEN, PINK), strict=False)
     ]
     note = words["note_gain" if result.bias is None else "note"]
     lines = [f"norm = norm_of(lm.model, {_norm_arguments(seen)})", "norm.weight, norm.bias  # gain and bias, [D] each"]
@@ -243,9 +243,9 @@ def norm(scene: Scene, layer: int = 0, site: Site = "norm1", position: int = -1)
         position: The token whose vector is normed; negative counts from the end.
 
     Returns:
-        walk: x, mean, centred, spread, divisor, normalised, gain, scaled, bias and out, each with d_model numbers where
-        it is a vector; model_out: what the model's own norm gives; gap: the largest difference. batch: root mean
-        squares and what changes under BatchNorm.
+        walk: x, mean, centered, spread, divisor, normalized, gain, scaled, bias and out, each with d_model numbers
+        where it is a vector; model_out: what the model's own norm gives; gap: the largest difference. batch: root
+        mean squares and what changes under BatchNorm.
     """
     looked = at(scene, position)
     index = index_of(scene.model, layer, site)

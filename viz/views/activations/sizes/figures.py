@@ -12,9 +12,9 @@ from viz.labels import axis_name, plotly_text
 from viz.theme import HUES
 from viz.views.activations.figures import BELOW
 
-RANGE = (10.0, 90.0)  # percent of the tokens between which the grey band lies
+RANGE = (10.0, 90.0)  # percent of the tokens between which the gray band lies
 _MOST_MARKS = 150  # tokens with a mark each; beyond it a line, which is drawn at once
-_GREY = HUES[7]
+_GRAY = HUES[7]
 _HOVER = "%{text}<br>%{y:.6g}"
 
 
@@ -30,7 +30,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Series:
-    """One of the tokens that are looked at: its place in the prompt, its name, escaped for Plotly, and its colour."""
+    """One of the tokens that are looked at: its place in the prompt, its name, escaped for Plotly, and its color."""
 
     token: int
     name: str
@@ -66,9 +66,9 @@ def _profile(
     names, x = [plotly_text(name) for name in curve.names], list(curve.at)
     median = words["median"]
     style = {"legendgroup": plotly_text(median), "showlegend": first, "mode": "lines"}
-    traces = band(median, x, low, high, _GREY, edges=(words["p10"], words["p90"]), hover=_HOVER)
+    traces = band(median, x, low, high, _GRAY, edges=(words["p10"], words["p90"]), hover=_HOVER)
     traces = [trace.update(text=names) for trace in traces]
-    traces.append(line(median, x, middle, _GREY, hover=_HOVER, text=names, dash="dot", more=style))
+    traces.append(line(median, x, middle, _GRAY, hover=_HOVER, text=names, dash="dot", more=style))
     for each in series:
         look = {"legendgroup": each.name, "showlegend": first, "customdata": [{"tokens": [each.token]}] * len(x)}
         look |= {"name": each.name, "hovertemplate": f"{each.name}<br>{_HOVER}<extra></extra>"}
@@ -96,7 +96,7 @@ def row_figure(
     T = len(row)
     names = [axis_name(at, piece) for at, piece in enumerate(pieces)]
     look = {"mode": "lines" if T > _MOST_MARKS else "lines+markers", "customdata": token_data(T)}
-    every = line(words["every"], range(T), row, _GREY, hover=_HOVER, text=names, width=1, more=look)
+    every = line(words["every"], range(T), row, _GRAY, hover=_HOVER, text=names, width=1, more=look)
     looked_at = [
         go.Scatter(
             x=[each.token],

@@ -41,7 +41,7 @@ class Sizes:
 
     @property
     def shade(self) -> str:
-        """How the numbers become colours."""
+        """How the numbers become colors."""
         return shade_of(self.values, self.name in _SIGNED)
 
     @property

@@ -61,7 +61,7 @@ def _axis(drawn: Drawn, which: int, values: np.ndarray, words: Mapping[str, str]
 
 
 def _points(drawn: Drawn, pieces: Sequence[str], words: Mapping[str, str]) -> go.Scatter:
-    """Return all tokens at the chosen layer, coloured by position."""
+    """Return all tokens at the chosen layer, colored by position."""
     x, y = (drawn.coordinates[drawn.layer, :, axis] for axis in drawn.axes)
     T, start = len(x), drawn.start
     beside = {"mode": "markers+text", "texttemplate": "%{customdata.label}", "textposition": "top center"}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
-from viz.charts.axes import BLUE, GREY, LEGEND, axis, figure, hover, powers
+from viz.charts.axes import BLUE, GRAY, LEGEND, axis, figure, hover, powers
 from viz.charts.lines import line, values
 from viz.labels import plotly_text
 from viz.numbers import flops, flops_unit
@@ -14,7 +14,7 @@ from viz.theme import HUES, frame_layout
 from viz.views.anatomy.figures import BELOW, band, upright
 
 HEIGHT = 420
-COLOURS = {"attention": HUES[4], "projections": HUES[0], "mlp": HUES[2], "head": HUES[1], "rest": HUES[7]}
+COLORS = {"attention": HUES[4], "projections": HUES[0], "mlp": HUES[2], "head": HUES[1], "rest": HUES[7]}
 _QUIET = "rgba(128,134,150,0.35)"
 
 
@@ -22,7 +22,7 @@ _QUIET = "rgba(128,134,150,0.35)"
 class Band:
     """FLOPs of one group of operations at every context."""
 
-    key: str  # of COLOURS
+    key: str  # of COLORS
     name: str
     values: Sequence[float]
 
@@ -77,12 +77,12 @@ def work_figure(
 
 
 def _curve(x: Sequence[int], each: Band, scale: float, stacked: bool, words: Mapping[str, str]) -> go.Scatter:
-    colour, text, tokens = COLOURS[each.key], [flops(value) for value in each.values], plotly_text(words["tokens"])
+    color, text, tokens = COLORS[each.key], [flops(value) for value in each.values], plotly_text(words["tokens"])
     if stacked:
-        return band(each.name, x, [value / scale for value in each.values], colour, text, tokens)
+        return band(each.name, x, [value / scale for value in each.values], color, text, tokens)
     y = [value or math.nan for value in each.values]  # a logarithm has no place for 0
     shown = f"%{{x:,}} {tokens}: %{{text}}"
-    return line(each.name, x, y, colour, hover=shown, text=text, width=2.5, more={"mode": "lines"})
+    return line(each.name, x, y, color, hover=shown, text=text, width=2.5, more={"mode": "lines"})
 
 
 def _point(mark: Mark, scale: float) -> go.Scatter:
@@ -125,10 +125,10 @@ def times_figure(bars: Sequence[Bar], words: Mapping[str, str]) -> go.Figure:
         "arrayminus": values([bar.time - bar.spread[0] for bar in bars]),
         "thickness": 1.5,
         "width": 3,
-        "color": GREY,
+        "color": GRAY,
     }
     rows = (
-        ("work", [bar.work for bar in bars], {"color": _QUIET, "line": {"width": 1, "color": GREY}}, {}),
+        ("work", [bar.work for bar in bars], {"color": _QUIET, "line": {"width": 1, "color": GRAY}}, {}),
         ("time", [bar.time for bar in bars], {"color": BLUE, "line": {"width": 1, "color": BLUE}}, whiskers),
     )
     traces = [

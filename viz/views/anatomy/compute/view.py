@@ -11,7 +11,7 @@ from viz.seam.programs.endpoint import Endpoint
 from viz.seam.programs.reading import measured, unprompted
 from viz.seam.scene import Scene
 from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
-from viz.views.anatomy.compute.figures import COLOURS, Band, Mark, work_figure
+from viz.views.anatomy.compute.figures import COLORS, Band, Mark, work_figure
 from viz.views.anatomy.compute.measure import (
     COUNTED_LAYERS,
     ITEM,
@@ -53,7 +53,7 @@ def curve(seen: Seen) -> Payload:
     """Return the FLOPs against context, with the contexts at which attention overtakes."""
     words, result = seen.here, seen.result
     subject, shown, x = result.subject, result.shown, result.x
-    bands = [Band(key, words[key], result.groups[key]) for key in COLOURS]
+    bands = [Band(key, words[key], result.groups[key]) for key in COLORS]
     reading = "Reading(1, T)" if shown == "step" else f"prompt(T, {'T' if result.every else 1})"
     lines = [
         f"[by_group(operations(config, {reading})) for T in {x[:3]} + {x[-1:]}]",

@@ -263,7 +263,9 @@ def heads_drawn(config, chosen: int | None) -> dict:
 
 
 def drawn(diagram: Drawing, of: Mapping[str, str]) -> dict:
-    """Return the drawing as the page takes it, places rounded, so that they are short. `of`: the component of a part."""
+    """Return the drawing as the page takes it, places rounded, so that they are short. `of`: the component
+    of a part.
+    """
 
     def points(line: Line) -> list[list[float]]:
         return [[round(x, 4), round(y, 1)] for x, y in line.points]

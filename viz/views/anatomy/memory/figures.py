@@ -12,7 +12,7 @@ from viz.theme import HUES, frame_layout
 from viz.views.anatomy.figures import BELOW, band, doubled, upright
 
 HEIGHT = 420
-COLOURS = {
+COLORS = {
     "weights": HUES[0],
     "gradients": HUES[3],
     "optimizer": HUES[4],
@@ -25,7 +25,7 @@ COLOURS = {
 class Layer:
     """One kind of memory: its bytes at every context."""
 
-    key: str  # of COLOURS
+    key: str  # of COLORS
     name: str
     values: Sequence[int]
 
@@ -41,7 +41,7 @@ def memory_figure(
     top = max(map(sum, zip(*(layer.values for layer in shown), strict=True)))
     (scale, unit), tokens = size_unit(top), plotly_text(words["tokens"])
     traces = [
-        band(each.name, x, [n / scale for n in each.values], COLOURS[each.key], [size(n) for n in each.values], tokens)
+        band(each.name, x, [n / scale for n in each.values], COLORS[each.key], [size(n) for n in each.values], tokens)
         for each in shown
     ]
     near = {name: nbytes / scale for name, nbytes in budgets.items() if top / 20 < nbytes < 1.5 * top}

@@ -150,5 +150,7 @@ def measure_expected(scene: Scene, settings: Settings) -> Expected:
 
 
 def measure_held(scene: Scene, settings: Settings, progress: Progress) -> MemoryUse:
-    """Return the bytes of the tensors that exist while the loaded model runs the prompt's first tokens, without edits."""
+    """Return the bytes of the tensors that exist while the loaded model runs the prompt's first tokens,
+    without edits.
+    """
     return measured_memory.measure(scene.model.model, scene.tokens.ids.tolist(), progress)

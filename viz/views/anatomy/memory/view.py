@@ -11,7 +11,7 @@ from viz.seam.programs.arguments import OneOf, Within
 from viz.seam.programs.endpoint import Endpoint
 from viz.seam.programs.reading import measured, unprompted
 from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
-from viz.views.anatomy.memory.figures import COLOURS, Layer, memory_figure
+from viz.views.anatomy.memory.figures import COLORS, Layer, memory_figure
 from viz.views.anatomy.memory.measure import (
     ATTENTION,
     BATCH,
@@ -46,7 +46,7 @@ def figure(seen: Seen) -> Payload:
     """Return all of it, stacked, against the context."""
     words, names, memory = seen.here, seen.words.within("parts"), seen.result
     setting, x = memory.setting, memory.x
-    layers = [Layer(key, names[key], memory.layers[key]) for key in COLOURS]
+    layers = [Layer(key, names[key], memory.layers[key]) for key in COLORS]
     budgets = {f"{gigabytes} GB": gigabytes * GB for gigabytes in BUDGETS}
     here = words["here"].format(n=whole(setting.tokens))
     lines = [f"[parts(config, replace(setting, tokens=T)) for T in {x[:3] + x[-1:]}]"]

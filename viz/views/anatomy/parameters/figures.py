@@ -9,7 +9,7 @@ from viz.theme import HUES, frame_layout
 
 HEIGHT, NARROW = 460, 420
 MOST_LAYERS = 128  # whose tensors are drawn one by one
-COLOURS = {"embedding": HUES[0], "attention": HUES[1], "norms": HUES[3], "mlp": HUES[2], "head": HUES[5]}
+COLORS = {"embedding": HUES[0], "attention": HUES[1], "norms": HUES[3], "mlp": HUES[2], "head": HUES[5]}
 _DEPTH = 3  # levels that are seen at once: all, component, layer or tensor
 
 Tensor = tuple[str, int | None, str, int]  # component, layer, name, parameters
@@ -68,7 +68,7 @@ def tree_figure(tensors: Sequence[Tensor], words: Mapping[str, str]) -> go.Figur
         hovertemplate=hover,
         texttemplate="%{label}<br>%{percentRoot:.1%}",
         marker={
-            "colors": [COLOURS.get(component, "rgba(128,134,150,0.18)") for component in components],
+            "colors": [COLORS.get(component, "rgba(128,134,150,0.18)") for component in components],
             "pad": {"t": 20, "l": 2, "r": 2, "b": 2},
             "cornerradius": 3,
             "line": {"width": 1, "color": "rgba(255,255,255,0.55)"},

@@ -33,11 +33,11 @@ def price_figure(bars: Sequence[Bar], currency: str, words: Mapping[str, str]) -
             y=names,
             name=plotly_text(words[part]),
             orientation="h",
-            marker={"color": colour},
+            marker={"color": color},
             hovertext=[_hover(bar, name, part, currency, words) for bar, name in zip(bars, names, strict=True)],
             hovertemplate="%{hovertext}<extra></extra>",
         )
-        for part, colour in PARTS.items()
+        for part, color in PARTS.items()
     ]
     x = axis(f"{words['cost']} ({currency})", {"rangemode": "tozero", "tickformat": ",~g"})
     y = axis("", {"autorange": "reversed", "type": "category"})

@@ -14,7 +14,7 @@ from viz.theme import HUES, RAMP, ramp_at
 
 HEIGHT, NARROW = 440, 420
 MOST_LOSS = 5.0  # of the picture of loss against compute
-COLOURS = {
+COLORS = {
     "kaplan": HUES[3],
     "hoffmann1": HUES[2],
     "hoffmann2": HUES[6],
@@ -23,36 +23,36 @@ COLOURS = {
     "besiroglu": HUES[4],
 }
 DASHES = {"hoffmann2": "dash", "hoffmann3": "dot", "kaplan": "dashdot"}
-GREY = "rgba(128,134,150,0.75)"
+GRAY = "rgba(128,134,150,0.75)"
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a picture, with its colour."""
+    """One line of a picture, with its color."""
 
     name: str
     x: Sequence[float]
     y: Sequence[float]
-    colour: str
+    color: str
     dash: str = "solid"
     width: float = 2.5
 
 
 @dataclass(frozen=True)
 class Dots:
-    """Marks with a name each; `labelled` are the ones whose names stand beside them."""
+    """Marks with a name each; `labeled` are the ones whose names stand beside them."""
 
     name: str
     x: Sequence[float]
     y: Sequence[float]
     texts: Sequence[str]
-    colour: str
+    color: str
     symbol: str = "circle"
-    labelled: tuple[tuple[int, str], ...] = ()  # (place, where the name stands from there: right, left, above or below)
+    labeled: tuple[tuple[int, str], ...] = ()  # (place, where the name stands from there: right, left, above or below)
 
 
 def size_colour(place: int, n: int) -> str:
-    """Return the colour of one model size among several, the largest darkest; readable on light and on dark."""
+    """Return the color of one model size among several, the largest darkest; readable on light and on dark."""
     return ramp_at(RAMP[3:7], place / max(1, n - 1))
 
 
@@ -63,7 +63,7 @@ def _lines(lines: Sequence[Line], text: Callable[[float, float], str], *, named:
             each.name,
             each.x,
             each.y,
-            each.colour,
+            each.color,
             hover="%{text}",
             text=[plotly_text(text(x, y)) for x, y in zip(each.x, each.y, strict=True)],
             dash=each.dash,
@@ -88,7 +88,7 @@ def _dots(dots: Dots) -> go.Scatter:
         hovertemplate="%{text}<extra></extra>",
         marker={
             "size": 9 if dots.symbol == "circle" else 14,
-            "color": dots.colour,
+            "color": dots.color,
             "symbol": dots.symbol,
             "line": {"width": 1, "color": "rgba(255,255,255,0.8)"},
         },
@@ -152,7 +152,7 @@ def plane_figure(
     notes += [
         _note(each.x[at], each.y[at], each.texts[at].split(":")[0], _BESIDE[where] | {"font": {"size": 10}})
         for each in dots
-        for at, where in each.labelled
+        for at, where in each.labeled
     ]
     traces = [*_lines(contours, text, named=False), *_lines(lines, text), *map(_dots, dots)]
     x, y = (_log(words[name], each, powers(*each)) for name, each in zip("xy", bounds, strict=True))
@@ -169,12 +169,14 @@ def price_figure(lines: Sequence[Line], limit: float, words: Mapping[str, str]) 
 
 
 def runs_figure(runs: Sequence[tuple[Line, Line | None]], ends: Line | None, words: Mapping[str, str]) -> go.Figure:
-    """Return the loss of each run against compute: measured points, and the power law through them. `words`: "x", "y"."""
+    """Return the loss of each run against compute: measured points, and the power law through them.
+    `words`: "x", "y".
+    """
     traces = []
     for points, law in runs:
-        look = {"mode": "markers", "marker": {"size": 7, "color": points.colour}}
+        look = {"mode": "markers", "marker": {"size": 7, "color": points.color}}
         text = [_loss_text(x, y) for x, y in zip(points.x, points.y, strict=True)]
-        traces.append(line(points.name, points.x, points.y, points.colour, hover="%{text}", text=text, more=look))
+        traces.append(line(points.name, points.x, points.y, points.color, hover="%{text}", text=text, more=look))
         traces += _lines([law], _loss_text, named=False) if law else []
     traces += _lines([ends], _loss_text) if ends else []
     xs = [x for trace in traces for x in trace.x]

@@ -12,9 +12,9 @@ from viz.seam.programs.endpoint import Endpoint
 from viz.seam.view import Asking, Figure, Measure, Payload, Seen, Table, View
 from viz.views.anatomy.scaling_laws import own_runs
 from viz.views.anatomy.scaling_laws.figures import (
-    COLOURS,
+    COLORS,
     DASHES,
-    GREY,
+    GRAY,
     MOST_LOSS,
     Dots,
     Line,
@@ -100,9 +100,9 @@ def loss(seen: Seen) -> Payload:
     best = []
     for curve in result.best:
         style = ("solid", 3.5) if curve.of == law else (DASHES.get(curve.of, "dash"), 1.5)
-        best.append(Line(law_name(words, curve.of), curve.x, curve.y, COLOURS[curve.of], *style))
+        best.append(Line(law_name(words, curve.of), curve.x, curve.y, COLORS[curve.of], *style))
     text = words["here_text"].format(n=count(chosen.params), d=count(chosen.tokens), loss=nats(chosen.loss))
-    here = Dots(words["here"], [chosen.compute], [chosen.loss], [text], COLOURS[law], "star")
+    here = Dots(words["here"], [chosen.compute], [chosen.loss], [text], COLORS[law], "star")
     return {
         "figure": loss_figure(sizes, best, here, words),
         "title": words["title"].format(law=law_name(words, law)),
@@ -119,23 +119,23 @@ def plane(seen: Seen) -> Payload:
     words, result, models = seen.here, seen.result, seen.results["models"]
     law, chosen = result.law, seen.results["plan"].plans[result.law]
     equal = [
-        Line(words["contour"].format(loss=nats(curve.of)), curve.x, curve.y, GREY, "solid", 1.0)
+        Line(words["contour"].format(loss=nats(curve.of)), curve.x, curve.y, GRAY, "solid", 1.0)
         for curve in result.contours
     ]
     lines = [
-        Line(law_name(words, curve.of), curve.x, curve.y, COLOURS[curve.of], DASHES.get(curve.of, "solid"))
+        Line(law_name(words, curve.of), curve.x, curve.y, COLORS[curve.of], DASHES.get(curve.of, "solid"))
         for curve in result.optimal
     ]
-    note, colour = words["note"].format(law=law_name(words, law)), COLOURS["hoffmann1"]
-    dots = [_dots(words, "known", KNOWN, _MODELS), _dots(words, "tiny", (TINYGPT,), colour)]
+    note, color = words["note"].format(law=law_name(words, law)), COLORS["hoffmann1"]
+    dots = [_dots(words, "known", KNOWN, _MODELS), _dots(words, "tiny", (TINYGPT,), color)]
     if models.loaded is None:
         n = float(models.n_params)
-        lines.append(Line(words["loaded"], [n, n], list(PLANE[1]), GREY, "dot", 1.5))
+        lines.append(Line(words["loaded"], [n, n], list(PLANE[1]), GRAY, "dot", 1.5))
         note = f"{note} {words['loaded_line'].format(n=count(n))}"
     elif models.loaded is not TINYGPT:
-        dots.append(_dots(words, "loaded", (models.loaded,), colour, "diamond"))
+        dots.append(_dots(words, "loaded", (models.loaded,), color, "diamond"))
     text = _model_text(words, words["here"], chosen.params, chosen.tokens)
-    dots.append(Dots(words["here"], [chosen.params], [chosen.tokens], [text], COLOURS[law], "star"))
+    dots.append(Dots(words["here"], [chosen.params], [chosen.tokens], [text], COLORS[law], "star"))
     return {
         "figure": plane_figure(equal, lines, dots, PLANE, words),
         "title": words["title"],
@@ -152,14 +152,14 @@ def _model_text(words: Words, name: str, params: float, tokens: float) -> str:
     return words["model_text"].format(name=name, n=count(params), d=count(tokens), ratio=number(tokens / params))
 
 
-def _dots(words: Words, key: str, models: Sequence[KnownModel], colour: str, symbol: str = "circle") -> Dots:
+def _dots(words: Words, key: str, models: Sequence[KnownModel], color: str, symbol: str = "circle") -> Dots:
     places = tuple((at, LABELLED[each.name]) for at, each in enumerate(models) if each.name in LABELLED)
     return Dots(
         words[key],
         [each.params for each in models],
         [each.tokens for each in models],
         [_model_text(words, each.name, each.params, each.tokens) for each in models],
-        colour,
+        color,
         symbol,
         places if symbol == "circle" else (),
     )
@@ -174,7 +174,7 @@ def price(seen: Seen) -> Payload:
             law_name(words, curve.of),
             curve.x,
             curve.y,
-            COLOURS[curve.of],
+            COLORS[curve.of],
             DASHES.get(curve.of, "solid"),
             3.5 if curve.of == law else 1.8,
         )

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
-from viz.charts.axes import GREY, axis, figure
+from viz.charts.axes import GRAY, axis, figure
 from viz.charts.lines import bars
 from viz.labels import plotly_text, visible
 from viz.theme import HUES
@@ -73,6 +73,6 @@ def premium_figure(counts: Mapping[str, Sequence[int]], names: Sequence[str], wo
         for at, (vocabulary, tokens) in enumerate(counts.items())
     ]
     across = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": 1, "y1": 1}
-    even = across | {"line": {"width": 1, "dash": "dot", "color": GREY}}
+    even = across | {"line": {"width": 1, "dash": "dot", "color": GRAY}}
     more = {"barmode": "group", "bargap": 0.25}
     return figure(traces, axis(""), axis(words["y"]), height=HEIGHT, meta={"shapes": [even]}, more=more)

@@ -49,7 +49,9 @@ def tokenizer_of(playground: Playground, name: str) -> Tokenizer:
 
 
 def vocabularies(scene: Scene) -> dict[str, Tokenizer | None]:
-    """Return the loaded model's, those of built-in models that are on this computer, and None for bytes and characters."""
+    """Return the loaded model's, those of built-in models that are on this computer, and None for bytes and
+    characters.
+    """
     others = {key: tokenizer_of(scene.playground, key) for key in here() if key != scene.model.id}
     return {LOADED: scene.model.tokenizer, **others, BYTES: None, CHARACTERS: None}
 

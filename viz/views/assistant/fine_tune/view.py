@@ -129,7 +129,9 @@ def measure_masked(scene: Scene, settings: Settings) -> Masked:
 
 
 def masked(scene: Scene, example: Example, template: str) -> Masked:
-    """Return the losses of an example in a template under the loaded model; what does not fit its context is left out."""
+    """Return the losses of an example in a template under the loaded model; what does not fit its context
+    is left out.
+    """
     tokenizer = scene.model.tokenizer
     ids, prompt = to_ids(example, tokenizer, end_of(tokenizer) if has_end(tokenizer) else None, template)
     ids = ids[: min(scene.model.config.n_ctx, scene.limit)]
@@ -137,7 +139,7 @@ def masked(scene: Scene, example: Example, template: str) -> Masked:
 
 
 def masked_part(seen: Seen) -> Payload:
-    """Return the example's tokens: grey where nothing is scored, coloured by their loss in the answer."""
+    """Return the example's tokens: gray where nothing is scored, colored by their loss in the answer."""
     words, found = seen.here, seen.result
     return losses_payload(found.pieces, found.prompt, found.losses, words.plain()) | {
         "title": words["title"],
@@ -174,7 +176,9 @@ def first_lab(here: Words) -> Payload:
 
 
 def job_of(visit: Visit) -> TuneJob:
-    """Return the job that the form asks for. Raises InputError for examples, a template or a model that cannot be used."""
+    """Return the job that the form asks for. Raises InputError for examples, a template or a model that
+    cannot be used.
+    """
     settings = read_all(SETTINGS, visit.values.get("fine_tune_form"), None)
     adapted = settings.method == "lora"
     recipe = default_recipe(adapted)

@@ -9,8 +9,8 @@ import plotly.graph_objects as go
 
 from viz.charts.axes import (
     BLUE,
+    GRAY,
     GREEN,
-    GREY,
     LEGEND,
     ORANGE,
     PINK,
@@ -30,14 +30,14 @@ from viz.theme import HUES, scales
 ROW, NARROW_ROW = 210, 200  # pixels of a row of panels
 NARROW_PLACES = 8  # of the map of tokens on a phone: the rest is reached by dragging its axis
 ROWS = 8  # tokens below each place of the map of tokens
-COLOURS = {
+COLORS = {
     "reward": BLUE,
     "kl": ORANGE,
     "entropy": GREEN,
     "perplexity": RED,
     "clip_fraction": PINK,
     "value_error": HUES[5],
-    "length": GREY,
+    "length": GRAY,
     "distinct_2": BLUE,
     "gradient_norm": ORANGE,
     "coefficient": GREEN,
@@ -58,10 +58,10 @@ def curves_figure(
     columns = 4 if len(shown) <= 8 else 5
     for name, each in shown.items():
         hover = f"{plotly_text(words['step'])}: %{{x}}<br>{plotly_text(words[name])}: %{{y:.4g}}"
-        traces = [line(words[name], steps, each, COLOURS[name], hover=hover, width=2.5, more={"showlegend": False})]
+        traces = [line(words[name], steps, each, COLORS[name], hover=hover, width=2.5, more={"showlegend": False})]
         if name == "reward":
             low, high = ([a + sign * b for a, b in zip(each, spread, strict=True)] for sign in (-1, 1))
-            traces = [*band(words[name], steps, low, high, COLOURS[name]), *traces]
+            traces = [*band(words[name], steps, low, high, COLORS[name]), *traces]
         panels[name] = traces
         whole = {"rangemode": "tozero", "tickformat": "d", "dtick": max(1, -(-max(steps) // 5))}
         across[name] = axis(words["step"] if len(panels) > len(shown) - columns else "", whole)
@@ -78,11 +78,11 @@ class Path:
     name: str
     kl: tuple[float, ...]  # nats a text
     reward: tuple[float, ...]
-    method: str  # decides the colour
+    method: str  # decides the color
     current: bool = False
 
 
-METHOD_COLOURS = {"reinforce": BLUE, "ppo": ORANGE, "grpo": GREEN, "dpo": PINK, "best_of_n": GREY}
+METHOD_COLORS = {"reinforce": BLUE, "ppo": ORANGE, "grpo": GREEN, "dpo": PINK, "best_of_n": GRAY}
 
 
 def tradeoff_figure(paths: Sequence[Path], words: Mapping[str, str]) -> go.Figure:
@@ -96,10 +96,10 @@ def tradeoff_figure(paths: Sequence[Path], words: Mapping[str, str]) -> go.Figur
         n = len(path.kl)
         marker = {"size": [5] * (n - 1) + [11], "line": {"width": 0}}
         style = {"mode": "lines+markers", "marker": marker, "opacity": 1 if path.current else 0.6}
-        colour = METHOD_COLOURS[path.method]
+        color = METHOD_COLORS[path.method]
         dash = "dot" if path.method == "best_of_n" else "solid"
         names = [str(step) for step in range(n)]
-        traces.append(line(path.name, path.kl, path.reward, colour, hover=hover, text=names, dash=dash, more=style))
+        traces.append(line(path.name, path.kl, path.reward, color, hover=hover, text=names, dash=dash, more=style))
     across = axis(words["kl"], {"rangemode": "tozero"})
     return figure(traces, across, axis(words["reward"]), height=380, narrow=420, more={"showlegend": True})
 
@@ -107,7 +107,7 @@ def tradeoff_figure(paths: Sequence[Path], words: Mapping[str, str]) -> go.Figur
 def tokens_figure(
     pieces: Sequence[str], top: Sequence[Sequence[str]], before: np.ndarray, after: np.ndarray, words: Mapping[str, str]
 ) -> go.Figure:
-    """Return the likeliest next tokens after each place, coloured by ln(p / q): warm became likelier, cold less likely.
+    """Return the likeliest next tokens after each place, colored by ln(p / q): warm became likelier, cold less likely.
 
     pieces [T] of the probe, top [T][K] texts, before and after [T, K] ln q and ln p; the first ROWS of each place by
     the larger of the two. `words`: "token", "next", "before", "after", "ratio".

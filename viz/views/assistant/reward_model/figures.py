@@ -23,8 +23,8 @@ def curve_figure(
     """Return the pairs to learn from and held-out pairs by step. `words`: "step", "value", "reference"."""
     hover = f"{plotly_text(words['step'])}: %{{x}}<br>{plotly_text(words['value'])}: %{{y:{form}}}"
     traces = [
-        line(name, steps, values, colour, hover=hover)
-        for (name, values), colour in zip(series.items(), (BLUE, ORANGE), strict=True)
+        line(name, steps, values, color, hover=hover)
+        for (name, values), color in zip(series.items(), (BLUE, ORANGE), strict=True)
     ]
     traces.append(guide(words["reference"], [steps[0], steps[-1]], [reference, reference], "dash"))
     up = {"tickformat": ".0%", "range": [0.25, 1.03]} if form.endswith("%") else {"rangemode": "tozero"}
@@ -34,7 +34,9 @@ def curve_figure(
 def calibration_figure(
     predicted: np.ndarray, agreed: np.ndarray, counts: np.ndarray, words: Mapping[str, str]
 ) -> go.Figure:
-    """Return a bar a bin of predicted probability, as high as the share that agrees; the dashed line is a perfect one."""
+    """Return a bar a bin of predicted probability, as high as the share that agrees; the dashed line is a
+    perfect one.
+    """
     full = counts > 0
     text = [f"{words['count']}: {whole(int(n))}" for n in counts[full]]
     names = [f"{plotly_text(words['predicted'])}: %{{x:.1%}}", f"{plotly_text(words['agreed'])}: %{{y:.1%}}", "%{text}"]
@@ -65,14 +67,14 @@ def words_figure(named: Sequence[str], without: np.ndarray, instead: np.ndarray,
     keys = [str(at) for at in range(len(named))]
     labels = [visible(each) for each in named]
     traces = []
-    for name, values, colour in ((words["without"], without, BLUE), (words["instead"], instead, ORANGE)):
+    for name, values, color in ((words["without"], without, BLUE), (words["instead"], instead, ORANGE)):
         if np.isnan(values).all():
             continue
         hovers = [
             f"{plotly_text(label)}<br>{plotly_text(name)}: {signed(float(value))}"
             for label, value in zip(labels, values, strict=True)
         ]
-        traces.append(rows(name, keys, values, colour, hovers=hovers))
+        traces.append(rows(name, keys, values, color, hovers=hovers))
     height = max(HEIGHT, 90 + 26 * len(named))
     y = row_axis(keys, [plotly_text(label) for label in labels])
     return figure(traces, axis(words["change"], ZERO), y, height=height, more={"barmode": "group"})

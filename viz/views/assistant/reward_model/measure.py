@@ -39,7 +39,7 @@ class Read:
 
     pieces: tuple[str, ...]
     along: np.ndarray  # reward if the text ended at each token. float32 [T]
-    deviation: float  # of the rewards of held-out texts: the scale of the colours
+    deviation: float  # of the rewards of held-out texts: the scale of the colors
     changed: Changed | None  # None for a prompt without words
 
 

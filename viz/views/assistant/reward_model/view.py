@@ -145,7 +145,7 @@ def facts(seen: Seen) -> Payload:
 
 
 def along(seen: Seen) -> Payload:
-    """Return the prompt coloured by the reward that it would have if it ended there."""
+    """Return the prompt colored by the reward that it would have if it ended there."""
     words, found = seen.here, seen.results["prompt"]
     reach = max(2 * found.deviation, 1e-6)
     values = found.along.astype(float)

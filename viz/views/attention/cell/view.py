@@ -96,7 +96,9 @@ def changes(edits: tuple[Edit, ...], head: tuple[int, int], cell: tuple[int, int
 
 
 def check(steps: Explanation, changed: Changed) -> dict:
-    """Return the run's own numbers beside ours: "same" to rounding, else why not: "forced", "cell", "row" or "apart"."""
+    """Return the run's own numbers beside ours: "same" to rounding, else why not: "forced", "cell", "row"
+    or "apart".
+    """
     size = float(abs(steps.products).sum()) / steps.scale
     apart = {"score": steps.model_score - steps.score, "weight": steps.model_weight - steps.weight}
     if abs(apart["score"]) <= ROUNDING * size and abs(apart["weight"]) <= ROUNDING:

@@ -20,7 +20,9 @@ def positions_of(value: object, T: int) -> tuple[int, ...] | None:
 
 
 def ranked(values: np.ndarray, limit: int = SHOWN) -> list[dict]:
-    """Return the heads of the largest values, largest first; equal ones by layer and head. values [L, H], NaN left out."""
+    """Return the heads of the largest values, largest first; equal ones by layer and head. values [L, H],
+    NaN left out.
+    """
     order = np.argsort(-values.ravel(), kind="stable")[:limit]
     heads = [divmod(int(n), values.shape[1]) for n in order if np.isfinite(values.flat[n])]
     return [{"head": [layer, head], "value": float(values[layer, head])} for layer, head in heads]

@@ -1,4 +1,4 @@
-"""The map: rows of attending tokens, columns of attended ones, a cell's colour what the one reads of the other."""
+"""The map: rows of attending tokens, columns of attended ones, a cell's color what the one reads of the other."""
 
 from collections.abc import Mapping
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""In the text: the prompt as it reads, coloured by what one token attends to, or by who attends to it."""
+"""In the text: the prompt as it reads, colored by what one token attends to, or by who attends to it."""
 
 from viz.seam.view import Custom, View
 from viz.views.attention.links import drawn_links

@@ -1,4 +1,4 @@
-"""Bars by turn of a conversation: a group of bars a turn, a colour a head or a method."""
+"""Bars by turn of a conversation: a group of bars a turn, a color a head or a method."""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,7 +20,9 @@ def turn_figure(
     words: Mapping[str, str],
     more: Mapping | None = None,
 ) -> go.Figure:
-    """Return the numbers of each series by turn, [series, turns], with the text of each on hover. Words: turn, value."""
+    """Return the numbers of each series by turn, [series, turns], with the text of each on hover. Words:
+    turn, value.
+    """
     traces = [
         bars(name, names, row, HUES[at % len(HUES)], hover=HOVER, more={"hovertext": list(shown)})
         for at, (name, row, shown) in enumerate(zip(series, numbers, texts, strict=True))

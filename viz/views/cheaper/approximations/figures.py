@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.charts.axes import BLUE, GREY, LEGEND, LOG, ORANGE, axis, figure, token_axis, token_names
+from viz.charts.axes import BLUE, GRAY, LEGEND, LOG, ORANGE, axis, figure, token_axis, token_names
 from viz.charts.heatmap import Look, Panel
 from viz.charts.lines import guide, line, runs, stacked, token_data
 from viz.labels import plotly_text
 from viz.numbers import number
 from viz.theme import HUES
 
-COLOURS = {
+COLORS = {
     "performer": HUES[0],
     "performer_orthogonal": HUES[5],
     "linear": HUES[3],
@@ -28,7 +28,7 @@ COLOURS = {
 class Line:
     """One kind of approximation against its size."""
 
-    key: str  # of COLOURS
+    key: str  # of COLORS
     name: str
     sizes: Sequence[int]  # one entry, 0, where there is no size
     values: np.ndarray  # [draws, sizes]
@@ -64,19 +64,19 @@ def sweep_figure(
     ends, hover = [sizes[0], sizes[-1]], f"{plotly_text(words['size'])} %{{x:,}}: %{{y:.4~g}}"
     traces: list = [guide(words["uniform"], ends, [uniform] * 2)]
     for each in lines:
-        colour, values = COLOURS[each.key], np.where(each.values > 0, each.values, np.nan)
+        color, values = COLORS[each.key], np.where(each.values > 0, each.values, np.nan)
         if each.sizes == (0,):
             flat = {"mode": "lines"}
-            traces.append(line(each.name, ends, [values[0, 0]] * 2, colour, hover="%{y:.4~g}", dash="dash", more=flat))
+            traces.append(line(each.name, ends, [values[0, 0]] * 2, color, hover="%{y:.4~g}", dash="dash", more=flat))
         elif len(values) > 1:
-            traces += runs(each.name, each.sizes, values, colour, hover=hover)
+            traces += runs(each.name, each.sizes, values, color, hover=hover)
         else:
             there = ~np.isnan(values[0])
-            traces.append(line(each.name, np.array(each.sizes)[there].tolist(), values[0][there], colour, hover=hover))
+            traces.append(line(each.name, np.array(each.sizes)[there].tolist(), values[0][there], color, hover=hover))
     if chosen and chosen[1] > 0:
-        ring = {"size": 15, "color": GREY, "symbol": "circle-open", "line": {"width": 3}}
+        ring = {"size": 15, "color": GRAY, "symbol": "circle-open", "line": {"width": 3}}
         look = {"mode": "markers", "marker": ring}
-        traces.append(line(words["chosen"], [chosen[0]], [chosen[1]], GREY, hover=hover, more=look))
+        traces.append(line(words["chosen"], [chosen[0]], [chosen[1]], GRAY, hover=hover, more=look))
     drawn = [float(v) for trace in traces for v in trace.y if v]
     y = axis(words["error"], LOG | _steps(min(drawn), max(drawn)))
     return figure(traces, _size_axis(words["size"], sizes), y, height=420, narrow=480)
@@ -100,10 +100,10 @@ def rows_figure(distance: np.ndarray, off: np.ndarray, pieces: Sequence[str], wo
     """
     T, x = len(off), list(range(len(off)))
     names, found = token_names(pieces), {}
-    for key, values, colour in (("distance", distance, BLUE), ("off", off, ORANGE)):
+    for key, values, color in (("distance", distance, BLUE), ("off", off, ORANGE)):
         hover = f"{plotly_text(words['query'])}: %{{text}}<br>%{{y:.4~g}}"
         more = {"customdata": token_data(T)}
-        found[key] = [line(words[key], x, values, colour, hover=hover, text=names, more=more)]
+        found[key] = [line(words[key], x, values, color, hover=hover, text=names, more=more)]
     y = {key: axis(words[f"{key}_axis"], {"rangemode": "tozero"}) for key in found}
     places = {"places": True}
     return stacked(found, token_axis(words["query"], pieces), y, height=420, legend=LEGEND, meta=places)
@@ -114,16 +114,16 @@ def losses_figure(each: Line, before: float | None, uniform: float, words: Mappi
 
     `words`: "size", "value", "softmax", "uniform".
     """
-    sizes, colour = [size for size in each.sizes if size], COLOURS[each.key]
+    sizes, color = [size for size in each.sizes if size], COLORS[each.key]
     ends = [sizes[0], sizes[-1]] if sizes else [1, 2]
     hover = f"{plotly_text(words['size'])} %{{x:,}}: %{{y:.4f}}"
     traces = [guide(words["uniform"], ends, [uniform] * 2, dash="dash")]
     if before is not None:
         traces.append(guide(words["softmax"], ends, [before] * 2))
     if not sizes:
-        traces.append(line(each.name, ends, [each.values[0, 0]] * 2, colour, hover="%{y:.4f}", more={"mode": "lines"}))
+        traces.append(line(each.name, ends, [each.values[0, 0]] * 2, color, hover="%{y:.4f}", more={"mode": "lines"}))
         x = axis("", {"showticklabels": False})
     else:
-        traces += runs(each.name, sizes, each.values, colour, hover=hover)
+        traces += runs(each.name, sizes, each.values, color, hover=hover)
         x = _size_axis(words["size"], sizes)
     return figure(traces, x, axis(words["value"]), height=380)

@@ -11,7 +11,7 @@ from viz.charts.lines import guide, line
 from viz.labels import plotly_text
 from viz.theme import HUES
 
-COLOURS = (*HUES[:7], "#5b5bd6", "#8c564b")
+COLORS = (*HUES[:7], "#5b5bd6", "#8c564b")
 DASHES = ("solid", "dash")
 
 
@@ -29,7 +29,7 @@ def budget_figure(curves: Sequence[Curve], budgets: Sequence[int], full: float, 
     hover = f"{plotly_text(words['kept'])}: %{{x:,}}<br>{plotly_text(words['loss'])}: %{{y:.3f}}"
     x = list(budgets)
     lines = [
-        line(each.name, x, each.loss, COLOURS[n % len(COLOURS)], hover=hover, dash=DASHES[not each.cache])
+        line(each.name, x, each.loss, COLORS[n % len(COLORS)], hover=hover, dash=DASHES[not each.cache])
         for n, each in enumerate(curves)
     ]
     lines.insert(0, guide(words["full"], [x[0], x[-1]], [full, full]))

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.charts.axes import GREY, axis, count_axis, figure, token_axis, token_names
+from viz.charts.axes import GRAY, axis, count_axis, figure, token_axis, token_names
 from viz.charts.heatmap import Panel
 from viz.charts.lines import line, token_data
 from viz.labels import plotly_text
@@ -51,7 +51,7 @@ def loss_figure(curves: Sequence[Curve], ends: Sequence[int], words: Mapping[str
             curve.name,
             middles,
             curve.loss,
-            GREY if n == 0 else HUES[(n - 1) % 7],
+            GRAY if n == 0 else HUES[(n - 1) % 7],
             hover=hover,
             text=spans,
             width=4 if n == 0 else 2.25,
@@ -74,8 +74,8 @@ def token_loss_figure(
     hover = f"{plotly_text(words['token'])}: %{{text}}<br>{plotly_text(words['loss'])}: %{{y:.3f}}"
     data = token_data(len(pieces))[1:]
     lines = [
-        line(name, x, loss, colour, hover=hover, text=texts, width=width, more={"customdata": data})
-        for name, loss, colour, width in ((names[0], full, GREY, 4), (names[1], less, HUES[0], 2.25))
+        line(name, x, loss, color, hover=hover, text=texts, width=width, more={"customdata": data})
+        for name, loss, color, width in ((names[0], full, GRAY, 4), (names[1], less, HUES[0], 2.25))
     ]
     x_axis = token_axis(words["token"], pieces)
     return figure(lines, x_axis, axis(words["loss"], {"rangemode": "tozero"}), meta={"places": True})
@@ -84,7 +84,7 @@ def token_loss_figure(
 def timeline_figure(gone: np.ndarray, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
     """How long each token's key stays, layer by layer. `gone` [L, T]: the mean first query that no longer sees it.
 
-    A key that stays to the end has the colour of the largest stay and says so. `words`: "layer", "token", "stay",
+    A key that stays to the end has the color of the largest stay and says so. `words`: "layer", "token", "stay",
     "gone", "stays".
     """
     L, T = gone.shape

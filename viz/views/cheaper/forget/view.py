@@ -270,7 +270,7 @@ def forgetting(
         kind: window, first (a window and the first tokens), h2o, snapkv, dilated, strided, block, longformer, bigbird.
         budget: Keys that a query sees at most, itself included.
         first: Of first: how many tokens of the beginning stay.
-        dilation: Of dilated: the distance of two neighbours.
+        dilation: Of dilated: the distance of two neighbors.
         seed: Of bigbird: of its random keys.
         global_at: Of longformer and bigbird: positions that all see and that see all. Empty: the first ones.
 

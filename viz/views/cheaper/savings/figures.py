@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
-from viz.charts.axes import GREY, axis, figure, powers
+from viz.charts.axes import GRAY, axis, figure, powers
 from viz.charts.lines import guide, line
 from viz.labels import plotly_text
 from viz.theme import HUES
@@ -30,7 +30,7 @@ def by_length(
             each.name,
             lengths,
             each.y,
-            GREY if each.thick else HUES[n % 7],
+            GRAY if each.thick else HUES[n % 7],
             hover=hover,
             width=4 if each.thick else 2.25,
             more={"mode": "lines+markers"},

@@ -9,12 +9,12 @@ import plotly.graph_objects as go
 
 from viz.charts.axes import BLUE, LEGEND, ORANGE, axis, count_axis, figure, ticks, token_axis, token_names
 from viz.charts.lines import band, bars, guide, line, stacked, token_data
-from viz.charts.shades import coloured, shade_of
+from viz.charts.shades import colored, shade_of
 from viz.labels import plotly_text, tick_text
 from viz.numbers import number, tens
 from viz.theme import frame, scales
 
-ROWS = 48  # of a heat map of channels; more of them are put together in groups of neighbours
+ROWS = 48  # of a heat map of channels; more of them are put together in groups of neighbors
 QUARTERS = (0.25, 0.5, 0.75)
 BINS = 40
 BARE = {"showticklabels": False, "ticks": "", "showgrid": False}  # an axis of channels, which have no names
@@ -80,10 +80,10 @@ def kept_figure(kept: np.ndarray, pieces: Sequence[str], words: Mapping[str, str
     """
     held = np.where(np.isnan(kept), 0, kept).sum(0)
     rows = grouped(kept, held)
-    colours = {"cmin": 0, "cmax": 1, "colorbar": _bar({"tickformat": ".0%"}, words["kept"])}
+    colors = {"cmin": 0, "cmax": 1, "colorbar": _bar({"tickformat": ".0%"}, words["kept"])}
     heat = _heat(rows.values, pieces, f"{plotly_text(words['kept'])}: %{{z:.2%}}", words, _spans(rows))
     shown = frame(go.Figure(heat), meta=_meta(scales("share", "linear"), HEIGHT))
-    shown.update_layout(coloraxis=colours, xaxis=_tokens(words["token"], pieces))
+    shown.update_layout(coloraxis=colors, xaxis=_tokens(words["token"], pieces))
     return shown.update_yaxes(**axis(words["channels"], BARE))
 
 
@@ -99,7 +99,7 @@ def delta_figure(
     "mean", "relative".
     """
     rows = grouped(delta / delta.mean(0) - 1 if relative else delta, delta.mean(0))
-    z, colours, shades = coloured(rows.values, shade_of(rows.values, signed=relative))
+    z, colors, shades = colored(rows.values, shade_of(rows.values, signed=relative))
     value = words["relative" if relative else "delta"]
     told = f"{plotly_text(value)}: %{{customdata:{'+.3g' if relative else '.4g'}}}"
     heat = _heat(z, pieces, told, words, _spans(rows)).update(customdata=rows.values.astype(np.float32))
@@ -113,12 +113,12 @@ def delta_figure(
     }
     across, meta = _tokens(words["token"], pieces), _meta(shades, TALL)
     shown = stacked({"mean": [mean], "all": [heat]}, across, up, height=TALL, legend=LEGEND, meta=meta)
-    bar = colours["colorbar"] | {
+    bar = colors["colorbar"] | {
         "title": {"text": plotly_text(value), "side": "right"},
         "len": 0.68,
         "y": 0.34,
     }
-    shown.update_layout(coloraxis=colours | {"colorbar": bar})
+    shown.update_layout(coloraxis=colors | {"colorbar": bar})
     return shown.update_layout(yaxis={"domain": [0.76, 1]}, yaxis2={"domain": [0, 0.68]})
 
 
@@ -148,13 +148,13 @@ def decay_figure(tokens: np.ndarray, length: int, words: Mapping[str, str]) -> g
 
 def numbers_figure(values: np.ndarray, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
     """B or C: a number for every token and number of the state. [T, N]; `words`: "token", "number", "value"."""
-    z, colours, shades = coloured(values.T, shade_of(values, signed=True))
+    z, colors, shades = colored(values.T, shade_of(values, signed=True))
     told = f"{plotly_text(words['value'])}: %{{customdata:.4g}}"
     heat = _heat(z, pieces, told, words, [f"{plotly_text(words['number'])} {n}" for n in range(len(z))])
     heat.update(customdata=values.T.astype(np.float32), meta={"exact": True}, y=list(range(len(z))))
     shown = frame(go.Figure(heat), meta=_meta(shades, HEIGHT))
-    colours["colorbar"]["title"] = {"text": plotly_text(words["value"]), "side": "right"}
-    shown.update_layout(coloraxis=colours, xaxis=_tokens(words["token"], pieces))
+    colors["colorbar"]["title"] = {"text": plotly_text(words["value"]), "side": "right"}
+    shown.update_layout(coloraxis=colors, xaxis=_tokens(words["token"], pieces))
     return shown.update_yaxes(**count_axis(words["number"], len(z)), autorange="reversed")
 
 

@@ -26,7 +26,9 @@ from viz.views.cheaper.state.figures import (
 
 
 def layers_of(scene: Scene) -> tuple[str, ...]:
-    """Return the layers of Mamba, after the entry for that of the picked head; none where the model has no such layer."""
+    """Return the layers of Mamba, after the entry for that of the picked head; none where the model has no
+    such layer.
+    """
     layers = tuple(str(layer) for layer, name in enumerate(scene.model.config.mixers) if name == "mamba")
     return ("", *layers) if layers else ()
 

@@ -26,7 +26,9 @@ class MapWords:
 
 
 def patch_figure(shares: np.ndarray, effects: np.ndarray, tokens: Tokens, words: MapWords) -> go.Figure:
-    """Return the tokens across, layers up, signed around 0. A click on a cell selects the token. shares, effects [L, T]"""
+    """Return the tokens across, layers up, signed around 0. A click on a cell selects the token. shares,
+    effects [L, T]
+    """
     L, T = shares.shape
     names = token_names(tokens.pieces)
     place = f"{plotly_text(words.layer)} %{{y}}<br>{plotly_text(words.token)}: %{{x}}"
@@ -43,8 +45,8 @@ def patch_figure(shares: np.ndarray, effects: np.ndarray, tokens: Tokens, words:
         hovertemplate=f"{place}<br>{numbers}<extra></extra>",
     )
     fixed, each, smallest, largest = _HEIGHT
-    height, colours = min(max(fixed + each * L, smallest), largest), scales("signed", "linear")
-    figure = frame(go.Figure(heat), meta={"scales": colours, "height": height, "narrow": height})
+    height, colors = min(max(fixed + each * L, smallest), largest), scales("signed", "linear")
+    figure = frame(go.Figure(heat), meta={"scales": colors, "height": height, "narrow": height})
     at = ticks(T, MAX_TICKS)
     labels = {"tickvals": [names[t] for t in at], "ticktext": [tick_text(tokens.pieces[t]) for t in at]}
     shown = {"type": "category", "tickmode": "array", "tickangle": -60, "showgrid": False, **labels}

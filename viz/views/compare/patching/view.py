@@ -93,7 +93,9 @@ def patch_map(seen: Seen) -> Payload:
 
 
 def head_map(seen: Seen) -> Payload:
-    """Return the share of the gap that each head closes, and the heads that change most; nothing until it was measured."""
+    """Return the share of the gap that each head closes, and the heads that change most; nothing until it
+    was measured.
+    """
     target, effects = seen.results["target"], seen.results["patch"]
     if effects is None or isinstance(target, Unfit) or seen.settings.by != "head":
         return {"absent": True}

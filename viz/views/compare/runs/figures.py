@@ -27,7 +27,9 @@ def map_figure(z: np.ndarray, tokens: Tokens, words: PatternWords, kind: str, to
 
 
 def largest(*maps: np.ndarray) -> float:
-    """Return the largest absolute value of all, 1 where there is none but 0: the end of a colour scale that they share."""
+    """Return the largest absolute value of all, 1 where there is none but 0: the end of a color scale that
+    they share.
+    """
     sizes = [float(np.nanmax(np.abs(z))) for z in maps if np.isfinite(z).any()]
     return max(sizes, default=0.0) or 1.0
 

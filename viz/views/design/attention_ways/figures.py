@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.charts.axes import BLUE, GREEN, GREY, ORANGE, PINK, axis, figure, token_axis, token_names
+from viz.charts.axes import BLUE, GRAY, GREEN, ORANGE, PINK, axis, figure, token_axis, token_names
 from viz.charts.lines import line, token_data, values
 from viz.labels import plotly_text
 from viz.numbers import milliseconds, size, whole
 from viz.theme import HUES, scales
 
-COLOURS = {"naive": ORANGE, "rows": PINK, "chunked": BLUE, "fused": GREEN}
+COLORS = {"naive": ORANGE, "rows": PINK, "chunked": BLUE, "fused": GREEN}
 MARKED = 64  # keys up to which every one is seen by itself
 SCORES, ROW, GAP, FOOT = 150, 24, 24, 110  # heights in pixels: of the scores, of a row of weights, between, below
 
@@ -74,8 +74,8 @@ def _scores_above(
     weights = {"domain": [0, below / inner], "autorange": "reversed", "showgrid": False, "type": "category"}
     y = axis("", weights | {"tickfont": {"size": 10}})
     y2 = axis(words["score"], {"domain": [1 - SCORES / inner, 1], "anchor": "x"})
-    colours = {"cmin": 0, "cmax": 1, "colorbar": bar}
-    meta, more = {"places": True, "scales": ramps}, {"yaxis2": y2, "coloraxis": colours}
+    colors = {"cmin": 0, "cmax": 1, "colorbar": bar}
+    meta, more = {"places": True, "scales": ramps}, {"yaxis2": y2, "coloraxis": colors}
     return figure([points, top, heat], x, y, height=inner + FOOT, meta=meta, more=more)
 
 
@@ -90,7 +90,7 @@ class Curve:
     lengths: Sequence[int]  # tokens
     values: Sequence[float]
     spread: Sequence[tuple[float, float]] = ()
-    colour: str = GREY
+    color: str = GRAY
     dash: str = "solid"
 
 
@@ -112,7 +112,7 @@ def times_figure(curves: Sequence[Curve], words: Mapping[str, str]) -> go.Figure
             "symmetric": False,
             "thickness": 1.5,
             "width": 4,
-            "color": curve.colour,
+            "color": curve.color,
             "array": [1000 * (high - v) for v, (_, high) in zip(curve.values, curve.spread, strict=True)],
             "arrayminus": [1000 * (v - low) for v, (low, _) in zip(curve.values, curve.spread, strict=True)],
         }
@@ -135,12 +135,12 @@ def memory_figure(curves: Sequence[Curve], words: Mapping[str, str]) -> go.Figur
 def _line(curve: Curve, unit: float, hovers: Sequence[str], more: Mapping[str, Any]) -> go.Scatter:
     """Return a curve, its values times `unit`."""
     solid = curve.dash == "solid"
-    look = {"mode": "lines+markers" if solid else "lines", "marker": {"size": 8, "color": curve.colour}}
+    look = {"mode": "lines+markers" if solid else "lines", "marker": {"size": 8, "color": curve.color}}
     return line(
         curve.name,
         curve.lengths,
         [unit * value for value in curve.values],
-        curve.colour,
+        curve.color,
         hover="%{hovertext}",
         dash=curve.dash,
         width=2.5 if solid else 1.5,

@@ -13,7 +13,7 @@ from viz.seam.programs.reading import at, measured, on, prompt_tokens
 from viz.seam.python_lines import script
 from viz.seam.scene import Scene
 from viz.seam.view import Figure, Job, Measure, Payload, Seen, Table, View
-from viz.views.design.attention_ways.figures import COLOURS, Curve, memory_figure, steps_figure, times_figure
+from viz.views.design.attention_ways.figures import COLORS, Curve, memory_figure, steps_figure, times_figure
 from viz.views.design.attention_ways.measure import (
     BLOCK,
     Row,
@@ -164,7 +164,7 @@ def draw_times(seen: Seen) -> Payload:
             [cost.length for cost in rows],
             [cost.seconds.median for cost in rows],
             [cost.seconds.spread for cost in rows],
-            COLOURS[way],
+            COLORS[way],
         )
         for way in WAYS
         if (rows := _of(costs, way))
@@ -199,7 +199,7 @@ def draw_memory(seen: Seen) -> Payload:
         if rows:
             peaks = [cost.peak for cost in rows]
             name = way_name(seen.words, way)
-            curves.append(Curve(name, [cost.length for cost in rows], peaks, colour=COLOURS[way]))
+            curves.append(Curve(name, [cost.length for cost in rows], peaks, color=COLORS[way]))
     lengths = _lengths(costs)
     derived = [matrix_bytes("naive", costs.heads, length, costs.d_head) for length in lengths]
     curves.append(Curve(words["matrix"], lengths, derived, dash="dot"))

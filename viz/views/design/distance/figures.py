@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.charts.axes import GREY, axis, figure, powers, ticks
+from viz.charts.axes import GRAY, axis, figure, powers, ticks
 from viz.charts.lines import band, line
 from viz.labels import plotly_text
 from viz.numbers import exact, whole
@@ -72,7 +72,7 @@ def weights_figure(
     `words`: "distance", "weight", "tokens", "uniform".
     """
     drawn = [(each.name, each.weight, HUES[n % len(HUES)], 2.5, "solid") for n, each in enumerate(curves)]
-    drawn.append((words["uniform"], uniform, GREY, 1.75, "dash"))
+    drawn.append((words["uniform"], uniform, GRAY, 1.75, "dash"))
     traces = []
     for name, weights, hue, width, dash in drawn:
         values = np.where(weights > 0, weights, np.nan)  # a logarithm has no 0
@@ -88,7 +88,7 @@ def weights_figure(
 
 
 def layer_figure(weights: np.ndarray, layer: int, buckets: Buckets, words: Mapping[str, str]) -> go.Figure:
-    """Return every head of a layer against distance, a cell's colour its mean weight; a click picks the head.
+    """Return every head of a layer against distance, a cell's color its mean weight; a click picks the head.
 
     weights [H, K]. `words`: "distance", "head", "weight", "tokens".
     """
@@ -105,7 +105,7 @@ def layer_figure(weights: np.ndarray, layer: int, buckets: Buckets, words: Mappi
         hovertemplate=f"{plotly_text(words['head'])} %{{y}}<br>%{{x}} {plotly_text(words['tokens'])}: %{{z:.3g}}"
         "<extra></extra>",
     )
-    colours, height = scales("share", "sqrt"), min(max(_ROOM + _ROW * H, 200), 640)
+    colors, height = scales("share", "sqrt"), min(max(_ROOM + _ROW * H, 200), 640)
     top = float(np.nanmax(weights)) if np.isfinite(weights).any() else 1.0
     title = {"text": plotly_text(words["weight"]), "side": "right"}
     bar = {"thickness": 10, "len": 1, "outlinewidth": 0, "tickformat": ".2~g", "title": title}
@@ -116,7 +116,7 @@ def layer_figure(weights: np.ndarray, layer: int, buckets: Buckets, words: Mappi
         axis(words["distance"], look | across),
         axis(words["head"], look | {"autorange": "reversed"}),
         height=height,
-        meta={"scales": colours},
+        meta={"scales": colors},
         more={"coloraxis": {"cmin": 0, "cmax": top or 1.0, "colorbar": bar}},
     )
 
@@ -138,7 +138,7 @@ def _line(
         name,
         [places[n] for n in there],
         values[there],
-        GREY,
+        GRAY,
         hover="",
         text=[label(buckets[n]) for n in there],
         more={"marker": {"size": 5}, "hovertext": texts, "hovertemplate": "%{hovertext}<extra></extra>"},

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.charts.axes import BLUE, GREY, ORANGE, PINK, axis, figure, token_axis, token_names
+from viz.charts.axes import BLUE, GRAY, ORANGE, PINK, axis, figure, token_axis, token_names
 from viz.charts.lines import bars, line, token_data
 from viz.labels import plotly_text
 from viz.theme import HUES
 
-COLOURS = {"mean": BLUE, "first": ORANGE, "random": PINK}
+COLORS = {"mean": BLUE, "first": ORANGE, "random": PINK}
 HEIGHT = 330
 MOST_NAMED = 24  # boxes a row that have their name in them
 
@@ -82,7 +82,7 @@ def _boxes(
     custom: Sequence[dict] | None = None,
     chosen: int = -1,
 ) -> go.Scatter:
-    """Return one row of boxes, coloured by the KV head they belong to."""
+    """Return one row of boxes, colored by the KV head they belong to."""
     named, n = len(x) <= MOST_NAMED, len(x)
     size = 24 if n <= 12 else 18 if named else 10
     return go.Scatter(
@@ -113,11 +113,11 @@ def damage_figure(
     x = [str(n) for n in counts]
     hover = f"{plotly_text(words['groups'])}: %{{x}}<br>{plotly_text(words['value'])}: %{{y:.4f}}"
     traces = [
-        line(name, x, values, COLOURS[merge], hover=hover, width=2.5, more={"marker": {"size": 9}})
+        line(name, x, values, COLORS[merge], hover=hover, width=2.5, more={"marker": {"size": 9}})
         for merge, (name, values) in curves.items()
     ]
     flat = {"mode": "lines", "hoverinfo": "skip", "hovertemplate": None}
-    traces.append(line(words["plain"], x, [plain] * len(x), GREY, hover="", dash="dot", more=flat))
+    traces.append(line(words["plain"], x, [plain] * len(x), GRAY, hover="", dash="dot", more=flat))
     x_axis = axis(words["groups"], {"type": "category", "showgrid": False})
     return figure(traces, x_axis, axis(words["value"]), height=HEIGHT)
 

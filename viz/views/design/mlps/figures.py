@@ -11,9 +11,9 @@ from viz.labels import plotly_text
 from viz.theme import HUES, scales
 
 HEIGHT, LOSS_HEIGHT = 340, 380
-COLOURS = {"swiglu": BLUE, "gelu": ORANGE, "relu": GREEN}
-FUNCTION_COLOURS = {"relu": GREEN, "gelu": ORANGE, "gelu_tanh": HUES[1], "silu": BLUE}
-SLICE_COLOURS = (ORANGE, HUES[1], HUES[7], HUES[5], BLUE)
+COLORS = {"swiglu": BLUE, "gelu": ORANGE, "relu": GREEN}
+FUNCTION_COLORS = {"relu": GREEN, "gelu": ORANGE, "gelu_tanh": HUES[1], "silu": BLUE}
+SLICE_COLORS = (ORANGE, HUES[1], HUES[7], HUES[5], BLUE)
 _DASHES = {"gelu_tanh": "dot"}
 
 
@@ -26,7 +26,7 @@ def functions_figure(
 ) -> go.Figure:
     """Return a line for each function. x and values: [P] each. `labels`: of x and y."""
     traces = [
-        line(names[key], x.tolist(), y, FUNCTION_COLOURS[key], hover=_hover(*labels), dash=_DASHES.get(key, "solid"))
+        line(names[key], x.tolist(), y, FUNCTION_COLORS[key], hover=_hover(*labels), dash=_DASHES.get(key, "solid"))
         for key, y in values.items()
     ]
     return figure(traces, *map(axis, labels), height=HEIGHT, narrow=HEIGHT + 40)
@@ -54,9 +54,9 @@ def gate_figure(x: np.ndarray, values: np.ndarray, words: Mapping[str, str]) -> 
     )
     ramps = scales("signed", "linear")
     bar = {"thickness": 10, "len": 1, "outlinewidth": 0, "title": {"text": passed, "side": "right"}}
-    colours = {"cmin": -top, "cmax": top, "colorbar": bar}
+    colors = {"cmin": -top, "cmax": top, "colorbar": bar}
     across, along = (axis(words[key], {"showgrid": False}) for key in ("gate", "up"))
-    return figure([heat], across, along, height=HEIGHT, meta={"scales": ramps}, more={"coloraxis": colours})
+    return figure([heat], across, along, height=HEIGHT, meta={"scales": ramps}, more={"coloraxis": colors})
 
 
 def slices(x: np.ndarray, values: np.ndarray, at: Sequence[float]) -> list[np.ndarray]:
@@ -69,8 +69,8 @@ def slices_figure(
 ) -> go.Figure:
     """Return a line for each of those rows. `labels`: of x and y."""
     traces = [
-        line(name, x.tolist(), row, colour, hover=_hover(*labels), more={"mode": "lines"})
-        for name, row, colour in zip(names, rows, SLICE_COLOURS, strict=True)
+        line(name, x.tolist(), row, color, hover=_hover(*labels), more={"mode": "lines"})
+        for name, row, color in zip(names, rows, SLICE_COLORS, strict=True)
     ]
     return figure(traces, *map(axis, labels), height=HEIGHT, narrow=HEIGHT + 40)
 
@@ -88,7 +88,7 @@ def loss_figure(
     """
     hover = _hover(words["step"], words["loss"])
     traces = [
-        trace for key, each in held_out.items() for trace in runs(names[key], moments, each, COLOURS[key], hover=hover)
+        trace for key, each in held_out.items() for trace in runs(names[key], moments, each, COLORS[key], hover=hover)
     ]
     traces.append(guide(words["frequencies"], moments, [frequencies] * len(moments), "dash"))
     return figure(traces, axis(words["step"]), axis(words["loss"]), height=LOSS_HEIGHT, narrow=LOSS_HEIGHT + 40)

@@ -7,12 +7,12 @@ import plotly.graph_objects as go
 
 from viz.charts.axes import BLUE, GREEN, LOG, ORANGE, PINK, axis, figure
 from viz.charts.lines import guide, line, runs
-from viz.charts.shades import coloured
+from viz.charts.shades import colored
 from viz.labels import plotly_text
 from viz.theme import HUES
 
 HEIGHT, NARROW = 380, 420
-COLOURS = {
+COLORS = {
     "pre": BLUE,
     "post": ORANGE,
     "pre_bare": GREEN,
@@ -34,7 +34,7 @@ def _lengths(
     return [
         trace
         for key, each in lengths.items()
-        for trace in runs(names[key], x, each, COLOURS[key], hover=hover, dash=DASHES.get(key, "solid"))
+        for trace in runs(names[key], x, each, COLORS[key], hover=hover, dash=DASHES.get(key, "solid"))
     ]
 
 
@@ -72,7 +72,7 @@ def losses_figure(
     at = range(1, len(frequencies) + 1)
     hover, more = _hover(words["step"], words["loss"]), {"mode": "lines"}
     traces = [
-        line(names[key], at, each, COLOURS[key], hover=hover, dash=DASHES.get(key, "solid"), width=2.5, more=more)
+        line(names[key], at, each, COLORS[key], hover=hover, dash=DASHES.get(key, "solid"), width=2.5, more=more)
         for key, each in losses.items()
     ]
     traces.append(guide(words["frequencies"], at, frequencies, "dash"))
@@ -80,9 +80,9 @@ def losses_figure(
 
 
 def heat_figure(norms: np.ndarray, x: str, y: str, value: str) -> go.Figure:
-    """Return the length of a gradient at every block and step, colours of its logarithm. norms [N, L]"""
+    """Return the length of a gradient at every block and step, colors of its logarithm. norms [N, L]"""
     values = norms.T  # [L, N]
-    z, bar, scales = coloured(values, "log" if (values > 0).any() else "even")
+    z, bar, scales = colored(values, "log" if (values > 0).any() else "even")
     hover = f"{plotly_text(y)}: %{{y}}<br>{plotly_text(x)}: %{{x}}<br>{plotly_text(value)}: %{{customdata:.4g}}"
     heat = go.Heatmap(
         z=z.astype(np.float32),

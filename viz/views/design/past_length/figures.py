@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.charts.axes import GREY, axis, figure
+from viz.charts.axes import GRAY, axis, figure
 from viz.charts.lines import band, line
 from viz.labels import plotly_text
 from viz.numbers import NONE, decimals, nats, whole
@@ -36,13 +36,13 @@ def loss_figure(curves: Sequence[Curve], ends: Sequence[int], trained: int, word
     spans = [f"{whole(a)}–{whole(b - 1)}" if b - a > 1 else whole(a) for a, b in pairwise(ends)]
     lines, bands = [], []
     for n, curve in enumerate(curves):
-        colour = REFERENCE if n == 0 else HUES[(n - 1) % 7]
+        color = REFERENCE if n == 0 else HUES[(n - 1) % 7]
         if np.isfinite(curve.error).any():
-            bands += band(curve.name, middles, curve.loss - curve.error, curve.loss + curve.error, colour)
+            bands += band(curve.name, middles, curve.loss - curve.error, curve.loss + curve.error, color)
         more = {"mode": "lines", "hovertext": _hovers(curve, spans, words), "legendgroup": plotly_text(curve.name)}
         width = 4 if n == 0 else 2.25
         hover = "%{hovertext}"
-        lines.append(line(curve.name, middles, curve.loss, colour, hover=hover, text=spans, width=width, more=more))
+        lines.append(line(curve.name, middles, curve.loss, color, hover=hover, text=spans, width=width, more=more))
     x = axis(words["position"], {"tickformat": ",", "range": [0, ends[-1]]})
     meta, notes = _trained(trained, words["trained"]) if trained < ends[-1] else ({}, [])
     more = {"annotations": notes}
@@ -62,5 +62,5 @@ def _trained(length: int, name: str) -> tuple[dict[str, Any], list[dict[str, Any
     at = length - 0.5
     edge = {"type": "line", "xref": "x", "yref": "paper", "x0": at, "x1": at, "y0": 0, "y1": 1}
     note = {"x": at, "y": 1, "xref": "x", "yref": "paper", "xanchor": "right", "yanchor": "top", "xshift": -6}
-    shapes = {"shapes": [edge | {"line": {"color": GREY, "width": 2, "dash": "dash"}}]}
+    shapes = {"shapes": [edge | {"line": {"color": GRAY, "width": 2, "dash": "dash"}}]}
     return shapes, [note | {"showarrow": False, "text": plotly_text(name)}]

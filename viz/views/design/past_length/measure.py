@@ -141,7 +141,9 @@ def text_of(text: str | None, limit: int) -> str:
 
 
 def measure(scene: Scene, settings: Settings, progress: Progress) -> Measured:
-    """Return the loss of every token under every scheme, of the model without edits. Raises InputError, see `text_of`."""
+    """Return the loss of every token under every scheme, of the model without edits. Raises InputError, see
+    `text_of`.
+    """
     planned, lm = plan(scene, settings), scene.model
     first = lm.tokenizer.begin_id
     ids = lm.tokenizer.encode_ids(text_of(settings.own, scene.playground.options.allowed.characters))

@@ -6,21 +6,21 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.charts.axes import BLUE, GREEN, GREY, ORANGE, PINK, ZERO, axis, figure
+from viz.charts.axes import BLUE, GRAY, GREEN, ORANGE, PINK, ZERO, axis, figure
 from viz.charts.lines import band, line
 from viz.labels import plotly_text
 from viz.numbers import exact, number, whole
 from viz.theme import HUES, scales
 
 HEIGHT, NARROW = 420, 380
-COLOURS = {"learned": GREEN, "sinusoidal": ORANGE, "rope": BLUE, "unscaled": HUES[7]}
+COLORS = {"learned": GREEN, "sinusoidal": ORANGE, "rope": BLUE, "unscaled": HUES[7]}
 SECOND = PINK
 _CROWDED = 64  # pairs beyond which their marks run into a line
 
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """One scheme on a picture of several. `scheme` is a key of COLOURS."""
+    """One scheme on a picture of several. `scheme` is a key of COLORS."""
 
     name: str
     scheme: str
@@ -31,9 +31,9 @@ class Line:
     pale: bool = False  # the second one of its scheme
 
     @property
-    def colour(self) -> str:
+    def color(self) -> str:
         """Its own one, or a second one of the scheme."""
-        return SECOND if self.pale else COLOURS[self.scheme]
+        return SECOND if self.pale else COLORS[self.scheme]
 
 
 def alternates(values: np.ndarray) -> bool:
@@ -53,7 +53,7 @@ def _map(z: np.ndarray, x: Sequence[int], y: Sequence[int], hover: str) -> go.He
 
 
 def _signed(heat: go.Heatmap, end: float, x: str, y: str) -> go.Figure:
-    """Return a heat map whose colours end at +-end, rows from top to bottom."""
+    """Return a heat map whose colors end at +-end, rows from top to bottom."""
     bar = {"thickness": 10, "len": 1, "y": 0.5, "tickformat": ".2~g"}
     return figure(
         [heat],
@@ -91,16 +91,16 @@ def similarity_figure(lines: Sequence[Line], bound: Line | None, words: Mapping[
     for each in lines:
         if each.band:
             edges = tuple(f"{each.name}: {words['band']} {share}\u00a0%" for share in (10, 90))
-            traces += band(each.name, each.x, *each.band, each.colour, edges=edges, hover=hover)
+            traces += band(each.name, each.x, *each.band, each.color, edges=edges, hover=hover)
         dash, width = ("solid", 2.5) if each.bold else ("dot", 1.2)
         more = {"mode": "lines", "legendgroup": plotly_text(each.name)}
-        traces.append(line(each.name, each.x, each.y, each.colour, hover=hover, dash=dash, width=width, more=more))
+        traces.append(line(each.name, each.x, each.y, each.color, hover=hover, dash=dash, width=width, more=more))
     x = axis(words["distance"], {"tickformat": ",", "rangemode": "tozero"})
     y = axis(words["cosine"], ZERO)
     if not bound:
         return figure(traces, x, y, height=HEIGHT, narrow=NARROW)
     more = {"mode": "lines", "yaxis": "y2", "showlegend": False}
-    traces.append(line(bound.name, bound.x, bound.y, bound.colour, hover=hover, width=1.8, more=more))
+    traces.append(line(bound.name, bound.x, bound.y, bound.color, hover=hover, width=1.8, more=more))
     below = {"yaxis2": axis(words["bound"], {"domain": [0, 0.28], "rangemode": "tozero"})}
     return figure(traces, x | {"anchor": "y2"}, y | {"domain": [0.38, 1]}, height=460, narrow=420, more=below)
 
@@ -123,7 +123,7 @@ def waves_figure(waves: Sequence[Waves], context: int, words: Mapping[str, str])
     traces = [_wave(each, context, words) for each in waves]
     label = words["context"].format(n=whole(context))
     alone = {"mode": "lines", "hovertemplate": f"{plotly_text(label)}<extra></extra>"}
-    traces.append(line(label, [0, 1], [context, context], GREY, hover="", dash="dash", width=1.5, more=alone))
+    traces.append(line(label, [0, 1], [context, context], GRAY, hover="", dash="dash", width=1.5, more=alone))
     x = axis(words["pair_share"], {"range": [-0.02, 1.02]})
     y = axis(words["wavelength"], {"type": "log", "dtick": 1, "tickformat": ","})
     return figure(traces, x, y, height=HEIGHT, narrow=NARROW)
@@ -131,7 +131,7 @@ def waves_figure(waves: Sequence[Waves], context: int, words: Mapping[str, str])
 
 def _wave(waves: Waves, context: int, words: Mapping[str, str]) -> go.Scatter:
     """Return one scheme's pairs; few of them are marked."""
-    n, label, colour = len(waves.wavelength), plotly_text(waves.name), COLOURS[waves.scheme]
+    n, label, color = len(waves.wavelength), plotly_text(waves.name), COLORS[waves.scheme]
     hovers = [
         f"{label}<br>{plotly_text(words['pair'].format(i=i, n=n))}<br>{exact(length)} {plotly_text(words['positions'])}"
         f"<br>{plotly_text(words['turns'].format(turns=number(context / length), context=whole(context)))}"
@@ -140,12 +140,12 @@ def _wave(waves: Waves, context: int, words: Mapping[str, str]) -> go.Scatter:
     symbols = ["circle-open" if length > context else "circle" for length in waves.wavelength]
     more = {
         "mode": "lines" if n > _CROWDED and not waves.bold else "lines+markers",
-        "marker": {"size": 4 if n > _CROWDED or not waves.bold else 7, "color": colour, "symbol": symbols},
+        "marker": {"size": 4 if n > _CROWDED or not waves.bold else 7, "color": color, "symbol": symbols},
         "hovertext": hovers,
         "hovertemplate": "%{hovertext}<extra></extra>",
     }
     dash, width = ("solid", 1.5) if waves.bold else ("dot", 0.8)
-    return line(waves.name, np.arange(n) / n, waves.wavelength, colour, hover="", dash=dash, width=width, more=more)
+    return line(waves.name, np.arange(n) / n, waves.wavelength, color, hover="", dash=dash, width=width, more=more)
 
 
 def spectrum_figure(wavelength: np.ndarray, share: np.ndarray, words: Mapping[str, str]) -> go.Figure:
@@ -155,7 +155,7 @@ def spectrum_figure(wavelength: np.ndarray, share: np.ndarray, words: Mapping[st
     """
     hover = f"%{{x:,.4g}} {plotly_text(words['positions'])}: %{{y:.2%}}"
     more = {"mode": "lines+markers", "showlegend": False}
-    trace = line(words["share"], wavelength, share, COLOURS["learned"], hover=hover, width=1.2, more=more)
+    trace = line(words["share"], wavelength, share, COLORS["learned"], hover=hover, width=1.2, more=more)
     x = axis(words["wavelength"], {"type": "log", "tickformat": ",", "dtick": "D2"})
     y = axis(words["share"], {"type": "log", "tickformat": ".3~%", "dtick": "D2"})
     return figure([trace], x, y, height=HEIGHT, narrow=NARROW)

@@ -125,8 +125,8 @@ def distances_of(length: int) -> np.ndarray:
     return np.unique(np.concatenate([np.arange(half), np.geomspace(half, length - 1, half).round().astype(int)]))
 
 
-def colour_end(table: np.ndarray) -> float:
-    """Where the colours of a map of vectors end: all but 0.5 % of the values stay within."""
+def color_end(table: np.ndarray) -> float:
+    """Where the colors of a map of vectors end: all but 0.5 % of the values stay within."""
     return float(np.quantile(np.abs(table), 0.995)) or float(np.abs(table).max()) or 1.0
 
 
@@ -163,7 +163,7 @@ def _vectors(scene: Scene, scheme: str, length: int) -> Vectors:
     columns = columns_of(width)
     rows = rows_of(length, len(columns))
     table = vectors(scene.model.model, scheme, rows)
-    return Vectors(rows, columns, table[:, columns], width, float(np.abs(table).max()), colour_end(table))
+    return Vectors(rows, columns, table[:, columns], width, float(np.abs(table).max()), color_end(table))
 
 
 def _formula(config: ModelConfig, scheme: str, distances: np.ndarray) -> Formula:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.charts.axes import BLUE, GREEN, GREY, ORANGE, RED, ZERO, axis, figure, powers
+from viz.charts.axes import BLUE, GRAY, GREEN, ORANGE, RED, ZERO, axis, figure, powers
 from viz.charts.lines import bars, line
 from viz.labels import plotly_text
 from viz.numbers import whole
@@ -44,11 +44,11 @@ def bars_figure(before: np.ndarray, after: np.ndarray, names: Sequence[str], wor
     x, total = list(range(n)), float(after.sum())
     shown = ("before", "after", "running", "sum")
     hovers = [f"%{{text}}<br>{plotly_text(words[key])}: %{{y:+.4f}}<extra></extra>" for key in shown]
-    pale = {"width": 0.86, "marker": {"color": _PALE, "line": {"color": GREY, "width": 1}}}
+    pale = {"width": 0.86, "marker": {"color": _PALE, "line": {"color": GRAY, "width": 1}}}
     steps = {"mode": "lines", "line": {"color": SUM, "width": 1.8, "shape": "hv"}}
     dot = {"mode": "markers", "marker": {"color": SUM, "size": 10}, "cliponaxis": False}
     traces = [
-        bars(words["before"], x, before, GREY, hover="", text=labels, more=pale),
+        bars(words["before"], x, before, GRAY, hover="", text=labels, more=pale),
         bars(words["after"], x, after, QUERY, hover="", text=labels, more={"width": 0.5}),
         line(
             words["running"],
@@ -84,18 +84,18 @@ def distance_figure(curve: Curve, words: Mapping[str, str], slow_name: str) -> g
 def shift_figure(by: Sequence[int], shifted: Sequence[Shifted], context: int, words: Mapping[str, str]) -> go.Figure:
     """Return how far the score moves by shift, both axes logarithmic. `words`: "shift", "error", "context"."""
     x, traces, hover = np.array(by), [], "s = %{x:,}: %{y:.2e}"
-    for each, colour in zip(shifted, (ORANGE, BLUE), strict=True):
+    for each, color in zip(shifted, (ORANGE, BLUE), strict=True):
         moved = each.errors > 0  # a logarithmic axis has no 0
-        dots = {"mode": "markers", "marker": {"size": 4, "color": colour, "opacity": 0.75}}
+        dots = {"mode": "markers", "marker": {"size": 4, "color": color, "opacity": 0.75}}
         traces += [
-            line(each.bound_name, x, each.bound, colour, hover=hover, dash="dash", width=1.5, more={"mode": "lines"}),
-            line(each.name, x[moved], each.errors[moved], colour, hover=hover, more=dots),
+            line(each.bound_name, x, each.bound, color, hover=hover, dash="dash", width=1.5, more={"mode": "lines"}),
+            line(each.name, x[moved], each.errors[moved], color, hover=hover, more=dots),
         ]
     low = min(float(each.bound.min()) for each in shifted) / 1e3
     high = max(float(each.bound.max()) for each in shifted) * 3
     name = words["context"].format(n=whole(context))
     alone = {"mode": "lines", "hovertemplate": f"{plotly_text(name)}<extra></extra>"}
-    traces.append(line(name, [context] * 2, [low, high], GREY, hover="", dash="dot", width=1.2, more=alone))
+    traces.append(line(name, [context] * 2, [low, high], GRAY, hover="", dash="dot", width=1.2, more=alone))
     x_axis = axis(words["shift"], {"type": "log", "tickformat": ",", "dtick": 1})
     least = min(value for trace in traces for value in trace.y if value is not None)
     y = axis(words["error"], powers(least, high))

@@ -16,7 +16,7 @@ from viz.theme import HUES
 BINS = 60
 KEYS = 5  # of a row that have lines of their own
 MEASURES = ("entropy", "largest", "jacobian")
-_COLOURS = {"trained": BLUE, "chosen": ORANGE}
+_COLORS = {"trained": BLUE, "chosen": ORANGE}
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,14 +34,14 @@ def drawn(measure: str, values: Any) -> Any:
 
 def scores_figure(both: Both, words: Mapping[str, str]) -> go.Figure:
     """Return the histograms of the scores. `words`: "trained", "chosen", "score", "share"."""
-    scores = {key: getattr(both, key)[~np.isnan(getattr(both, key))] for key in _COLOURS}
+    scores = {key: getattr(both, key)[~np.isnan(getattr(both, key))] for key in _COLORS}
     low, high = min(part.min() for part in scores.values()), max(part.max() for part in scores.values())
     edges = np.linspace(low, high if high > low else low + 1, BINS + 1)
     hover = f"{plotly_text(words['score'])}: %{{x:.2f}}<br>{plotly_text(words['share'])}: %{{y:.2%}}"
     look = {"opacity": 0.65, "width": float(edges[1] - edges[0])}
     middles = ((edges[1:] + edges[:-1]) / 2).round(6).tolist()
     traces = [
-        bars(words[key], middles, np.histogram(part, edges)[0] / len(part), _COLOURS[key], hover=hover, more=look)
+        bars(words[key], middles, np.histogram(part, edges)[0] / len(part), _COLORS[key], hover=hover, more=look)
         for key, part in scores.items()
     ]
     y = axis(words["share"], {"tickformat": ".0%"})
@@ -54,8 +54,8 @@ def row_figure(both: Both, pieces: Sequence[str], words: Mapping[str, str]) -> g
     hover = f"{plotly_text(words['key'])}: %{{text}}<br>{plotly_text(words['weight'])}: %{{y:.4f}}"
     names, data = token_names(pieces[:n]), {"customdata": token_data(n)}
     traces = [
-        bars(words[key], range(n), getattr(both, key), colour, hover=hover, text=names, more=data)
-        for key, colour in _COLOURS.items()
+        bars(words[key], range(n), getattr(both, key), color, hover=hover, text=names, more=data)
+        for key, color in _COLORS.items()
     ]
     y = axis(words["weight"], {"range": [0, 1.02]})
     return figure(traces, token_axis(words["key"], pieces[:n]), y, meta={"places": True}, more={"bargap": 0.2})
@@ -75,11 +75,11 @@ def lookup_figure(found: Any, pieces: Sequence[str], words: Mapping[str, str]) -
             f"{pieces[key]} ({key})",
             x,
             found.weights[:, key],
-            colour,
+            color,
             hover=f"{start}{plotly_text(words['weight'])}: %{{y:.4f}}",
             more=plain,
         )
-        for key, colour in zip(keys.tolist(), HUES, strict=False)
+        for key, color in zip(keys.tolist(), HUES, strict=False)
     ]
     hover = f"{start}{plotly_text(words['apart'])}: %{{y:.4~g}}"
     apart = line(words["apart"], x, found.apart, HUES[-1], hover=hover, dash="dash", more=plain)
@@ -107,7 +107,7 @@ def rows_figure(trained: Any, chosen: Any, pieces: Sequence[str], words: Mapping
                 words[key],
                 x,
                 drawn(name, getattr(rows, name)),
-                _COLOURS[key],
+                _COLORS[key],
                 hover=hover,
                 text=names,
                 more=more | {"legendgroup": key},
@@ -136,11 +136,11 @@ def random_figure(sizes: Sequence[int], rows: Sequence[Any], words: Mapping[str,
                 words[key],
                 sizes,
                 [drawn(name, pair[place]) for pair in both],
-                colour,
+                color,
                 hover=hover,
                 more={"legendgroup": key, "showlegend": at == 0},
             )
-            for key, place, colour in (("with", 1, BLUE), ("without", 0, ORANGE))
+            for key, place, color in (("with", 1, BLUE), ("without", 0, ORANGE))
         ]
     y = {name: axis(words[name], {"rangemode": "tozero"}) for name in MEASURES}
     y["variance"] = axis(words["variance"], {"type": "log", "dtick": 1})

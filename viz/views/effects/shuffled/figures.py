@@ -23,8 +23,8 @@ def weights_figure(weights: np.ndarray, pieces: Sequence[str], words: Mapping[st
     hover = f"{plotly_text(words['key'])}: %{{text}}<br>{plotly_text(words['weight'])}: %{{y:.4f}}"
     names, data = token_names(pieces), {"customdata": token_data(T)}
     traces = [
-        bars(words[key], range(T), row, colour, hover=hover, text=names, more=data)
-        for key, row, colour in zip(("written", "shuffled"), weights, (BLUE, ORANGE), strict=True)
+        bars(words[key], range(T), row, color, hover=hover, text=names, more=data)
+        for key, row, color in zip(("written", "shuffled"), weights, (BLUE, ORANGE), strict=True)
     ]
     x = token_axis(words["key"], pieces)
     y = axis(words["weight"], {"rangemode": "tozero"})

@@ -43,8 +43,8 @@ class Measured:
 
 
 @dataclass(frozen=True, eq=False)
-class Colour:
-    """The colour of a point: a number of each head, or which of its names is the first."""
+class Color:
+    """The color of a point: a number of each head, or which of its names is the first."""
 
     label: str
     values: np.ndarray | None = None  # [N], in the order of the heads
@@ -95,12 +95,12 @@ def named(labels: pd.DataFrame) -> dict[Head, list[tuple[str, float, float]]]:
 
 @dataclass(frozen=True, eq=False)
 class Plane:
-    """Heads as points: which numbers lie across and up, and what their colour says."""
+    """Heads as points: which numbers lie across and up, and what their color says."""
 
     measured: Measured
     x: Metric
     y: Metric
-    colour: Colour
+    color: Color
     named: str  # a template such as "head {layer}.{head}"
 
     def places(self, heads: pd.MultiIndex) -> pd.DataFrame:
@@ -111,15 +111,17 @@ class Plane:
 
 
 def scatter_figure(plane: Plane, picked: Sequence[Head]) -> go.Figure:
-    """Return a point a head that has both numbers; picked heads are ringed and, over a probe set, have bars of +- 1 sd."""
-    colour = plane.colour
-    ramps = scales("signed", "linear") if colour.signed else _visible_scales()
-    more = {"showlegend": colour.values is None, "hovermode": "closest"}
-    if colour.values is None:
+    """Return a point a head that has both numbers; picked heads are ringed and, over a probe set, have bars
+    of +- 1 sd.
+    """
+    color = plane.color
+    ramps = scales("signed", "linear") if color.signed else _visible_scales()
+    more = {"showlegend": color.values is None, "hovermode": "closest"}
+    if color.values is None:
         points = _by_name(plane)
     else:
         points = [_points(plane, plane.measured.values.index)]
-        more["coloraxis"] = _point_scale(colour)
+        more["coloraxis"] = _point_scale(color)
     return figure(
         [*points, _rings(plane, picked)],
         _metric_axis(plane.x),
@@ -132,14 +134,16 @@ def scatter_figure(plane: Plane, picked: Sequence[Head]) -> go.Figure:
 
 
 def _metric_axis(metric: Metric) -> dict:
-    """Return an axis with the name and the unit of a metric, and a line at zero where numbers lie on both sides of it."""
+    """Return an axis with the name and the unit of a metric, and a line at zero where numbers lie on both
+    sides of it.
+    """
     signed = metric.kind == "signed"
     return axis(f"{metric.label} ({metric.unit})", ZERO if signed else None)
 
 
 def _points(plane: Plane, heads: pd.MultiIndex) -> go.Scatter:
     """Return some heads as one trace."""
-    places, values = plane.places(heads), plane.colour.values
+    places, values = plane.places(heads), plane.color.values
     index = [(int(layer), int(head)) for layer, head in places.index]
     marker = {"size": 9, "opacity": 0.9, "line": {"width": 0.6, "color": "rgba(128,128,128,0.9)"}}
     if values is not None:
@@ -157,28 +161,28 @@ def _points(plane: Plane, heads: pd.MultiIndex) -> go.Scatter:
 
 
 def _hover(plane: Plane, head: Head) -> str:
-    """Return the hover of a point: the head, both numbers with their spread, its names or the number of its colour."""
-    measured, colour = plane.measured, plane.colour
+    """Return the hover of a point: the head, both numbers with their spread, its names or the number of its color."""
+    measured, color = plane.measured, plane.color
     lines = [plane.named.format(layer=head[0], head=head[1])]
     for metric in dict.fromkeys((plane.x, plane.y)):
         spread = math.nan if measured.spread is None else measured.spread.at[head, metric.key]
         near = "" if math.isnan(spread) else f" ± {number(spread)}"
         lines.append(f"{metric.label}: {exact(float(measured.values.at[head, metric.key]))}{near}")
-    if colour.values is None:
-        texts, names = dict(colour.names), (measured.names or {}).get(head, ())
-        lines += [f"{texts[name]}: {number(score)}" for name, score, _ in names] or [colour.nameless]
+    if color.values is None:
+        texts, names = dict(color.names), (measured.names or {}).get(head, ())
+        lines += [f"{texts[name]}: {number(score)}" for name, score, _ in names] or [color.nameless]
     else:
-        lines.append(f"{colour.label}: {exact(float(colour.values[measured.values.index.get_loc(head)]))}")
+        lines.append(f"{color.label}: {exact(float(color.values[measured.values.index.get_loc(head)]))}")
     return "<br>".join(plotly_text(line) for line in lines)
 
 
 def _by_name(plane: Plane) -> list[go.Scatter]:
     """Return one trace a name, that which is the head's strongest; the nameless heads first and so below the others."""
-    colour, heads = plane.colour, plane.measured.values.index
+    color, heads = plane.color, plane.measured.values.index
     first = np.array([_first_name(plane.measured, head) for head in heads])
-    named = [(name, text, HUES[n % len(HUES)]) for n, (name, text) in enumerate(colour.names)]
+    named = [(name, text, HUES[n % len(HUES)]) for n, (name, text) in enumerate(color.names)]
     traces = []
-    for name, text, hue in [("", colour.nameless, HUES[-1]), *named]:
+    for name, text, hue in [("", color.nameless, HUES[-1]), *named]:
         trace = _points(plane, heads[first == name])
         if len(trace.x):
             marker = {"color": hue, "symbol": "circle" if name else "circle-open"}
@@ -220,14 +224,14 @@ def _rings(plane: Plane, picked: Sequence[Head]) -> go.Scatter:
 
 
 def _visible_scales() -> dict[str, list[list]]:
-    """Return the ramp without the end that is the page's own colour: a point of value 0 must be seen."""
+    """Return the ramp without the end that is the page's own color: a point of value 0 must be seen."""
     return {name: colorscale(stops[2:], "linear") for name, stops in RAMPS.items()}
 
 
-def _point_scale(colour: Colour) -> dict:
-    """Return the colour axis of points that are coloured by a number."""
-    bar = {"thickness": 10, "outlinewidth": 0, "title": {"text": plotly_text(colour.label), "side": "right"}}
-    return {"colorbar": bar} | ({"cmin": -1, "cmax": 1} if colour.signed else {})
+def _point_scale(color: Color) -> dict:
+    """Return the color axis of points that are colored by a number."""
+    bar = {"thickness": 10, "outlinewidth": 0, "title": {"text": plotly_text(color.label), "side": "right"}}
+    return {"colorbar": bar} | ({"cmin": -1, "cmax": 1} if color.signed else {})
 
 
 # --- which heads work together ---------------------------------------------------------------------
@@ -270,8 +274,8 @@ def composition_figure(wiring: Wiring, words: Mapping[str, str], across: bool) -
         maps.update_xaxes(title=None, row=1).update_xaxes(title=None, row=2)
     top = max((float(np.nanmax(np.abs(z))) for z in above.values() if np.isfinite(z).any()), default=0) or 1.0
     bar = {"thickness": 10, "outlinewidth": 0, "title": {"text": plotly_text(words["above"]), "side": "right"}}
-    colours = {"cmin": -top, "cmax": top, "colorbar": bar}
-    return maps.update_annotations(font_size=12).update_layout(coloraxis=colours, showlegend=False, margin={"t": 26})
+    colors = {"cmin": -top, "cmax": top, "colorbar": bar}
+    return maps.update_annotations(font_size=12).update_layout(coloraxis=colors, showlegend=False, margin={"t": 26})
 
 
 def _whole(count: int, limit: int) -> dict:

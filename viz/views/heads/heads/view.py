@@ -16,7 +16,7 @@ from viz.seam.settings import Choice
 from viz.seam.view import Custom, Facts, Figure, Job, Payload, Seen, View
 from viz.theme import HUES
 from viz.views.heads.heads.figures import (
-    Colour,
+    Color,
     Measured,
     Metric,
     Plane,
@@ -30,7 +30,7 @@ from viz.work.playground import Playground
 
 METRICS = (*HEAD_METRICS, "copying")
 UP = ("induction", *(key for key in METRICS if key != "induction"))  # the first one is the default
-COLOURS = ("layer", "label", "first_token", "entropy", "copying")
+COLORS = ("layer", "label", "first_token", "entropy", "copying")
 INSTEAD = ("first_token", "entropy", "self", "distance")  # metrics that every prompt of two tokens has
 
 
@@ -149,10 +149,10 @@ def scatter(seen: Seen) -> Payload:
     (x, y), notes = axes_of(seen, result, every)
     if result.values[[x.key, y.key]].isna().all(axis=None):
         return {"empty": {"text": words["no_numbers"], "hint": every[x.key].missing}}
-    colour = settings.colour if known or settings.colour not in ("label", "copying") else "layer"
-    if colour != settings.colour:
+    color = settings.colour if known or settings.colour not in ("label", "copying") else "layer"
+    if color != settings.colour:
         notes.append(words["colour_later"])
-    plane = Plane(result, x, y, colour_of(seen, colour, result, every), seen.words["named"])
+    plane = Plane(result, x, y, color_of(seen, color, result, every), seen.words["named"])
     picture = scatter_figure(plane, seen.facts.heads)
     return {
         "figure": picture.update_layout(uirevision=f"{seen.facts.model_id} {settings.source} {x.key} {y.key}"),
@@ -180,15 +180,15 @@ def axes_of(seen: Seen, result: Measured, every: Mapping[str, Metric]) -> tuple[
     return tuple(chosen), notes
 
 
-def colour_of(seen: Seen, name: str, result: Measured, every: Mapping[str, Metric]) -> Colour:
-    """Return the meaning of a point's colour."""
+def color_of(seen: Seen, name: str, result: Measured, every: Mapping[str, Metric]) -> Color:
+    """Return the meaning of a point's color."""
     words = seen.words
     if name == "layer":
-        return Colour(words["layer"], result.values.index.get_level_values("layer").to_numpy(float))
+        return Color(words["layer"], result.values.index.get_level_values("layer").to_numpy(float))
     if name == "label":
         names = tuple((label, seen.all_words[f"label.{label}"]) for label in LABELS)
-        return Colour(words["names"], names=names, nameless=words["nameless"])
-    return Colour(every[name].label, result.values[name].to_numpy(float), every[name].kind == "signed")
+        return Color(words["names"], names=names, nameless=words["nameless"])
+    return Color(every[name].label, result.values[name].to_numpy(float), every[name].kind == "signed")
 
 
 # --- which heads work together ---------------------------------------------------------------------
@@ -275,7 +275,7 @@ def _metric(name: str, options: tuple[str, ...]) -> Choice:
     return Choice(name, options, label=name_of, help=help_of)
 
 
-def _colour_name(words: Words, key: str) -> str:
+def _color_name(words: Words, key: str) -> str:
     return words[f"colour_{key}"] if key in ("layer", "label") else name_of(words, key)
 
 
@@ -285,7 +285,7 @@ VIEW = View(
         Choice("source", SOURCES),
         _metric("x", METRICS),
         _metric("y", UP),
-        Choice("colour", COLOURS, label=_colour_name),
+        Choice("colour", COLORS, label=_color_name),
     ),
     measures=(PROMPT, SURVEY, WIRING),
     names_heads="survey",

@@ -14,7 +14,7 @@ from viz.labels import axis_name, plotly_text, shorten, tick_text, visible
 from viz.numbers import BIT, whole
 from viz.theme import HUES, RAMPS, colorscale, frame_layout, ramp_at, scales
 
-COLOURS = ("probability", "entropy", "kl", "rank")  # what a cell's colour says
+COLORS = ("probability", "entropy", "kl", "rank")  # what a cell's color says
 CURVES = ("probability", "rank", "entropy", "kl")  # what is followed from block to block
 _CURVE_OF = {"probability": "sqrt", "entropy": "linear", "kl": "log1p", "rank": "rank"}
 _ROW, _MAP = 17, 290  # pixels of a layer in the heat map, and the least of all of them
@@ -68,7 +68,7 @@ def table_payload(reading: Read, text: Texts) -> dict:
     }
 
 
-def colour_scale(colour: str, reading: Read, vocab: int) -> dict:
+def color_scale(color: str, reading: Read, vocab: int) -> dict:
     """How a cell's number becomes a place on the ramp: the page computes the same from `top` and `curve`.
 
     Probability is drawn from 0 to 1, entropy up to log2 V, a uniform guess, KL up to the largest that is shown,
@@ -77,30 +77,30 @@ def colour_scale(colour: str, reading: Read, vocab: int) -> dict:
     """
     top = {"probability": 1.0, "entropy": float(np.log2(vocab)), "kl": float(reading.kl.max()) or 1.0, "rank": vocab}
     return {
-        "colour": colour,
-        "top": float(top[colour]),
-        "curve": _CURVE_OF[colour],
+        "color": color,
+        "top": float(top[color]),
+        "curve": _CURVE_OF[color],
         "ramps": {name: list(stops) for name, stops in RAMPS.items()},
     }
 
 
 def values_of(reading: Read, name: str) -> np.ndarray:
-    """Return the numbers that a colour stands for; entropy in bits, of ranks the decimal logarithm. [K, P]"""
+    """Return the numbers that a color stands for; entropy in bits, of ranks the decimal logarithm. [K, P]"""
     if name == "rank":
         return np.log10(reading.ranks[..., 0]).astype(np.float32)
     return {"probability": reading.probabilities[..., 0], "entropy": reading.entropy / BIT, "kl": reading.kl}[name]
 
 
 def map_figure(
-    reading: Read, colour: str, text: Texts, pieces: Sequence[str], words: LensWords, vocab: int
+    reading: Read, color: str, text: Texts, pieces: Sequence[str], words: LensWords, vocab: int
 ) -> go.Figure:
-    """Return all positions across, blocks passed up, a cell's colour one number. `pieces` are the prompt's tokens."""
-    z, (K, P) = values_of(reading, colour), reading.entropy.shape
+    """Return all positions across, blocks passed up, a cell's color one number. `pieces` are the prompt's tokens."""
+    z, (K, P) = values_of(reading, color), reading.entropy.shape
     firsts = reading.ids[..., 0]
     roomy = P <= _TEXT_COLUMNS and K * P <= _TEXT_CELLS
     x = [axis_name(int(at), pieces[at]) for at in reading.positions]
     shown = ticks(P)
-    rank = colour == "rank"
+    rank = color == "rank"
     value = "%{customdata}" if rank else "%{z:.4f}"
     heat = go.Heatmap(
         z=z,
@@ -118,10 +118,10 @@ def map_figure(
         hovertemplate=f"{plotly_text(words.place)}: %{{y}}<br>{plotly_text(words.position)}: %{{x}}"
         f"<br>{plotly_text(words.likeliest)}: %{{text}}<br>{plotly_text(words.value)}: {value}<extra></extra>",
     )
-    colours, bar = _map_scales(colour, float(reading.kl.max()) or 1.0), _coloraxis(colour, reading, words, vocab)
+    colors, bar = _map_scales(color, float(reading.kl.max()) or 1.0), _coloraxis(color, reading, words, vocab)
     height = max(_ROW * K, _MAP) + 100
     meta = {
-        "scales": colours,
+        "scales": colors,
         "height": height,
         "narrow": height,
         "block": 1,
@@ -146,20 +146,20 @@ def _texts(ids: np.ndarray, text: Texts, limit: int) -> list[list[str]]:
     return [[labels[number] for number in row] for row in ids.tolist()]
 
 
-def _map_scales(colour: str, largest: float) -> dict[str, list[list]]:
-    """Colour scales of the light and the dark page; `largest` is the KL at the ramp's end."""
-    if colour == "kl":
+def _map_scales(color: str, largest: float) -> dict[str, list[list]]:
+    """Color scales of the light and the dark page; `largest` is the KL at the ramp's end."""
+    if color == "kl":
         shares = np.concatenate([[0], np.geomspace(1e-4, 1, 32)])
         places = np.log1p(shares * largest) / np.log1p(largest)
         each = [*zip(shares.tolist(), places.tolist(), strict=True)]
         return {name: [[at, ramp_at(stops, place)] for at, place in each] for name, stops in RAMPS.items()}
-    if colour == "rank":  # backwards: the first place is where a probability of 1 is
+    if color == "rank":  # backwards: the first place is where a probability of 1 is
         return {name: colorscale(stops[::-1], "linear") for name, stops in RAMPS.items()}
-    return scales("size", _CURVE_OF[colour])
+    return scales("size", _CURVE_OF[color])
 
 
-def _coloraxis(colour: str, reading: Read, words: LensWords, vocab: int) -> dict:
-    top = colour_scale(colour, reading, vocab)["top"]
+def _coloraxis(color: str, reading: Read, words: LensWords, vocab: int) -> dict:
+    top = color_scale(color, reading, vocab)["top"]
     bar = {
         "thickness": 10,
         "len": 1,
@@ -167,7 +167,7 @@ def _coloraxis(colour: str, reading: Read, words: LensWords, vocab: int) -> dict
         "tickformat": ".3~g",
         "title": {"text": plotly_text(words.value), "side": "right"},
     }
-    if colour == "rank":
+    if color == "rank":
         top = float(np.log10(vocab))
         powers = list(range(int(top) + 1))
         bar |= {"tickvals": powers, "ticktext": [whole(10**n) for n in powers]}

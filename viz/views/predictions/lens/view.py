@@ -13,10 +13,10 @@ from viz.seam.targets import OFFERED, fields
 from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, View
 from viz.views.predictions.lens.api import lens, lens_at
 from viz.views.predictions.lens.figures import (
-    COLOURS,
+    COLORS,
     CURVES,
     LensWords,
-    colour_scale,
+    color_scale,
     curve_figure,
     map_figure,
     table_payload,
@@ -55,7 +55,7 @@ def _figure_words(seen: Seen, value: str) -> LensWords:
 
 def table(seen: Seen) -> Payload:
     """Return the table of blocks passed x positions."""
-    words, pieces, kind, colour = seen.here, seen.facts.pieces, seen.settings.lens, seen.settings.colour
+    words, pieces, kind, color = seen.here, seen.facts.pieces, seen.settings.lens, seen.settings.colour
     if _missing(seen):
         return {"empty": {"text": seen.words["no_tuned"], "hint": seen.words["no_tuned_hint"]}}
     reading: Reading = seen.result
@@ -66,14 +66,14 @@ def table(seen: Seen) -> Payload:
     ]
     return (
         table_payload(reading, seen.facts.piece)
-        | colour_scale(colour, reading, seen.facts.config.vocab_size)
+        | color_scale(color, reading, seen.facts.config.vocab_size)
         | {
             "columns": columns,
             "last": T - 1,
             "title": words["title"],
             "note": joined([shows.format(first=start, last=end - 1, n=T), words["about"], *_tuned_notes(seen)]),
             "file": f"lens-{kind}-{start}-{end - 1}",
-            "legend": seen.words[f"value_{colour}"],
+            "legend": seen.words[f"value_{color}"],
             "python": table_lines(seen, start, end),
             "words": words.plain() | plot_words(seen.all_words),
         }
@@ -150,18 +150,18 @@ def job(seen: Seen) -> Payload:
 
 def whole_map(seen: Seen) -> Payload:
     """Return the heat map of all positions, or that it is not there yet."""
-    words, facts, colour, kind = seen.here, seen.facts, seen.settings.colour, seen.settings.lens
+    words, facts, color, kind = seen.here, seen.facts, seen.settings.colour, seen.settings.lens
     if _missing(seen):
         return _nothing(seen)
     reading = seen.results["all"] or seen.results["whole"]
     if reading is None:
         return {"empty": {"text": words["empty"], "hint": words["empty_hint"]}}
-    text, T = _figure_words(seen, colour), len(facts.tokens)
+    text, T = _figure_words(seen, color), len(facts.tokens)
     return {
-        "figure": map_figure(reading, colour, facts.piece, facts.pieces, text, facts.config.vocab_size),
-        "title": words[f"title_{colour}"],
+        "figure": map_figure(reading, color, facts.piece, facts.pieces, text, facts.config.vocab_size),
+        "title": words[f"title_{color}"],
         "note": f"{seen.words['shows_all'].format(first=0, last=T - 1, n=T)} {words['about']}",
-        "file": f"lens-{kind}-{colour}",
+        "file": f"lens-{kind}-{color}",
         "last": T - 1,
         "columns": [text.place, text.position, text.value],
         "python": map_lines(seen),
@@ -205,9 +205,9 @@ def curve_lines(seen: Seen, tokens: Sequence[int]) -> str:
 
 def map_lines(seen: Seen) -> str:
     """Of the heat map."""
-    colour = seen.settings.colour
+    color = seen.settings.colour
     named = {"probability": "probabilities[..., 0]", "rank": "ranks[..., 0]", "entropy": "entropy / np.log(2)"}
-    shown = named.get(colour, colour)
+    shown = named.get(color, color)
     return _lines(seen, "read_layers(run, range(len(run.tokens)))", [f"reading.{shown}  # [layer, position]"])
 
 
@@ -215,7 +215,7 @@ VIEW = View(
     "lens",
     settings=(
         Choice("lens", LENSES),
-        Choice("colour", COLOURS),
+        Choice("colour", COLORS),
         Choice("curve", CURVES),
         Text("more", when={"curve": FOLLOWING}),
     ),

@@ -175,7 +175,7 @@ def _named_on_axis(step: dict, layers: int) -> bool:
 def tokens_figure(
     series: Mapping[str, np.ndarray], pieces: Sequence[str], position: int, words: Mapping[str, str]
 ) -> go.Figure:
-    """Return a bar a token for each series [n], n = position + 1: one alone is coloured by sign, several by series.
+    """Return a bar a token for each series [n], n = position + 1: one alone is colored by sign, several by series.
 
     A click selects the token together with the position, which stays the one that is looked at. words: axis_token,
     value, unit.

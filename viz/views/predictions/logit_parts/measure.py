@@ -68,7 +68,9 @@ class Written:
 
 
 def measure_target(scene: Scene, settings: Settings) -> Watched | Refused:
-    """Return the logit of the target, without one of the likeliest next token without edits; less that of a distractor."""
+    """Return the logit of the target, without one of the likeliest next token without edits; less that of a
+    distractor.
+    """
     token, other = scene.picked.target, scene.picked.distractor
     if token is None:
         token = likeliest(scene.unedited.logits_at(scene.position), 1)[0]
@@ -125,7 +127,9 @@ def measure_gradients(scene: Scene, settings: Settings, results: Mapping[str, An
 
 
 def inside_of(sent: object, scene: Scene) -> int | None:
-    """Return the layer whose MLP is looked into, None for the main head: an MLP gives way once another head is picked."""
+    """Return the layer whose MLP is looked into, None for the main head: an MLP gives way once another head
+    is picked.
+    """
     values = sent if isinstance(sent, Mapping) else {}
     mlp, head = values.get("mlp"), values.get("head")
     fits = type(mlp) is int and 0 <= mlp < scene.model.config.n_layer

@@ -1,4 +1,4 @@
-"""The prompt coloured by surprise, and its surprisal by position."""
+"""The prompt colored by surprise, and its surprisal by position."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.charts.axes import GREY, ORANGE, axis, figure, token_axis
+from viz.charts.axes import GRAY, ORANGE, axis, figure, token_axis
 from viz.charts.lines import MARKED, bars, line, token_data
 from viz.charts.ramp import blind
 from viz.labels import plotly_text, visible
@@ -15,7 +15,7 @@ from viz.numbers import bits, percent, whole
 from viz.theme import scales
 from viz.views.predictions.figures import HOVERTEXT, filled, token_texts
 
-COLOURS = ("surprisal", "rank", "entropy")  # what the text can be coloured by
+COLORS = ("surprisal", "rank", "entropy")  # what the text can be colored by
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,11 +82,11 @@ def bits_figure(result: Scored, pieces: Sequence[str], V: int, words: Mapping[st
     look = {
         "color": result.bits.tolist(),
         "coloraxis": "coloraxis",
-        "line": {"color": GREY, "width": 0.5 if few else 0},
+        "line": {"color": GRAY, "width": 0.5 if few else 0},
     }
     style = {"hovertext": hovers, "hovertemplate": HOVERTEXT, "showlegend": False, "marker": look}
     traces = [
-        bars(words["surprisal"], at, result.bits, GREY, hover="", text=names, more=picks | style),
+        bars(words["surprisal"], at, result.bits, GRAY, hover="", text=names, more=picks | style),
         line(
             words["entropy"],
             at,
@@ -98,7 +98,7 @@ def bits_figure(result: Scored, pieces: Sequence[str], V: int, words: Mapping[st
             more=picks,
         ),
     ]
-    colours = scales("size", "linear")
+    colors = scales("size", "linear")
     bar = {"thickness": 10, "outlinewidth": 0, "title": {"text": plotly_text(words["surprisal"]), "side": "right"}}
     more = {
         "coloraxis": {"cmin": 0, "cmax": blind(V), "colorbar": bar},
@@ -106,5 +106,5 @@ def bits_figure(result: Scored, pieces: Sequence[str], V: int, words: Mapping[st
         "hovermode": "x",
         "showlegend": True,
     }
-    y, meta = axis(words["axis_bits"], {"rangemode": "tozero"}), {"scales": colours, "places": True}
+    y, meta = axis(words["axis_bits"], {"rangemode": "tozero"}), {"scales": colors, "places": True}
     return figure(traces, token_axis(words["axis_token"], pieces), y, height=320, narrow=300, meta=meta, more=more)

@@ -1,8 +1,8 @@
-"""In the text: the prompt coloured by how little each token was expected, and what was expected instead."""
+"""In the text: the prompt colored by how little each token was expected, and what was expected instead."""
 
 import math
 
-from model.predictions.predictions import Predictions, summarise
+from model.predictions.predictions import Predictions, summarize
 from viz.charts.ramp import ramp_ticks, ramps
 from viz.labels import quoted
 from viz.numbers import bits, logit, number, percent, whole
@@ -15,7 +15,7 @@ from viz.seam.settings import Choice
 from viz.seam.view import Custom, Figure, Payload, Seen, View
 from viz.views.predictions.expected import EXPECTED, actual_row, entropy_facts, likely_rows, row_words, shared_words
 from viz.views.predictions.surprise.figures import (
-    COLOURS,
+    COLORS,
     Scored,
     bits_figure,
     scored,
@@ -23,7 +23,7 @@ from viz.views.predictions.surprise.figures import (
 )
 from viz.views.predictions.surprise.figures import places as ramp_places
 
-BY = Choice("by", COLOURS)
+BY = Choice("by", COLORS)
 INSTEAD = 3  # likeliest tokens named where another one came
 
 
@@ -58,7 +58,7 @@ def _summary(seen: Seen) -> list[list[str]]:
     words, T = seen.here, len(seen.facts.tokens)
     if T < 2:
         return [[words["scored"], words["scored_value"].format(n=0, T=T), words["one"]]]
-    summary = summarise(seen.result, seen.facts.tokens)
+    summary = summarize(seen.result, seen.facts.tokens)
     values = {
         "perplexity": number(summary.perplexity),
         "bits_per_byte": bits(summary.bits_per_byte),
@@ -121,10 +121,10 @@ def plot(seen: Seen) -> Payload:
         return {"empty": {"text": words["one"], "hint": shared_words(seen)["one_hint"]}}
     lines = [
         "found = predict(run)",
-        "summarise(found, run.tokens)  # perplexity, bits per byte",
+        "summarize(found, run.tokens)  # perplexity, bits per byte",
         "found.surprisal, found.entropy[:-1] / np.log(2)  # bits, of tokens 1 on",
     ]
-    imports = ["import numpy as np", "from model.predictions.predictions import predict, summarise"]
+    imports = ["import numpy as np", "from model.predictions.predictions import predict, summarize"]
     return {
         "figure": bits_figure(scored_of(seen.result), facts.pieces, facts.config.vocab_size, words),
         "title": words["title"],
@@ -170,7 +170,7 @@ def predictions(scene: Scene, positions: list[int] = (), most: Few = 5) -> dict:
                 "expected": [named(scene.model, n) | {"probability": p, "logit": value} for n, p, value in best],
             }
         )
-    return {"rows": rows, "summary": summarise(expected, tokens) if len(tokens) > 1 else None}
+    return {"rows": rows, "summary": summarize(expected, tokens) if len(tokens) > 1 else None}
 
 
 VIEW = View(

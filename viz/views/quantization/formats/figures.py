@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.charts.axes import BLUE, GREEN, GREY, ORANGE, axis, figure, powers
+from viz.charts.axes import BLUE, GRAY, GREEN, ORANGE, axis, figure, powers
 from viz.charts.heatmap import Panel
 from viz.charts.lines import bars, line
 from viz.labels import plotly_text
@@ -48,7 +48,7 @@ def scatter_figure(dots: Sequence[Dot], words: Mapping[str, str]) -> go.Figure:
     `words`: "bits", "damage", and the names of the families.
     """
     traces = []
-    for family, colour in FAMILIES.items():
+    for family, color in FAMILIES.items():
         ours = [dot for dot in dots if dot.family == family and dot.damage > 0]
         if not ours:
             continue
@@ -63,7 +63,7 @@ def scatter_figure(dots: Sequence[Dot], words: Mapping[str, str]) -> go.Figure:
                 textposition=[side for _, side in labels],
                 textfont={"size": 11},
                 cliponaxis=False,
-                marker={"size": 11, "color": colour, "symbol": _SYMBOLS[family]},
+                marker={"size": 11, "color": color, "symbol": _SYMBOLS[family]},
                 hovertext=["<br>".join(plotly_text(line) for line in dot.hover) for dot in ours],
                 hovertemplate="%{hovertext}<extra></extra>",
             )
@@ -157,7 +157,7 @@ def levels_figure(weights: np.ndarray, values: np.ndarray, group: slice, words: 
 
 def _level(at: float) -> dict:
     """Return a line across the steps."""
-    look = {"type": "line", "line": {"width": 1, "color": GREY}, "layer": "below"}
+    look = {"type": "line", "line": {"width": 1, "color": GRAY}, "layer": "below"}
     return look | {"xref": "paper", "yref": "y2", "x0": 0, "x1": 1, "y0": at, "y1": at}
 
 

@@ -166,7 +166,9 @@ def group_of(kind: Format, width: int) -> int:
 
 
 def facts(seen: Seen) -> Payload:
-    """Return the formats of the loaded file, whether a format restores the same weights, the simulated ones, K-quants."""
+    """Return the formats of the loaded file, whether a format restores the same weights, the simulated
+    ones, K-quants.
+    """
     words, run, matrix, types = seen.here, seen.results["outputs"], seen.results["matrix"], seen.results["file"]
     held = words["no_file"].format(dtype=seen.facts.dtype)
     if types:

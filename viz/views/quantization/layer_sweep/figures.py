@@ -23,7 +23,7 @@ def heat_figure(z: np.ndarray, parts: Sequence[str], words: Mapping[str, str], *
     """
     L = len(z)
     top = float(np.abs(z).max()) or 1.0
-    colours = scales("signed" if signed else "size", "linear" if signed else "log")
+    colors = scales("signed" if signed else "size", "linear" if signed else "log")
     layer, part, value = (plotly_text(words[key]) for key in ("layer", "part", "value"))
     heat = go.Heatmap(
         z=z.tolist(),
@@ -40,7 +40,7 @@ def heat_figure(z: np.ndarray, parts: Sequence[str], words: Mapping[str, str], *
     x = axis(words["part"], {"type": "category", "side": "bottom", "showgrid": False})
     y = axis(words["layer"], _layers(L) | {"autorange": "reversed", "showgrid": False})
     more = {"coloraxis": {"cmin": low, "cmax": top, "colorbar": bar}}
-    return figure([heat], x, y, height=height, meta={"scales": colours}, more=more)
+    return figure([heat], x, y, height=height, meta={"scales": colors}, more=more)
 
 
 def line_figure(columns: Mapping[str, np.ndarray], words: Mapping[str, str], *, signed: bool) -> go.Figure:

@@ -10,7 +10,7 @@ from viz.labels import plotly_text
 from viz.numbers import percent
 from viz.theme import HUES
 
-COLOURS = {"nearest": HUES[7], "scaled": HUES[0], "compensated": HUES[4], "both": HUES[3]}
+COLORS = {"nearest": HUES[7], "scaled": HUES[0], "compensated": HUES[4], "both": HUES[3]}
 _SEEN, _UNSEEN = HUES[5], HUES[0]
 
 
@@ -19,10 +19,10 @@ def error_figure(
 ) -> go.Figure:
     """Return two bars a method. `words`: "seen", "unseen", "error"."""
     x, traces = [plotly_text(name) for name in names], []
-    for key, values, colour in (("seen", fit, _SEEN), ("unseen", held_out, _UNSEEN)):
+    for key, values, color in (("seen", fit, _SEEN), ("unseen", held_out, _UNSEEN)):
         text = [percent(value) for value in values]
         y = [100 * value for value in values]
-        traces.append(bars(words[key], x, y, colour, hover="%{x}: %{text}", text=text))
+        traces.append(bars(words[key], x, y, color, hover="%{x}: %{text}", text=text))
     return _figure(traces, "", words["error"], {"barmode": "group", "bargap": 0.3})
 
 
@@ -33,13 +33,13 @@ def power_figure(powers: Sequence[float], errors: Sequence[float], best: float, 
     """
     y, at = [100 * error for error in errors], list(powers).index(best)
     hover = f"{plotly_text(words['power'])}: %{{x:.2f}}<br>{plotly_text(words['error'])}: %{{y:.4g}}"
-    ring = {"size": 13, "color": COLOURS["scaled"], "symbol": "circle-open", "line": {"width": 3}}
+    ring = {"size": 13, "color": COLORS["scaled"], "symbol": "circle-open", "line": {"width": 3}}
     mark, plain = {"mode": "markers", "marker": ring}, {"mode": "lines"}
     ends, flat = [powers[0], powers[-1]], [y[0], y[0]]
     traces = [
-        line(words["scaled"], powers, y, COLOURS["scaled"], hover=hover, width=2.5),
-        line(words["best_power"], [best], [y[at]], COLOURS["scaled"], hover=hover, more=mark),
-        line(words["nearest"], ends, flat, COLOURS["nearest"], hover=hover, dash="dash", more=plain),
+        line(words["scaled"], powers, y, COLORS["scaled"], hover=hover, width=2.5),
+        line(words["best_power"], [best], [y[at]], COLORS["scaled"], hover=hover, more=mark),
+        line(words["nearest"], ends, flat, COLORS["nearest"], hover=hover, dash="dash", more=plain),
     ]
     return _figure(traces, words["power"], words["error"], {})
 
@@ -53,7 +53,7 @@ def column_figure(
     """
     hover = f"%{{x:,}} {plotly_text(words['columns_of'])}: %{{y:.4g}} %"
     traces = [
-        line(words[key], [0, *columns], [0.0, *(100 * value for value in values)], COLOURS[key], hover=hover, width=2.5)
+        line(words[key], [0, *columns], [0.0, *(100 * value for value in values)], COLORS[key], hover=hover, width=2.5)
         for key, values in (("nearest", plain), ("compensated", made_up))
     ]
     return _figure(traces, words["columns"], words["error"], {})

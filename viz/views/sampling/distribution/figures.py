@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.charts.axes import BLUE, GREY, LEGEND, ORANGE, axis, figure, row_axis, row_tick
+from viz.charts.axes import BLUE, GRAY, LEGEND, ORANGE, axis, figure, row_axis, row_tick
 from viz.charts.lines import HOVER_TEXT, line, rows
 from viz.labels import plotly_text, shorten, visible
 from viz.numbers import BIT, bits, decimals, number, percent, whole
@@ -135,9 +135,9 @@ def bars_figure(stages: Stages, shown: Shown, words: Mapping[str, str], drops: S
         hovers.append(_hover(words, drops, values, fate[n]))
     remaining, lost = [n for n in range(len(ids)) if not fate[n]], [n for n in range(len(ids)) if fate[n]]
 
-    def bar(at: Sequence[int], values: np.ndarray, name: str, colour: str, more: Mapping[str, object]) -> go.Bar:
+    def bar(at: Sequence[int], values: np.ndarray, name: str, color: str, more: Mapping[str, object]) -> go.Bar:
         texts = [hovers[n] for n in at]
-        return rows(words[name], [names[n] for n in at], values[list(at)], colour, hovers=texts, more=more)
+        return rows(words[name], [names[n] for n in at], values[list(at)], color, hovers=texts, more=more)
 
     hollow = {"width": 0.82, "marker": {"color": "rgba(0,0,0,0)", "line": {"color": _PALE, "width": 1.2}}}
     traces: list[go.Bar | go.Scatter] = [
@@ -206,7 +206,7 @@ def curve_figure(stages: Stages, cuts: Sequence[Cut], words: Mapping[str, str]) 
     """
     last, V = len(stages.logits) - 1, stages.logits.shape[1]
     between = {cut.stage: cut.name for cut in cuts if cut.reach is not None and 0 < cut.stage < last}
-    traces = [_curve(stages.probabilities[0], words["before"], words, (GREY, 3, "solid"))]
+    traces = [_curve(stages.probabilities[0], words["before"], words, (GRAY, 3, "solid"))]
     for stage, name in between.items():
         condition = words["given"].format(step=name)
         traces.append(_curve(stages.probabilities[stage], condition, words, (HUES[2], 1.5, "dot"), legend=False))
@@ -244,8 +244,8 @@ def _curve(
     shares = np.minimum(mass[np.array(ranks) - 1], 1.0).tolist()
     hovers = [_mass(words, name, n, share) for n, share in zip(ranks, shares, strict=True)]
     more = {"mode": "lines", "hovertext": hovers, "hovertemplate": HOVER_TEXT, "showlegend": legend}
-    colour, width, dash = look
-    return line(name, ranks, shares, colour, hover="", dash=dash, width=width, more=more)
+    color, width, dash = look
+    return line(name, ranks, shares, color, hover="", dash=dash, width=width, more=more)
 
 
 def _mass(words: Mapping[str, str], name: str, n: int, mass: float) -> str:

@@ -22,7 +22,7 @@ class Growth:
     name: str
     nbytes: int  # at the longest context
     dash: str = "solid"
-    colour: str = BLUE
+    color: str = BLUE
     fixed: bool = False
 
 
@@ -31,7 +31,7 @@ class Timed:
     """One way to make a token: contexts, and the median and the two quartiles of the seconds at each."""
 
     name: str
-    colour: str
+    color: str
     lengths: Sequence[int]
     seconds: Sequence[tuple[float, float, float]]
 
@@ -49,7 +49,7 @@ def bytes_figure(grown: Sequence[Growth], longest: int, here: int, words: Mappin
         nbytes = np.full(len(x), each.nbytes) if each.fixed else each.nbytes / longest * x
         texts, only = [size(round(value)) for value in nbytes], {"mode": "lines"}
         lengths, look = x.tolist(), {"dash": each.dash, "width": 2.5}
-        traces.append(line(each.name, lengths, nbytes / scale, each.colour, hover=hover, text=texts, more=only, **look))
+        traces.append(line(each.name, lengths, nbytes / scale, each.color, hover=hover, text=texts, more=only, **look))
     at = grown[0].nbytes / longest * here
     dot = {"mode": "markers", "marker": {"size": 10, "color": ORANGE}, "cliponaxis": False}
     template = "%{x:,}: %{text}"
@@ -72,7 +72,7 @@ def times_figure(timed: Sequence[Timed], words: Mapping[str, str]) -> go.Figure:
             for length, (median, _, _), spread in zip(way.lengths, way.seconds, spreads, strict=True)
         ]
         more = {
-            "marker": {"size": 8, "color": way.colour},
+            "marker": {"size": 8, "color": way.color},
             "hovertext": hovers,
             "hovertemplate": "%{hovertext}<extra></extra>",
             "error_y": {
@@ -80,12 +80,12 @@ def times_figure(timed: Sequence[Timed], words: Mapping[str, str]) -> go.Figure:
                 "symmetric": False,
                 "thickness": 1.5,
                 "width": 4,
-                "color": way.colour,
+                "color": way.color,
                 "array": values([1000 * (high - median) for median, _, high in way.seconds]),
                 "arrayminus": values([1000 * (median - low) for median, low, _ in way.seconds]),
             },
         }
-        traces.append(line(way.name, way.lengths, medians, way.colour, hover="", text=spreads, width=2.5, more=more))
+        traces.append(line(way.name, way.lengths, medians, way.color, hover="", text=spreads, width=2.5, more=more))
     ticks = _ticks(max(timed, key=lambda way: len(way.lengths)).lengths)
     return _figure(traces, words["context"], words["time"], {"tickvals": ticks, "rangemode": "tozero"})
 

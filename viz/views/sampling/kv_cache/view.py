@@ -18,7 +18,7 @@ from model.generation.cache_costs import (
     tensor_bytes,
 )
 from model.progress import Progress
-from viz.charts.axes import BLUE, GREY, ORANGE
+from viz.charts.axes import BLUE, GRAY, ORANGE
 from viz.numbers import NONE, factor, milliseconds, number, percent, size, whole
 from viz.seam.programs.arguments import Within
 from viz.seam.programs.endpoint import Endpoint
@@ -135,7 +135,7 @@ def by_context(seen: Seen) -> Payload:
     grown = [Growth(words["cache" if G == H else "cache_shared"].format(G=G, H=H), sizes.full)]
     if G < H:
         grown.append(Growth(words["whole"].format(H=H), sizes.unshared, "dash"))
-    grown.append(Growth(words["weights"], seen.facts.nbytes, "dot", GREY, fixed=True))
+    grown.append(Growth(words["weights"], seen.facts.nbytes, "dot", GRAY, fixed=True))
     lines = [
         f"[cache_bytes(lm.config, {sizes.batch}, length) for length in range(lm.config.n_ctx + 1)]",
         f"cache_bytes(lm.config, {sizes.batch}, lm.config.n_ctx, lm.config.n_head)",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.charts.axes import BLUE, GREY, ORANGE, axis, figure, row_axis
+from viz.charts.axes import BLUE, GRAY, ORANGE, axis, figure, row_axis
 from viz.charts.lines import guide, line, rows
 from viz.labels import plotly_text
 from viz.numbers import percent
@@ -48,7 +48,7 @@ def accuracy_figure(bars: Sequence[Bar], chance: float | None, words: Mapping[st
         "symmetric": False,
         "array": [bar.high - share for bar, share in zip(bars, shares, strict=True)],
         "arrayminus": [share - bar.low for bar, share in zip(bars, shares, strict=True)],
-        "color": GREY,
+        "color": GRAY,
         "thickness": 2,
         "width": 6,
     }

@@ -90,7 +90,9 @@ def question(scene: Scene, settings: Settings) -> Settings:
 
 
 def measure(scene: Scene, settings: Settings, progress: Progress) -> Found:
-    """Return every variant on the same questions. What was measured before, be it in a job that was cancelled, is kept."""
+    """Return every variant on the same questions. What was measured before, be it in a job that was
+    cancelled, is kept.
+    """
     asked, n, rows = question_set(settings.asked), settings.most, []
     words = scene.words
     said = ""

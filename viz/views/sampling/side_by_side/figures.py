@@ -1,4 +1,4 @@
-"""Texts side by side as numbers for the page: a token with what else could have stood there, colours, a line figure."""
+"""Texts side by side as numbers for the page: a token with what else could have stood there, colors, a line figure."""
 
 from collections.abc import Iterable, Mapping
 from typing import Protocol
@@ -11,7 +11,7 @@ from viz.labels import visible
 from viz.numbers import plain, whole
 from viz.theme import HUES
 
-COLOURS = ("probability", "surprisal", "rank", "entropy")  # what a text can be coloured by
+COLORS = ("probability", "surprisal", "rank", "entropy")  # what a text can be colored by
 _HEIGHT = 260  # of the figure, pixels
 
 
@@ -47,8 +47,8 @@ def shown(piece: str) -> str | list:
 
 
 def scales(V: int) -> dict:
-    """For each colour its ticks [place, label]; `top` is the end of the logarithmic ones, in bits."""
-    ticks = {name: ramp_ticks(name, V) for name in COLOURS if name != "probability"}
+    """For each color its ticks [place, label]; `top` is the end of the logarithmic ones, in bits."""
+    ticks = {name: ramp_ticks(name, V) for name in COLORS if name != "probability"}
     share = [[each / 4, f"{whole(25 * each)}\u00a0%"] for each in range(5)]
     return {"ticks": {"probability": share} | ticks, "top": blind(V), "ramps": ramps(), "hues": list(HUES)}
 

@@ -151,7 +151,9 @@ def _row(model: LanguageModel, sent: object) -> Row:
 
 
 def _generated_token(model: LanguageModel, sent: object) -> GeneratedToken:
-    """Return a token that was written before, from [id, ln p, rank, entropy, p after the warps, tokens left, number]."""
+    """Return a token that was written before, from [id, ln p, rank, entropy, p after the warps, tokens
+    left, number].
+    """
     size = model.tokenizer.vocab_size
     if not isinstance(sent, list) or len(sent) != 7 or not all(_whole(each, size + 1) for each in (sent[2], sent[5])):
         raise InputError("This text cannot be read.", "", "Start anew.")

@@ -38,7 +38,7 @@ _WORDS = "side_by_side.texts"
 
 
 def texts(seen: Seen) -> Payload:
-    """Words, colours, and which prompt is the present one: what the page needs to draw what is written.
+    """Words, colors, and which prompt is the present one: what the page needs to draw what is written.
 
     Who looks at this will have something written: the loops for it are fetched meanwhile.
     """
@@ -117,7 +117,9 @@ def opening(race: Race, catalogue: Mapping[str, str]) -> Payload:
 
 
 def _turns(request: Request) -> list | None:
-    """Return the turns that the texts answer; None where they answer none, or where the page knows: it sent the tokens."""
+    """Return the turns that the texts answer; None where they answer none, or where the page knows: it sent
+    the tokens.
+    """
     return cards.continued(request.asked, request.settings.chat).before if request.kind == "start" else None
 
 

@@ -5,12 +5,12 @@ from typing import Protocol
 
 import plotly.graph_objects as go
 
-from viz.charts.axes import BLUE, GREY, LEGEND, ORANGE, RED, axis, figure
+from viz.charts.axes import BLUE, GRAY, LEGEND, ORANGE, RED, axis, figure
 from viz.charts.lines import bars, line, rows
 from viz.labels import plotly_text, visible
 from viz.numbers import milliseconds, plain
 
-DRAFT, CHECK, PLAIN, FOUND = RED, BLUE, GREY, ORANGE
+DRAFT, CHECK, PLAIN, FOUND = RED, BLUE, GRAY, ORANGE
 HEIGHT = 300
 
 
@@ -38,7 +38,9 @@ class Round(Protocol):
 
 
 def records(rounds: Iterable[Round], piece: Callable[[int], str]) -> list[dict]:
-    """Return every round as the page reads it: proposals [text, id, p, q, sum min(p, q), u, fate], token, milliseconds."""
+    """Return every round as the page reads it: proposals [text, id, p, q, sum min(p, q), u, fate], token,
+    milliseconds.
+    """
     entries = []
     for each in rounds:
         proposals = [
@@ -61,16 +63,16 @@ def times_figure(alone: float, draft: float, check: float, words: Mapping[str, s
     """
     ways = [plotly_text(words["speculative"]), plotly_text(words["plain"])]  # drawn from below
     traces = []
-    for name, colour, seconds in (
+    for name, color, seconds in (
         ("one_by_one", PLAIN, (0.0, alone)),
         ("drafting", DRAFT, (draft, 0.0)),
         ("checking", CHECK, (check, 0.0)),
     ):
         label = plotly_text(words[name])
         hovers = [f"{label}: {milliseconds(value)} ms" for value in seconds]
-        look = {"color": colour, "pattern": {"shape": "/" if name == "drafting" else "", "fgopacity": 0.6}}
+        look = {"color": color, "pattern": {"shape": "/" if name == "drafting" else "", "fgopacity": 0.6}}
         shown = [1000 * value if value else float("nan") for value in seconds]
-        traces.append(rows(words[name], ways, shown, colour, hovers=hovers, more={"marker": look, "width": 0.55}))
+        traces.append(rows(words[name], ways, shown, color, hovers=hovers, more={"marker": look, "width": 0.55}))
     totals = [draft + check, alone]
     traces.append(
         go.Scatter(
@@ -131,8 +133,8 @@ def sweep_figure(
     """
     gammas, hover = [row[0] for row in predicted], "%{x}: %{y:.3f}"
     traces = [
-        line(words[name], gammas, [row[column] for row in predicted], colour, hover=hover, dash=dash)
-        for name, colour, dash, column in (("theorem", DRAFT, "dash", 1), ("costs", CHECK, "solid", 2))
+        line(words[name], gammas, [row[column] for row in predicted], color, hover=hover, dash=dash)
+        for name, color, dash, column in (("theorem", DRAFT, "dash", 1), ("costs", CHECK, "solid", 2))
     ]
     star = {"symbol": "star", "size": 15, "color": FOUND, "line": {"width": 1, "color": "#ffffff"}}
     look = {"mode": "markers", "marker": star}

@@ -143,7 +143,9 @@ def measure_drafters(scene: Scene, settings: Settings) -> dict[str, str]:
 
 
 def cost(scene: Scene, settings: Settings) -> tuple[float, float]:
-    """Return the text without the draft, and at most as many runs with it, drafts included, as if none were accepted."""
+    """Return the text without the draft, and at most as many runs with it, drafts included, as if none were
+    accepted.
+    """
     by = drafters(scene).get(settings.model)
     draft = by.n_params / scene.model.n_params if by else settings.layers / scene.model.config.n_layer
     runs = settings.tokens * (2 + draft)

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.charts.axes import BLUE, GREY, LEGEND, ORANGE, axis, figure, row_axis, row_tick
+from viz.charts.axes import BLUE, GRAY, LEGEND, ORANGE, axis, figure, row_axis, row_tick
 from viz.charts.lines import HOVER_TEXT, grid, line
 from viz.labels import plotly_text, shorten, visible
 from viz.numbers import BIT, bits, number, percent, whole
@@ -41,7 +41,7 @@ class Scale:
 def map_figure(
     heated: Heated, pieces: Sequence[str], following: int | None, scale: Scale, words: Mapping[str, str]
 ) -> go.Figure:
-    """Return the tokens down, the model's likeliest first, temperatures across, a cell's colour its probability.
+    """Return the tokens down, the model's likeliest first, temperatures across, a cell's color its probability.
 
     Nothing where a token is out. Words: temperature, probability, hover with {token}, {id}, {T}, {share}, out.
     """
@@ -68,7 +68,7 @@ def map_figure(
     ticks = [row_tick(piece, token == following) for token, piece in zip(ids, pieces, strict=True)]
     bar = {"thickness": 10, "len": 1, "outlinewidth": 0, "tickformat": ".0%"}
     bar["title"] = {"text": plotly_text(words["probability"]), "side": "right"}
-    colours = {"cmin": 0, "cmax": 1, "colorbar": bar}
+    colors = {"cmin": 0, "cmax": 1, "colorbar": bar}
     return figure(
         [heat],
         _across(scale, words["temperature"], {"showgrid": False}),
@@ -76,7 +76,7 @@ def map_figure(
         height=84 + 20 * len(names),
         narrow=100 + 20 * len(names),
         meta={"scales": ramp, "shapes": _marks(scale)},
-        more={"coloraxis": colours},
+        more={"coloraxis": colors},
     )
 
 
@@ -87,8 +87,8 @@ def width_figure(heated: Heated, alone: Heated | None, scale: Scale, words: Mapp
     each of MEASURES.
     """
     panels: dict[str, list[go.Scatter]] = {name: [] for name in MEASURES}
-    for name, each, colour, look in (
-        ("alone", alone, GREY, {"dash": "dot"}),
+    for name, each, color, look in (
+        ("alone", alone, GRAY, {"dash": "dot"}),
         ("pipeline", heated, BLUE, {"width": 2.5}),
     ):
         if each is None:
@@ -106,7 +106,7 @@ def width_figure(heated: Heated, alone: Heated | None, scale: Scale, words: Mapp
                 "hovertemplate": HOVER_TEXT,
             }
             label = [plotly_text(words[measure])] * len(texts)
-            panels[measure].append(line(words[name], temperatures, y, colour, hover="", text=label, more=more, **look))
+            panels[measure].append(line(words[name], temperatures, y, color, hover="", text=label, more=more, **look))
     looks = _looks(heated if alone is None else alone)
     few = {"tickvals": _FEW, "ticktext": [f"{T:g}" for T in _FEW]} if scale.logarithmic else {"dtick": 1}
     x = dict.fromkeys(MEASURES, _across(scale, words["temperature"], few | {"tickangle": 0}))

@@ -71,7 +71,9 @@ def _typed(scene: Scene, before: str, ids: list[int], token: int) -> str:
 
 
 def measure_way(scene: Scene, settings: Settings) -> Way:
-    """Return the way to the prediction at the position: what each part adds, and what the stream says after each block."""
+    """Return the way to the prediction at the position: what each part adds, and what the stream says after
+    each block.
+    """
     run, position = scene.trace, scene.position
     found = components(run, position)
     token = int(found.logits[: scene.model.tokenizer.vocab_size].argmax())

@@ -14,7 +14,7 @@ from viz.theme import HUES
 
 HEIGHT, NARROW = 340, 620
 FEW_TICKS = 12  # tokens that have a label on a narrow page
-COLOURS = (BLUE, ORANGE)  # without and with the load-balancing loss
+COLORS = (BLUE, ORANGE)  # without and with the load-balancing loss
 
 
 def _hover(x: str, y: str, form: str) -> str:
@@ -44,11 +44,13 @@ def loads_figure(
 def curves_figure(
     steps: Sequence[int], curves: Mapping[str, np.ndarray], words: Mapping[str, str], reference: float | None, form: str
 ) -> go.Figure:
-    """Return one number by step, a line a training. [S] each; `words`: "step", "value", and "reference" for the guide."""
+    """Return one number by step, a line a training. [S] each; `words`: "step", "value", and "reference" for
+    the guide.
+    """
     hover = _hover(words["step"], words["value"], form)
     traces = [
-        line(name, steps, each, colour, hover=hover, width=2.5)
-        for (name, each), colour in zip(curves.items(), COLOURS, strict=True)
+        line(name, steps, each, color, hover=hover, width=2.5)
+        for (name, each), color in zip(curves.items(), COLORS, strict=True)
     ]
     if reference is not None:
         traces.append(guide(words["reference"], [steps[0], steps[-1]], [reference] * 2, "dash"))
@@ -59,7 +61,7 @@ def curves_figure(
 def tokens_figure(
     pieces: Sequence[str], rows: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]], words: Mapping[str, str]
 ) -> go.Figure:
-    """Return each token's first expert, a row for each training and layer: the colour says which, a cross that it is
+    """Return each token's first expert, a row for each training and layer: the color says which, a cross that it is
     full.
 
     rows: expert, weight [T] and whether it would be dropped. `words`: "token", "expert" with {n}, "weight", "dropped".
@@ -75,8 +77,8 @@ def tokens_figure(
     traces = []
     for expert in sorted(found):
         x, y, symbols, hovers = zip(*found[expert], strict=True)
-        colour = HUES[expert % len(HUES)]
-        marker = {"size": 8 if len(pieces) <= 40 else 6, "color": colour, "symbol": list(symbols), "line": {"width": 0}}
+        color = HUES[expert % len(HUES)]
+        marker = {"size": 8 if len(pieces) <= 40 else 6, "color": color, "symbol": list(symbols), "line": {"width": 0}}
         name = plotly_text(words["expert"].format(n=expert))
         shape = {"mode": "markers", "marker": marker, "hovertext": list(hovers), "hovertemplate": HOVER_TEXT}
         traces.append(go.Scatter(x=list(x), y=list(y), name=name, **shape))

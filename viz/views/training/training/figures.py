@@ -15,7 +15,9 @@ _SCORES = ("previous_token", "induction", "induction_baseline")
 
 
 def snapshot_payload(snapshot: Snapshot, piece: Callable[[int], str], decode: Callable[[Sequence[int]], str]) -> dict:
-    """Return one saved step: weights as little-endian 16-bit fixed point, 65535 for 1, and None for what is no number."""
+    """Return one saved step: weights as little-endian 16-bit fixed point, 65535 for 1, and None for what is
+    no number.
+    """
     shown = {i: visible(piece(i)) for i in {int(n) for n in snapshot.top_ids.flat}}
     top = zip(snapshot.top_ids, snapshot.top_logits, snapshot.top_share, strict=True)
     prompt, ids = snapshot.prompt, snapshot.sample

@@ -11,7 +11,7 @@ from viz.labels import plotly_text
 from viz.theme import HUES
 
 HEIGHT, NARROW = 360, 420
-COLOURS = {
+COLORS = {
     "softmax": BLUE,
     "sliding_window": HUES[5],
     "linear": ORANGE,
@@ -39,13 +39,13 @@ def scores_figure(
     """
     hover, traces = _hover(words["size"], words["score"], ".1%" if share else ".4g"), []
     for key, each in scores.items():
-        name, colour = names[key], COLOURS[key]
+        name, color = names[key], COLORS[key]
         group = {"legendgroup": plotly_text(name)}
-        traces.append(line(name, sizes, each.mean(0), colour, hover=hover, width=2.5, more=group))
+        traces.append(line(name, sizes, each.mean(0), color, hover=hover, width=2.5, more=group))
         for seed, row in enumerate(each):
-            point = {"mode": "markers", "marker": {"size": 4, "color": colour, "opacity": 0.45}, "showlegend": False}
+            point = {"mode": "markers", "marker": {"size": 4, "color": color, "opacity": 0.45}, "showlegend": False}
             label = f"{name}, {words['seed'].format(n=seed)}"
-            traces.append(line(label, sizes, row, colour, hover=hover, more=point | group))
+            traces.append(line(label, sizes, row, color, hover=hover, more=point | group))
     traces.append(guide(words["reference"], sizes, reference, "dash"))
     up = axis(words["score"], {"range": [-0.03, 1.03], "tickformat": ".0%"} if share else LOG)
     return figure(traces, axis(words["size"], {"tickvals": list(sizes)}), up, height=HEIGHT, narrow=NARROW)
@@ -58,7 +58,7 @@ def losses_figure(losses: Mapping[str, np.ndarray], names: Mapping[str, str], wo
     hover, traces = _hover(words["step"], words["loss"]), []
     for key, each in losses.items():
         at = range(1, each.shape[1] + 1)
-        traces += runs(names[key], at, each, COLOURS[key], hover=hover, more={"mode": "lines"})
+        traces += runs(names[key], at, each, COLORS[key], hover=hover, more={"mode": "lines"})
     return figure(traces, axis(words["step"]), axis(words["loss"]), height=HEIGHT, narrow=NARROW)
 
 
@@ -71,7 +71,7 @@ def costs_figure(
 ) -> go.Figure:
     """What decoding costs by the tokens before, a line a mixer, on a log axis or from 0. `words`: "tokens", "cost"."""
     hover = _hover(words["tokens"], words["cost"])
-    traces = [line(names[key], tokens, each, COLOURS[key], hover=hover, width=2.5) for key, each in costs.items()]
+    traces = [line(names[key], tokens, each, COLORS[key], hover=hover, width=2.5) for key, each in costs.items()]
     ticks = {"tickvals": list(tokens), "ticktext": [f"{each:,}" for each in tokens]}
     x = axis(words["tokens"], {**LOG, **ticks})
     return figure(traces, x, axis(words["cost"], LOG if log else {"rangemode": "tozero"}), height=HEIGHT, narrow=NARROW)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from model.alignment.reinforcement.advantages import (
     gae,
-    group_normalised,
+    group_normalized,
     leave_one_out,
     returns,
     token_rewards,
@@ -95,13 +95,13 @@ def test_a_text_is_paid_at_its_end():
 @given(st.lists(st.floats(-5, 5, width=32), min_size=8, max_size=8))
 def test_advantages_of_a_group_sum_to_zero(rewards):
     found = torch.tensor(rewards)
-    for each in (group_normalised(found, 4), leave_one_out(found, 4)):
+    for each in (group_normalized(found, 4), leave_one_out(found, 4)):
         assert_close(each.view(2, 4).sum(1), torch.zeros(2), 2e-4)
 
 
 def test_a_group_by_hand():
     """Mean 1, deviation sqrt(2 / 3) of (0, 1, 2); a group of equals has no advantage."""
-    found = group_normalised(torch.tensor([0.0, 1.0, 2.0, 5.0, 5.0, 5.0]), 3)
+    found = group_normalized(torch.tensor([0.0, 1.0, 2.0, 5.0, 5.0, 5.0]), 3)
     step = 1 / math.sqrt(2 / 3)
     assert_close(found, torch.tensor([-step, 0, step, 0, 0, 0]), 1e-5)
     assert leave_one_out(torch.tensor([1.0, 2.0, 6.0]), 3).tolist() == [-3.0, -1.5, 4.5]
@@ -123,7 +123,7 @@ EQUAL = [n / 100 for n in range(1, 101)] + [-4.8, 100.1, 1e6 + 0.1, -2.3, 0.056,
 def test_equal_rewards_have_no_advantage_at_all(group, dtype):
     """The mean of equal numbers can be off by a unit in the last place, which is nobody's advantage."""
     rewards = torch.tensor(EQUAL, dtype=dtype).repeat_interleave(group)
-    assert not group_normalised(rewards, group).any() and group_normalised(rewards, group).dtype == dtype
+    assert not group_normalized(rewards, group).any() and group_normalized(rewards, group).dtype == dtype
     for each in EQUAL:
         values = torch.full((1, group), each, dtype=dtype)
         assert not whiten(values, torch.ones(1, group, dtype=torch.bool)).any()
@@ -136,12 +136,12 @@ def test_equal_rewards_have_no_advantage_at_all(group, dtype):
 def test_rewards_that_differ_by_rounding_alone_are_equal_whatever_their_size(nudges, size):
     base = torch.full((4,), size)
     nudged = torch.nextafter(base, torch.tensor([float("inf") if n > 0 else 0.0 for n in nudges]))
-    assert not group_normalised(nudged, 4).any()
+    assert not group_normalized(nudged, 4).any()
 
 
 def test_a_small_difference_of_large_rewards_counts():
     """Of 1,000 and 1,000.01 the deviation is 0.005, and the advantages are as of 0 and 1."""
-    found = group_normalised(torch.tensor([1000.0, 1000.01]), 2)
+    found = group_normalized(torch.tensor([1000.0, 1000.01]), 2)
     assert_close(found, torch.tensor([-1.0, 1.0]), 5e-4)
 
 
@@ -153,5 +153,5 @@ def test_whitening_nothing_gives_zeros():
 def test_what_is_no_number_is_refused_and_in_a_training_stays_none():
     rewards = torch.tensor([1.0, math.nan, 1.0, 2.0])
     with pytest.raises(InputError, match=r"not finite\. Got: rewards"):
-        group_normalised(rewards, 2)
-    assert without_checks(group_normalised)(rewards, 2).isnan().tolist() == [True, True, False, False]
+        group_normalized(rewards, 2)
+    assert without_checks(group_normalized)(rewards, 2).isnan().tolist() == [True, True, False, False]

@@ -1,6 +1,6 @@
-"""What a story model can do, each behaviour over made-up cases with Wilson's 95 % interval.
+"""What a story model can do, each behavior over made-up cases with Wilson's 95 % interval.
 
-    python benchmarks/training/behaviours.py [MODEL ...] [--cases 200] [--seed 0]
+    python benchmarks/training/behaviors.py [MODEL ...] [--cases 200] [--seed 0]
 
 MODEL is a bundled model's name or a folder; several stand side by side on the same cases. A case counts where the
 likeliest next token is the expected one, or, for "he or she", where the fitting pronoun is likelier than the other.
@@ -108,7 +108,7 @@ BEHAVIOURS: dict[str, Callable[[random.Random], Case]] = {
 
 
 def cases(make: Callable[[random.Random], Case], count: int, seed: int) -> Iterator[Case]:
-    """Cases that differ, as far as there are so many; each behaviour has the same ones at every call."""
+    """Cases that differ, as far as there are so many; each behavior has the same ones at every call."""
     rng, seen = random.Random(seed), set()
     for _ in range(50 * count):
         case = make(rng)
@@ -153,14 +153,14 @@ def main() -> None:
     models = {name: load_model(name, offline=True) for name in options.models}
     print("| % of the cases | cases |" + "".join(f" {Path(name).name} |" for name in models))
     print("|---|---|" + "---|" * len(models))
-    for behaviour, make in BEHAVIOURS.items():
+    for behavior, make in BEHAVIOURS.items():
         made, cells = list(cases(make, options.cases, options.seed)), []
         for lm in models.values():
             rows = last_logits(lm, [case.text for case in made])
             share = sum(map(holds, itertools.repeat(lm), made, rows)) / len(made)
             low, high = wilson(share, len(made))
             cells.append(f" {100 * share:.0f} ({100 * low:.0f} to {100 * high:.0f}) |")
-        print(f"| {behaviour} | {len(made)} |" + "".join(cells), flush=True)
+        print(f"| {behavior} | {len(made)} |" + "".join(cells), flush=True)
 
 
 if __name__ == "__main__":

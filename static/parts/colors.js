@@ -1,8 +1,8 @@
-// Colours: the ramp of a heat map as a table, and text that can be read on a ground.
+// Colors: the ramp of a heat map as a table, and text that can be read on a ground.
 
 const READABLE = 4.5; // contrast of text, WCAG 2.2 AA
 
-// The 255 colours [r, g, b] of a ramp, from some of them.
+// The 255 colors [r, g, b] of a ramp, from some of them.
 export function lookup(stops) {
   const rgb = stops.map((stop) => [1, 3, 5].map((at) => parseInt(stop.slice(at, at + 2), 16)));
   return Array.from({ length: 255 }, (_, code) => {
@@ -12,10 +12,10 @@ export function lookup(stops) {
   });
 }
 
-export const channels = (colour) =>
-  colour.startsWith("#")
-    ? [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16))
-    : colour
+export const channels = (color) =>
+  color.startsWith("#")
+    ? [1, 3, 5].map((at) => parseInt(color.slice(at, at + 2), 16))
+    : color
         .match(/[\d.]+/g)
         .slice(0, 3)
         .map(Number);
@@ -26,6 +26,6 @@ const light = (rgb) =>
     .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
     .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
 export const contrast = (a, b) => (Math.max(light(a), light(b)) + 0.05) / (Math.min(light(a), light(b)) + 0.05);
-// The page's own text colour where it can be read on this ground, else black or white, of which one always can.
+// The page's own text color where it can be read on this ground, else black or white, of which one always can.
 export const ink = (ground, text) =>
-  [text, "#000000", "#ffffff"].find((colour) => contrast(channels(colour), ground) >= READABLE);
+  [text, "#000000", "#ffffff"].find((color) => contrast(channels(color), ground) >= READABLE);
