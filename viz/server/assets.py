@@ -1,6 +1,7 @@
-"""The page's own scripts and styles, served under the hash of all of them: a browser requests each version once.
+"""The page's own scripts and styles, served under a hash of their contents, so that a browser requests each version
+once.
 
-One hash stands for the whole folder, so that the scripts' imports of one another, which are relative, just work.
+One hash stands for the whole folder, so that relative imports between scripts keep working.
 """
 
 import asyncio
@@ -45,24 +46,26 @@ class Asset:
 
     @functools.cached_property
     def packed(self) -> bytes:
-        """What is sent of it to who can unpack it."""
+        """The compressed content, for clients that accept it."""
         return gzip.compress(self.body, 6, mtime=0)  # higher levels take longer, and a hundredth less room
 
 
 @dataclass(frozen=True)
 class Assets:
-    """All files by their names, and the hash of them all."""
+    """All files by name, and the hash of all of them."""
 
     digest: str
     files: dict[str, Asset]
 
     def address(self, name: str) -> str:
-        """Where a file is, seen from the page; without a slash before it, so that the app may live in any folder."""
+        """Return a file's address relative to the page, without a leading slash, so that the app may live in any
+        folder.
+        """
         return f"playground/static/{self.digest}/{name}"
 
 
 def read(static: Path) -> Assets:
-    """Return the folder as it is now: every script by its path, and all styles as one sheet."""
+    """Read a folder: every script under its path, and all styles joined into one sheet."""
     bodies = {path.relative_to(static).as_posix(): path.read_bytes() for path in sorted(static.rglob("*.js"))}
     bodies[STYLE] = stylesheet(static / "style")
     whole = hashlib.sha256()
@@ -72,19 +75,19 @@ def read(static: Path) -> Assets:
 
 
 def asset(name: str, body: bytes) -> Asset:
-    """Return a file as it is sent."""
+    """Return a file with its hash, content type and compressed form."""
     etag = f'"{hashlib.sha256(body).hexdigest()[:16]}"'
     return Asset(body, TYPES[Path(name).suffix], etag)
 
 
 def stylesheet(folder: Path) -> bytes:
-    """Return all styles as one: those of the whole page first, each folder's own files before its folders'."""
+    """Join all styles into one sheet: first those of the whole page, then folder by folder."""
     paths = sorted(folder.rglob("*.css"), key=lambda path: (path.parent != folder, path.name != "base.css", path))
     return b"\n".join(path.read_bytes() for path in paths)
 
 
 def tags(assets: Assets) -> str:
-    """Return the content of the page's head: the styles and the scripts."""
+    """Return the tags of the page's head: styles and scripts."""
     return "".join(
         (
             f"<script>{assets.files[POLICY].body.decode()}</script>",
@@ -96,7 +99,7 @@ def tags(assets: Assets) -> str:
 
 
 def answer(assets: Assets) -> Callable[[Request], Response]:
-    """Send a file; the middleware adds the headers for caching."""
+    """Return the handler that sends a file; the middleware adds the caching headers."""
 
     def send(request: Request) -> Response:
         file = assets.files.get(request.path_params["name"])
@@ -108,7 +111,7 @@ def answer(assets: Assets) -> Callable[[Request], Response]:
 
 
 def sent(file: Asset, request: Request) -> Response:
-    """Return a file as who asks can read it, or that it is the one they have."""
+    """Return a file in an encoding that the client accepts, or 304 if the client already has it."""
     headers = {"etag": file.etag, "vary": "Accept-Encoding"}
     if request.headers.get("if-none-match") == file.etag:
         return Response(status_code=304, headers=headers)
@@ -123,11 +126,11 @@ _LONG = ("/config", "/gradio_api/info")
 
 @dataclass(eq=False)
 class Head:
-    """Writes into the head of the page: the framework adds its own `head` only once its scripts run.
+    """Middleware that inserts our tags into the page's head; Gradio would add its own `head` only once its scripts run.
 
-    There the styles hold before anything is seen, and the scripts run before the framework's. The page and what
-    programs read before they ask, half a megabyte, are packed for the way. The page's policy names the scripts and
-    styles that stand in it by their hashes: what is added to it later does not run.
+    The styles therefore apply before anything is visible, and our scripts run before Gradio's. The page and Gradio's
+    configuration, half a megabyte, are compressed. The content security policy lists the hashes of inline scripts and
+    styles, so that anything added later does not run.
     """
 
     app: ASGIApp
@@ -166,7 +169,9 @@ class Head:
 
 
 def policy_of(page: bytes, options: Options) -> str:
-    """Return the policy of a page: the scripts and style sheets that stand in it, and no others, run."""
+    """Return the content security policy of a page: only the inline scripts and style sheets that it
+    contains may run.
+    """
     found: dict[str, list[str]] = {"script": [], "style": []}
     for tag, attributes, text in _INLINE.findall(page):
         if b"src=" not in attributes:
@@ -175,7 +180,7 @@ def policy_of(page: bytes, options: Options) -> str:
 
 
 def with_tags(page: bytes, more: str) -> bytes:
-    """Return a page with more in its head, where addresses are already relative to the folder of the app."""
+    """Return a page with more tags in its head, after the base address is set."""
     base = _BASE.search(page)
     if not base:
         raise ValueError("the page has no <base> that tells where the app is")

@@ -1,4 +1,4 @@
-"""What a call of a function holds, looked at before Gradio does: whose page asks, and nothing that would be fetched."""
+"""Validates the body of a function call before Gradio reads it: the session, the arguments, and no files to fetch."""
 
 import json
 import re
@@ -13,11 +13,11 @@ _MARK = "_type"
 
 
 class Unreadable(ValueError):
-    """A call that no page of ours and no client sends."""
+    """A call that neither our page nor a client library would send."""
 
 
 def read(body: bytes) -> Any:
-    """Return a call as JSON. Raises Unreadable for what is none, keys that are there twice, and files."""
+    """Parse a call as JSON. Raises Unreadable for invalid JSON, duplicate keys, and files."""
     try:
         return json.loads(body, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
@@ -25,8 +25,8 @@ def read(body: bytes) -> Any:
 
 
 def session_of(call: Any) -> str:
-    """Return the session that a call names, "" for none. Raises Unreadable for what is no call, or no name of a
-    session.
+    """Return the session that a call names, "" if it names none. Raises Unreadable if the call or the name is
+    malformed.
     """
     if not isinstance(call, dict):
         raise Unreadable("no call")
@@ -39,12 +39,12 @@ def session_of(call: Any) -> str:
 
 
 def is_session(text: Any) -> bool:
-    """Whether a session may be named so."""
+    """Return whether a value is a valid session name."""
     return isinstance(text, str) and SESSION.fullmatch(text) is not None
 
 
 def names_sessions(query: bytes) -> bool:
-    """Return whether every session that the query of an address names is named as one."""
+    """Return whether every session named in a query string is valid."""
     named = [
         value for key, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True) if key == "session_hash"
     ]
@@ -68,7 +68,7 @@ class Functions:
         return cls({each["id"]: (each["api_name"], len(each["inputs"])) for each in listed}, arguments)
 
     def check(self, where: str, call: Mapping[str, Any]) -> None:
-        """Raise Unreadable for a function that there is not, or arguments that it does not take.
+        """Raise Unreadable for an unknown function or wrong arguments.
 
         `where` is the path after the prefix of the API: "queue/join", "call/NAME", "call/v2/NAME".
         """

@@ -1,4 +1,4 @@
-"""Who asks: the address behind the proxies, the name the server is called by, the website a request is from."""
+"""The origin of a request: the client's address behind proxies, the host name, and the website that sent it."""
 
 import ipaddress
 import socket
@@ -11,9 +11,9 @@ from viz.work.playground import Options
 
 
 def client_of(scope: Scope, proxies: int) -> str:
-    """Return the client's address: the peer's, or the one that the outermost trusted proxy saw. Of IPv6 the network.
+    """Return the client's address: the peer's, or the one that the outermost trusted proxy reports. IPv6: the network.
 
-    Each proxy appends the address of its client, so that anything forged by a visitor stays to the left.
+    Each proxy appends the address of its client, so forged entries stay on the left.
     """
     peer = (scope.get("client") or ("",))[0]
     if proxies:
@@ -23,7 +23,9 @@ def client_of(scope: Scope, proxies: int) -> str:
 
 
 def network_of(peer: str) -> str:
-    """Return an address, of IPv6 its network, which one household has; what is no address is cut to 64 characters."""
+    """Return an IPv4 address, or the /64 network of an IPv6 address (one household); other text is cut to 64
+    characters.
+    """
     try:
         address = ipaddress.ip_address(peer.strip("[]").partition("%")[0])
     except ValueError:
@@ -34,7 +36,7 @@ def network_of(peer: str) -> str:
 
 
 def name_of(host: str) -> str:
-    """Return the name in a Host header, without its port; "" for what is none."""
+    """Return the host name from a Host header, without the port; "" if malformed."""
     try:
         return (urlsplit(f"//{host}").hostname or "").rstrip(".")
     except ValueError:
@@ -42,10 +44,10 @@ def name_of(host: str) -> str:
 
 
 def is_ours(name: str, options: Options) -> bool:
-    """Return whether a server on one's own machine answers to that name.
+    """Return whether a private server may answer under a host name.
 
-    A page of a stranger may have its own name point to this machine (DNS rebinding), but it cannot make its address bar
-    show a number, this machine's own name, or one that was given on the command line.
+    A stranger's page may point its own host name to this machine (DNS rebinding), but it cannot make the address bar
+    show an IP address, this machine's own name, or a name given on the command line.
     """
     if options.public:
         return True
@@ -66,10 +68,10 @@ def is_ours(name: str, options: Options) -> bool:
 
 
 def is_foreign(scope: Scope, options: Options) -> bool:
-    """Whether a request comes from another website's page, other than by a link to this one.
+    """Return whether a request was sent by another website's page, other than by following a link to this one.
 
-    A browser names the page that asks: in Sec-Fetch-Site where the connection is safe, in Origin wherever a script or
-    a form sends something. Another port of the same machine is another website. Programs send neither.
+    Browsers name the sending page in Sec-Fetch-Site on secure connections, and in Origin wherever a script or form
+    sends data. Another port of the same machine counts as another website. Programs send neither header.
     """
     headers = Headers(scope=scope)
     if scope["method"] in ("GET", "HEAD") and headers.get("sec-fetch-mode") == "navigate":
@@ -80,9 +82,7 @@ def is_foreign(scope: Scope, options: Options) -> bool:
 
 
 def is_our_origin(origin: str, headers: Headers, options: Options) -> bool:
-    """Return whether an Origin header names this server: as Host does with its port, by --allow-host, or a page of
-    --embed.
-    """
+    """Return whether an Origin header names this server: as the Host header does, by --allow-host, or by --embed."""
     scheme, _, rest = origin.lower().partition("://")
     usual = {"http": 80, "https": 443}.get(scheme)
     name, port = name_of(rest), port_of(rest, usual)
@@ -99,7 +99,7 @@ def is_our_origin(origin: str, headers: Headers, options: Options) -> bool:
 
 
 def port_of(host: str, usual: int | None) -> int | None:
-    """Return the port in a Host header, `usual` where it names none, None for what is no port."""
+    """Return the port in a Host header, `usual` if it names none, None if it is malformed."""
     try:
         found = urlsplit(f"//{host}").port
     except ValueError:
@@ -108,7 +108,7 @@ def port_of(host: str, usual: int | None) -> int | None:
 
 
 def _matches(origin: str, pattern: str) -> bool:
-    """Whether an origin is the one of --embed, in which a first label of "*" stands for any."""
+    """Return whether an origin matches a pattern of --embed; a first label of "*" matches any name."""
     before, star, after = pattern.partition("*")
     if not star:
         return origin == pattern
@@ -121,9 +121,9 @@ SAID_BY_PROXIES = (b"x-forwarded-", b"forwarded", b"x-real-ip", b"x-gradio-serve
 
 
 def as_asked(scope: Scope, proxies: int) -> Scope:
-    """Return the request without headers that only a proxy may set, or with the scheme that the proxy in front reports.
+    """Return the request without headers that only a proxy may set, and with the scheme that a trusted proxy reports.
 
-    `playground.proxied` in it says whether any proxy named a client, believed or not.
+    The key `playground.proxied` says whether any proxy named a client, trusted or not.
     """
     scope = scope | {"playground.proxied": "x-forwarded-for" in Headers(scope=scope)}
     if not proxies:
@@ -134,10 +134,10 @@ def as_asked(scope: Scope, proxies: int) -> Scope:
 
 
 def at_itself(scope: Scope) -> Scope:
-    """Return the request as if it had come straight to this machine's own address.
+    """Return the request as if it had been sent to this machine's own address.
 
-    A tool of a language model is called by a client within the server, which asks where the request says that it came
-    to. A Host header must not send it to another machine, nor a proxy's scheme to a port that speaks no TLS.
+    The MCP server calls itself at the address in the request. A Host header must not redirect that call to another
+    machine, nor a proxy's scheme to a port without TLS.
     """
     host, port = scope.get("server") or ("127.0.0.1", None)
     name = f"[{host}]" if ":" in host else host

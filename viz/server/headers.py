@@ -1,4 +1,4 @@
-"""The headers of every answer: what a page may load and run, what a browser keeps, which server this is."""
+"""Response headers: the content security policy, caching, and the id of this server."""
 
 import base64
 import hashlib
@@ -18,12 +18,12 @@ WORKER = "page/server/line_worker.js"  # among the page's scripts
 
 
 def page_policy(options: Options, scripts: Collection[str] = (), styles: Collection[str] = ()) -> str:
-    """What a page may load and run: this server's files, and of what stands in the page itself the scripts and style
-    sheets of these hashes.
+    """Return the content security policy of a page: this server's files, and the inline scripts and styles of these
+    hashes.
 
-    Gradio makes functions of texts, so texts may become scripts, but only those that static/page/server/policy.js lets
-    through, by Trusted Types. No attribute of an element runs. Attributes may set styles: Gradio's and Plotly's
-    elements do. Browsers that know no `style-src-elem` take `style-src` for both.
+    Gradio compiles functions from text, so 'unsafe-eval' is allowed, but Trusted Types let only the texts through that
+    static/page/server/policy.js accepts. No inline event handler runs. Style attributes are allowed, because Gradio's
+    and Plotly's elements have them. Browsers without `style-src-elem` use `style-src` for both.
     """
     sources = {
         "default-src": "'self'",
@@ -47,21 +47,22 @@ def page_policy(options: Options, scripts: Collection[str] = (), styles: Collect
 
 
 def other_policy(options: Options, path: str = "") -> str:
-    """What an answer that is no page may load and run, should a browser take it for one: nothing.
+    """Return the policy of an answer that is not a page: nothing may load or run if a browser takes it for one.
 
-    The worker that pages share takes its own answer's: it may import scripts of this server, and ask it.
+    The worker that pages share runs under the policy of its own script: it may import scripts of this server, and
+    connect to it.
     """
     needs = "script-src 'self'; connect-src 'self'; " if path.endswith(f"/{WORKER}") else ""
     return f"default-src 'none'; {needs}base-uri 'none'; form-action 'none'; frame-ancestors {ancestors(options)}"
 
 
 def ancestors(options: Options) -> str:
-    """Who may show an answer in a frame."""
+    """Return the policy's list of sites that may show an answer in a frame."""
     return " ".join(("'self'", *options.embed))
 
 
 def hashed(text: bytes) -> str:
-    """Return a script or a style sheet as a policy names it."""
+    """Return the hash of a script or style sheet in the form of a content security policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text).digest()).decode()}'"
 
 
@@ -71,7 +72,7 @@ EMPTY = hashed(b"")  # Plotly and the framework add empty style elements and fil
 
 
 def always(options: Options) -> dict[str, str]:
-    """Headers of every answer besides its policy."""
+    """Return the headers of every answer, except its policy."""
     headers = {
         "x-content-type-options": "nosniff",
         "referrer-policy": "same-origin",
@@ -90,7 +91,7 @@ def cached(path: str) -> str:
 
 
 def dress(start: Message, path: str, options: Options) -> None:
-    """Put the headers on the beginning of an answer."""
+    """Add the headers to the start of an answer."""
     # Nothing here is for other websites' scripts.
     start["headers"] = [pair for pair in start["headers"] if not pair[0].lower().startswith(b"access-control-")]
     headers = MutableHeaders(scope=start)

@@ -1,4 +1,4 @@
-"""The line by which open pages say that they are there; what a page had begun ends when no line names it any more."""
+"""The presence connection that open pages hold; work started by a page ends once no connection names it."""
 
 import asyncio
 from collections.abc import Iterable
@@ -17,9 +17,9 @@ GRACE = 3.0  # seconds in which a page whose line was cut may be on another one
 
 
 class Here:
-    """GET /playground/here/VISIT,VISIT: the line that open pages hold.
+    """GET /playground/here/VISIT,VISIT: the presence connection of open pages.
 
-    For a visit that has asked nothing there is nothing to end, so that it costs nothing.
+    A visit that has asked nothing has nothing to end and costs nothing.
     """
 
     def __init__(self, presence: Presence) -> None:
@@ -49,7 +49,7 @@ class Here:
                 task.add_done_callback(self._ends.discard)
 
     async def _end(self, visits: Iterable[str]) -> None:
-        """End what pages had begun that do not come back."""
+        """End the work of pages that did not reconnect."""
         await asyncio.sleep(GRACE)
         for visit in visits:
             if not self.presence.is_open(visit):
@@ -62,5 +62,5 @@ async def _gone(receive: Receive) -> None:
 
 
 def route(presence: Presence) -> Route:
-    """Return the route of the line."""
+    """Return the route of the presence connection."""
     return Route("/playground/here/{visits}", Here(presence))

@@ -1,9 +1,10 @@
-"""The page's modules joined into one script for the way: a browser asks for one file instead of a hundred and thirty.
+"""Bundler that joins the page's modules into one script: a browser requests one file instead of a hundred and thirty.
 
-In the folder each stays a module of its own. Joined, each is a function that gives what the module exports, in the
-order in which a browser would run them; what is imported is taken from what ran before. That is the same as long as no
-module imports itself in a circle and nothing that is exported changes; `join` refuses what it does not know. Under its
-own name a joined module hands on what it exports there, so that each runs once, whoever imports it.
+In the folder each stays a module of its own. In the bundle each becomes a function that returns the module's exports,
+in the order in which a browser would run them; imports are read from the modules that ran before. That is equivalent as
+long as no modules import each other in a circle and no export is reassigned; `join` refuses syntax that it does not
+know. The file of a bundled module re-exports from the bundle, so that each module runs once, whichever way it is
+imported.
 """
 
 import posixpath
@@ -26,7 +27,7 @@ _HELP = "const $later = (where, address) => import(new URL(address, where));\n"
 
 @dataclass(frozen=True)
 class Module:
-    """One of the page's modules: its name among them, its text, what it imports as it begins, and what it exports."""
+    """One module of the page: its name, its text, its static imports, and its exports."""
 
     name: str
     text: str
@@ -35,18 +36,18 @@ class Module:
 
     @property
     def variable(self) -> str:
-        """What a script calls that which it exports."""
+        """The name of the variable that holds the module's exports in a bundle."""
         return "$" + re.sub(r"\W", "_", self.name.removesuffix(".js"))
 
 
 def module(name: str, text: str) -> Module:
-    """Return a module by its text."""
+    """Parse the text of a module."""
     imports = [posixpath.normpath(posixpath.join(posixpath.dirname(name), at)) for _, at in _IMPORT.findall(text)]
     return Module(name, text, tuple(imports), tuple(_EXPORT.findall(text)))
 
 
 def joined(assets: Assets) -> Assets:
-    """Return the files as they are sent: what the page runs at first and what its lessons need as one script each.
+    """Return the files with two bundles: one for the page's start, one for its lessons.
 
     The worker runs beside the pages and has what it imports for itself.
     """
@@ -63,7 +64,7 @@ def joined(assets: Assets) -> Assets:
 
 
 def order(modules: Mapping[str, Module], entry: str) -> list[str]:
-    """Return all that a module imports, and itself, as they run. Raises ValueError where they go in a circle."""
+    """Return a module and all modules that it imports, in execution order. Raises ValueError for circular imports."""
     done: dict[str, bool] = {}
 
     def visit(name: str) -> Iterator[str]:
@@ -81,9 +82,10 @@ def order(modules: Mapping[str, Module], entry: str) -> list[str]:
 
 
 def join(modules: Mapping[str, Module], entry: str, before: Mapping[str, str] | None = None) -> str:
-    """Return a module and all that it imports as one script. `before`: modules that other scripts have, and which.
+    """Bundle a module and everything that it imports into one script. `before`: modules that other bundles hold, and
+    which.
 
-    Raises ValueError for what cannot be joined.
+    Raises ValueError for syntax that cannot be joined.
     """
     before = before or {}
     own = [modules[name] for name in order(modules, entry) if name not in before]
@@ -102,13 +104,13 @@ def join(modules: Mapping[str, Module], entry: str, before: Mapping[str, str] | 
 
 
 def hand_on(module: Module, script: str) -> str:
-    """What stands in the place of a module that a script has."""
+    """Return a module that re-exports from the bundle that holds it."""
     taken = f'import {{ modules }} from "{_address(script, module.name)}";\n'
     return taken + _exports(module, f'modules["{module.name}"]')
 
 
 def _function(modules: Mapping[str, Module], module: Module, script: str) -> str:
-    """Return a module as a function that is called at once and gives what it exports, in a script of that name."""
+    """Return a module as a function that is called at once and returns the module's exports."""
     where = f'new URL("{_address(module.name, script)}", import.meta.url).href'
     others = iter(module.imports)
 
@@ -133,6 +135,6 @@ def _exports(module: Module, value: str) -> str:
 
 
 def _address(name: str, script: str) -> str:
-    """Where a file is, seen from a script."""
+    """Return the address of a file relative to a script."""
     path = posixpath.relpath(name, posixpath.dirname(script) or ".")
     return path if path.startswith(".") else f"./{path}"

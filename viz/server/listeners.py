@@ -1,4 +1,6 @@
-"""Who reads the answers that programs asked for: work begins only for those, and nobody reads somebody else's."""
+"""Readers of answers to programs: work starts only while its answers are read, and only the session's owner may read
+them.
+"""
 
 import re
 from collections import OrderedDict
@@ -20,7 +22,7 @@ WHOLE = re.compile(rb'"msg" ?: ?"process_completed"|^event: (?:complete|error)',
 
 @dataclass(eq=False)
 class Listeners:
-    """Notes who reads the answers of which session, and how many answers were sent."""
+    """Middleware that records which sessions have a reader, and how many answers were sent."""
 
     app: ASGIApp
     presence: Presence
@@ -47,7 +49,7 @@ class Listeners:
             await self.app(scope, receive, send)
 
     async def _listened(self, session: str, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request that reads the answers of a session."""
+        """Serve a request that reads the answers of a session."""
 
         async def counted(message: Message) -> None:
             await send(message)  # until the client has taken what was sent before
@@ -61,7 +63,7 @@ class Listeners:
             self.presence.deafen(session)
 
     def _noting(self, session: str, send: Send) -> Callable[[Message], Awaitable[None]]:
-        """Return the channel of the answer to a call: which event is whose session."""
+        """Return a channel that notes which session an event belongs to, from the answer to a call."""
 
         async def noted(message: Message) -> None:
             if found := EVENT.search(message.get("body", b"")):
@@ -73,14 +75,14 @@ class Listeners:
         return noted
 
     def _read(self, scope: Scope, path: str) -> str:
-        """Return the session whose answers a request reads; a call that named none has its event's."""
+        """Return the session whose answers a request reads; for a call without a session, that of its event."""
         if path.startswith("queue/data"):
             return Request(scope).query_params.get("session_hash", "")
         event = path.rstrip("/").rpartition("/")[2]
         return self._sessions.get(event, event)
 
     def _is_anothers(self, session: str, scope: Scope) -> bool:
-        """Return whether a session is of another login name; without names a session's own is the secret."""
+        """Return whether a session belongs to another user. Without logins the session's own name is the secret."""
         owner = self.presence.owner_of(session)
         return scope.get("playground.name") is not None and owner not in (session, scope["playground.client"])
 

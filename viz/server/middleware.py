@@ -1,6 +1,6 @@
-"""The layer between the network and the page: which requests are answered, how large, how often, with what headers.
+"""The layer between the network and the page: allowed paths, size limits, rate limits, and headers.
 
-Plain ASGI, so that answers which are sent piece by piece pass through piece by piece.
+Plain ASGI, so that streamed answers pass through piece by piece.
 """
 
 import asyncio
@@ -60,20 +60,20 @@ _NAMED = {
 
 
 def path_of(scope: Scope) -> str:
-    """Return the path of a request, without the folder that the app may be mounted at."""
+    """Return the path of a request, without the folder that the app is mounted at."""
     path, root = scope["path"], scope.get("root_path", "").rstrip("/")
     return path.removeprefix(root) if root and path.startswith(f"{root}/") else path
 
 
 def is_open(path: str) -> bool:
-    """Whether a path is served at all."""
+    """Return whether a path is served."""
     if path.startswith(API):
         return path.removeprefix(API).startswith(CALLS)
     return path in PAGE or path.startswith(FOLDERS)
 
 
 async def body_of(receive: Receive, limit: int) -> bytes | None:
-    """Return the whole body of a request; None where it is larger than `limit`, in however many pieces it comes."""
+    """Return the body of a request, None if it is larger than `limit`, however many pieces it comes in."""
     body = bytearray()
     while True:
         message = await receive()
@@ -87,7 +87,7 @@ async def body_of(receive: Receive, limit: int) -> bytes | None:
 
 
 def again(body: bytes, receive: Receive) -> Receive:
-    """Return a channel that gives a body that was read already, and then what comes after it."""
+    """Return a channel that replays a body that was already read, and then continues."""
     left = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive_again() -> Message:
@@ -98,7 +98,7 @@ def again(body: bytes, receive: Receive) -> Receive:
 
 @dataclass(eq=False)
 class Refused(Exception):
-    """Why a request is refused, and after how many seconds it may be repeated."""
+    """The reason why a request is refused, and the seconds after which it may be repeated."""
 
     status: int
     wait: float = 0.0
@@ -106,7 +106,9 @@ class Refused(Exception):
 
 
 def refusal(refused: Refused, scope: Scope) -> Response:
-    """Return the answer, in the reader's language; as JSON for programs, which look for "detail"."""
+    """Return the answer to a refused request, in the reader's language; as JSON for programs, which look
+    for "detail".
+    """
     query = dict(part.partition("=")[::2] for part in scope["query_string"].decode("latin-1").split("&"))
     catalogue = words(pick_language(query.get("lang"), Headers(scope=scope).get("accept-language")))
     text = catalogue[f"server.{'host' if refused.name else _NAMED[refused.status]}"].format(name=refused.name)
@@ -121,7 +123,7 @@ def refusal(refused: Refused, scope: Scope) -> Response:
 
 @dataclass(eq=False)
 class Guard:
-    """Looks at every request before Gradio does, and at the headers of every answer."""
+    """Middleware that checks every request before Gradio sees it, and adds the headers to every answer."""
 
     app: ASGIApp
     options: Options
@@ -169,7 +171,7 @@ class Guard:
                     await refusal(Refused(500), scope)(scope, receive, send_with_headers)
 
     def _led(self, scope: Scope, name: str | None) -> Scope:
-        """Return the request as it goes on: to the login in place of the page where nobody has logged in."""
+        """Return the request, redirected to the login form if it asks for the page without a login."""
         path = path_of(scope)
         if self.door and path == "/" and (name is None or scope["method"] == "POST"):
             where = scope["path"].removesuffix("/") + "/login"
@@ -201,7 +203,7 @@ class Guard:
         return await self._bounded(scope, receive, client)
 
     async def _bounded(self, scope: Scope, receive: Receive, client: str) -> Receive:
-        """Return the channel of a request whose body is not too large and not one too many; raises Refused."""
+        """Return the channel of a request whose body is within the limits; raises Refused."""
         limit, path = self.options.allowed.body, path_of(scope)
         length = Headers(scope=scope).get("content-length", "0")
         if not (length.isascii() and length.isdigit()):
@@ -227,7 +229,7 @@ class Guard:
         return again(body, receive)
 
     async def _called(self, where: str, body: bytes, computes: bool) -> str:
-        """Return the session that a request to Gradio names; raises Refused for what is no call."""
+        """Return the session that a request to Gradio names; raises Refused for a malformed call."""
         try:
             call = await asyncio.to_thread(calls.read, body) if len(body) > LONG else calls.read(body)
             if where.startswith("mcp"):
@@ -241,7 +243,7 @@ class Guard:
         return session
 
     def _count_computing(self, client: str, visit: str) -> None:
-        """Count a request that has something computed, for its page or session and for its client."""
+        """Count a request that starts a computation, for its page or session and for its client."""
         if self.options.public:
             self._count(self.computing_each, (client, visit))
             self._count(self.computing, client)

@@ -1,6 +1,6 @@
-"""Files of a folder that others wrote, like Plotly's and Gradio's: packed for the way once, not at every request.
+"""Third-party files, such as Plotly's and Gradio's, compressed once instead of at every request.
 
-Plotly alone takes a fifth of a second to pack, which every other visitor would wait for.
+Compressing Plotly takes a fifth of a second, during which other visitors would wait.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from viz.server.assets import TYPES, Asset, asset, sent
 
 
 class Folder:
-    """The files that lie in a folder itself, by name. Scripts and styles are kept in memory once asked for."""
+    """The files directly inside a folder, by name. Scripts and styles are kept in memory after the first request."""
 
     def __init__(self, path: Path) -> None:
         self._paths = {each.name: each for each in path.iterdir() if each.is_file()}
@@ -22,7 +22,7 @@ class Folder:
         self._packing = threading.Lock()  # whoever comes meanwhile waits for the same
 
     def pack(self, name: str) -> Asset:
-        """Return a script or a style sheet, packed. Raises KeyError for a name that is not there."""
+        """Return a script or style sheet, compressed. Raises KeyError for an unknown name."""
         with self._packing:
             if name not in self._packed:
                 file = asset(name, self._paths[name].read_bytes())

@@ -1,7 +1,7 @@
-"""The connections below the page: how long a client may take for its part, and how many there may be.
+"""Connection limits: timeouts for slow clients, and bounds on how many connections there may be.
 
-uvicorn waits for ever for the head of a request and for a client that does not read, and takes connections until the
-process has no files left.
+uvicorn waits forever for a request's head and for a client that does not read, and accepts connections until the
+process has no file descriptors left.
 """
 
 import asyncio
@@ -29,10 +29,10 @@ ENOUGH = 1000  # connections that a shared server should be able to take
 
 @dataclass(eq=False)
 class Crowd:
-    """The connections of a server: by address where `each` is a bound, and all.
+    """The open connections of a server, in total and by address if `each` is a bound.
 
-    Where there is no room, the one that has kept the server waiting for a request the longest gives way, so that a
-    client which opens connections and says nothing does not lock out its neighbors.
+    When there is no room, the connection that has kept the server waiting longest is closed, so that a client that
+    opens connections and sends nothing does not lock out others.
     """
 
     total: int
@@ -42,7 +42,7 @@ class Crowd:
     silent: dict["Bounded", None] = field(default_factory=dict)  # those waited for, in that order
 
     def enter(self, address: str) -> bool:
-        """Whether there is room for one more, which is counted then."""
+        """Count a connection and return True if there is room for it, else return False."""
         full = self.each is not None and self.by_address[address] >= self.each
         if full or self.count >= self.total:
             there = (each for each in self.silent if not full or each.address == address)
@@ -57,7 +57,7 @@ class Crowd:
         return True
 
     def leave(self, address: str) -> None:
-        """One that was counted is closed."""
+        """Forget a counted connection that was closed."""
         self.count -= 1
         self.by_address[address] -= 1
         if not self.by_address[address]:
@@ -65,9 +65,9 @@ class Crowd:
 
 
 class Bounded(H11Protocol):
-    """A connection that is given up where its client keeps it waiting, or where there are too many.
+    """A connection that is closed if its client keeps it waiting, or if there are too many.
 
-    The body of a request has its time elsewhere (viz.server.middleware); an idle connection is closed by uvicorn.
+    viz.server.middleware bounds the time for a request's body; uvicorn closes idle connections.
     """
 
     crowd: Crowd
@@ -118,7 +118,7 @@ class Bounded(H11Protocol):
         super().resume_writing()
 
     def give_way(self) -> None:
-        """Close this connection, for which the server only waits, and make room at once."""
+        """Close this connection, which only waits for its client, and make room at once."""
         self._have_head()
         self._uncount()
         self.transport.abort()
@@ -148,24 +148,24 @@ class Bounded(H11Protocol):
 
 
 def _stopped(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:
-    """No timer any more."""
+    """Cancel a timer and return None."""
     if timer is not None:
         timer.cancel()
     return None
 
 
 def bounded(crowd: Crowd) -> type[Bounded]:
-    """Return the protocol of one server."""
+    """Return the protocol class of one server."""
     return type("BoundedHere", (Bounded,), {"crowd": crowd})
 
 
 def crowd_of(*, public: bool, proxies: int, files: int) -> Crowd:
-    """How many connections a server may have of as many open files. Those of a proxy all come from one address."""
+    """Return the bounds for a number of open files. All connections of a proxy come from one address."""
     return Crowd(max(32, files - RESERVE), EACH if public and not proxies else None)
 
 
 def files_allowed() -> int:
-    """As many open files as this process may have, which is raised to what the system lets it have."""
+    """Raise this process's limit of open files to the system's maximum, and return it."""
     try:
         import resource
     except ImportError:  # Windows
@@ -179,7 +179,7 @@ def files_allowed() -> int:
 
 
 def tell_few(crowd: Crowd, tell: Callable[[str], None]) -> None:
-    """Say so where a shared server can take few connections."""
+    """Warn if a shared server can accept few connections."""
     if crowd.total < ENOUGH:
         tell(
             f"This process may have so few files open that it takes {crowd.total} connections at once. "

@@ -1,4 +1,4 @@
-"""A log that nobody can fill: of one kind of message so many a minute, then how many were left out."""
+"""A log filter that bounds repeated messages: a few per minute and kind, then the number that was left out."""
 
 import logging
 import threading
@@ -14,14 +14,16 @@ KINDS = 256  # that are counted apart; beyond them the oldest is forgotten
 
 @dataclass(eq=False)
 class Few(logging.Filter):
-    """Lets through few messages of one kind: of one logger, with the same text before its arguments are filled in."""
+    """Filter that lets through a few messages of one kind: the same logger, the same text before its arguments are
+    filled in.
+    """
 
     clock: Callable[[], float] = time.monotonic
     _kinds: OrderedDict[tuple[str, str], tuple[float, int]] = field(default_factory=OrderedDict)  # since when, how many
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a message is written. The first of a kind after a minute says how many were left out before it."""
+        """Return whether to write a message. The first of a kind after a minute says how many were left out."""
         first = str(record.msg).partition("\n")[0][:120]
         kind, now = (record.name, first), self.clock()
         with self._lock:
@@ -45,7 +47,7 @@ FEW = Few()
 
 
 def quieten() -> None:
-    """Bound what is written of uvicorn, and of all that writes where nothing else is said (asyncio, this page)."""
+    """Limit the logs of uvicorn, and of everything that logs to the root logger (asyncio, this app)."""
     for handler in (logging.lastResort, *logging.getLogger("uvicorn").handlers):
         if handler is not None and not any(isinstance(each, Few) for each in handler.filters):
             handler.addFilter(FEW)

@@ -1,4 +1,4 @@
-"""The server below the page: an address that is taken first, and uvicorn in a thread of its own."""
+"""The server process: an address that is bound first, and uvicorn in a thread of its own."""
 
 import asyncio
 import contextlib
@@ -20,10 +20,10 @@ STOP_SECONDS = 2  # and all that is left after them
 
 
 class Stopping(uvicorn.Server):
-    """A server that does not wait for the lines that open pages hold when it stops: it cuts them, as a client would."""
+    """A server that cuts the presence connections of open pages when it stops, instead of waiting for them."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop; whatever is still being sent after CUT_SECONDS is cut."""
+        """Stop; transfers still under way after CUT_SECONDS are cut."""
 
         def cut() -> None:
             for connection in list(self.server_state.connections):
@@ -34,7 +34,7 @@ class Stopping(uvicorn.Server):
 
 
 class Running:
-    """A server at work. Raises RuntimeError where it does not start."""
+    """A running server. Raises RuntimeError if it does not start."""
 
     def __init__(self, app: ASGIApp, place: socket.socket, host: str, crowd: Crowd) -> None:
         self.app = app
@@ -66,12 +66,12 @@ class Running:
             self.server.run(sockets=[place])
 
     def wait(self) -> None:
-        """Return when the server has ended; signals are handled meanwhile."""
+        """Wait until the server has ended, handling signals meanwhile."""
         while self._thread.is_alive():
             self._thread.join(1.0)
 
     def close(self) -> None:
-        """Stop, and return when the server has ended. A second call does nothing."""
+        """Stop the server and wait until it has ended. A second call does nothing."""
         self.server.should_exit = True
         self._thread.join(CUT_SECONDS + 2 * STOP_SECONDS)
 
@@ -79,7 +79,7 @@ class Running:
 def taken(host: str, port: int | None) -> socket.socket:
     """Return a socket that listens at an address; without a port, at the first free one from FIRST.
 
-    Raises InputError where the address is taken, or is none of this machine.
+    Raises InputError if the address is taken, or does not belong to this machine.
     """
     host = host.strip("[]")
     ports = range(FIRST, FIRST + PORTS) if port is None else (port,)

@@ -1,1 +1,1 @@
-"""Who may come in, how often a client may ask, and how the process is."""
+"""Access control: login, rate limits, and the health report of the process."""

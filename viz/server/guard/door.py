@@ -1,4 +1,4 @@
-"""Logging in and out: a form without scripts, a cookie, and how many wrong tries there were."""
+"""Login and logout: a form without scripts, a cookie, and a limit on failed attempts."""
 
 import html
 from collections.abc import Awaitable, Callable
@@ -51,7 +51,7 @@ button {
 
 @dataclass(eq=False)
 class Door:
-    """The form, and the two routes behind it."""
+    """The login form and its two routes."""
 
     options: Options
     tokens: Tokens
@@ -60,7 +60,7 @@ class Door:
     wrong_address: Buckets = field(default_factory=lambda: Buckets(WRONG_ADDRESS))
 
     def routes(self) -> list[Route]:
-        """Return the routes, to be found before Gradio's."""
+        """Return the routes, to be placed before Gradio's."""
         return [
             Route("/login", self.form, methods=["GET"]),
             Route("/login", self.log_in, methods=["POST"]),
@@ -68,15 +68,15 @@ class Door:
         ]
 
     def name_inside(self, scope: Scope) -> str | None:
-        """Return who has logged in, by the cookie of a request; None where nobody has."""
+        """Return the user name from a request's cookie, None without a valid one."""
         return self.tokens.name_of(self._token(scope))
 
     async def form(self, request: Request) -> Response:
-        """Ask for a name and a password."""
+        """Show the login form."""
         return RedirectResponse(_back(request), 303) if self.name_inside(request.scope) else self._page(request)
 
     async def log_in(self, request: Request) -> Response:
-        """Take a name and a password. A try is paid for first, and given back where it succeeds."""
+        """Check a name and a password. Each attempt is counted first, and uncounted if it succeeds."""
         async with request.form(max_files=0, max_fields=8, max_part_size=4 * MOST_TEXT) as form:
             name, password = (form.get(each) for each in ("username", "password"))
         if not isinstance(name, str) or not isinstance(password, str):
@@ -102,7 +102,7 @@ class Door:
         return answer
 
     async def log_out(self, request: Request) -> Response:
-        """End the session of this cookie, and of no other; a link to here ends none."""
+        """End the session of this cookie and no other; following a link from another website ends none."""
         answer = RedirectResponse("./", 303)
         if request.method == "POST":
             self.tokens.end(self._token(request.scope))
@@ -113,7 +113,7 @@ class Door:
         return cookie_parser(Headers(scope=scope).get("cookie", "")).get(self.tokens.cookie)
 
     def _page(self, request: Request, fault: str = "", status: int = 400, headers: dict | None = None) -> Response:
-        """Return the form, after a try that failed with what is wrong."""
+        """Return the form, with the reason if an attempt failed."""
         language = pick_language(request.query_params.get("lang"), request.headers.get("accept-language"))
         policy = page_policy(self.options, styles=[hashed(STYLE.encode())])
         text = page(words(language), language, fault)
@@ -121,10 +121,10 @@ class Door:
 
 
 def page(catalogue: Catalogue, language: str, fault: str = "") -> str:
-    """Return the form as HTML.
+    """Return the login form as HTML.
 
-    It names no address, so that it is sent to the one that was opened, with the state behind its #: browsers keep
-    that on the way to the page.
+    The form has no action, so it is sent to the address that was opened; browsers keep the state behind the # on the
+    way to the page.
     """
     said = {key: html.escape(text) for key, text in section(catalogue, "login").items()}
     alert = f'<p role="alert">{said[fault]}</p>' if fault else f"<p>{said['hint']}</p>"

@@ -1,4 +1,4 @@
-"""How this process is: whether it takes new pages, and how much it has to do; a line for a proxy and its operator."""
+"""The health report of a process: whether it accepts new pages, and its load; for a proxy and the operator."""
 
 import ipaddress
 import json
@@ -22,7 +22,7 @@ class Health:
     draining: threading.Event  # set: it takes no new pages, which the proxy is told when it next asks; open ones go on
 
     def report(self) -> dict:
-        """What there is to do now."""
+        """Return the current load."""
         presence, queue = self.playground.presence, self.playground.queue
         return {
             "state": "draining" if self.draining.is_set() else "ready",
@@ -36,7 +36,7 @@ class Health:
         }
 
     def answer(self, request: Request) -> Response:
-        """Return the report, with status 404 while the process drains: the proxy then sends it no new page.
+        """Return the report, with status 404 while the process drains, so that the proxy sends it no new pages.
 
         Only requests from this machine that come through no proxy get the report, such as the proxy's own checks.
         """

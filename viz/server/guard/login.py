@@ -1,4 +1,4 @@
-"""Names and passwords of those who may come in, from a file that only the owner can read."""
+"""User names and passwords from a file that only its owner can read."""
 
 import asyncio
 import hashlib
@@ -16,13 +16,13 @@ _MOST = 1024  # characters of a name or password
 
 
 def hashed(password: str, salt: bytes | None = None) -> str:
-    """Return a password as a file keeps it: "scrypt:SALT:KEY", both as hexadecimal digits."""
+    """Return a password's hash as the file stores it: "scrypt:SALT:KEY", both in hexadecimal."""
     salt = salt or secrets.token_bytes(16)
     return f"{SCRYPT}{salt.hex()}:{hashlib.scrypt(password.encode(), salt=salt, **_COST).hex()}"
 
 
 def read(path: Path) -> dict[str, str]:
-    """name -> hash by `hashed`. Plain passwords are hashed here, once, so that every check costs the same.
+    """Return {name: hash}. Plain passwords are hashed here, once, so that every check costs the same.
 
     Raises InputError as `lines` does.
     """
@@ -36,9 +36,9 @@ def _kept(password: str) -> str:
 
 
 def lines(path: Path) -> dict[str, str]:
-    """name -> password or its hash by `hashed`, from lines "name:password"; "#" begins a comment.
+    """Return {name: password or hash} from lines "name:password"; "#" begins a comment.
 
-    Raises InputError for a file that cannot be read, has no names, or a line that is not of this form.
+    Raises InputError if the file cannot be read, has no names, or has a malformed line.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -70,7 +70,7 @@ def lines(path: Path) -> dict[str, str]:
 
 
 def _is_whole(password: str) -> bool:
-    """Return whether what looks like a hash is one."""
+    """Return whether a text that looks like a hash is well formed."""
     if not password.startswith(SCRYPT):
         return True
     salt, _, key = password.removeprefix(SCRYPT).partition(":")
@@ -81,13 +81,13 @@ def _is_whole(password: str) -> bool:
 
 
 def matches(stored: str, password: str) -> bool:
-    """Whether a password is the one of a hash by `hashed`, in constant time."""
+    """Return whether a password matches a hash, in constant time."""
     salt = bytes.fromhex(stored.removeprefix(SCRYPT).partition(":")[0])
     return hmac.compare_digest(hashed(password, salt), stored)
 
 
 def checker(people: Mapping[str, str]) -> Callable[[str, str], Awaitable[bool]]:
-    """Return the check whether a name with a password may log in; an unknown name takes as long."""
+    """Return a function that checks a name and a password; an unknown name takes as long as a known one."""
     nobody = hashed(secrets.token_hex())
 
     def check(name: str, password: str) -> bool:

@@ -1,4 +1,4 @@
-"""How often a client may ask: token buckets, in bounded memory."""
+"""Rate limits by token buckets, in bounded memory."""
 
 import threading
 import time
@@ -11,10 +11,10 @@ from viz.work.rates import Rate
 
 @dataclass(eq=False)
 class Buckets:
-    """One bucket a client, full at first. Of those not seen for longest the oldest are forgotten beyond `capacity`.
+    """One bucket per client, full at first. Beyond `capacity` clients, the least recently seen are forgotten.
 
-    A bucket that had time to fill says nothing, so forgetting it changes nothing; forgetting an emptier one, which
-    takes more than `capacity` clients at once, gives that client a new burst.
+    Forgetting a bucket that had time to refill changes nothing; forgetting an emptier one, which takes more than
+    `capacity` clients at once, gives that client a new burst.
     """
 
     rate: Rate
@@ -24,7 +24,7 @@ class Buckets:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def wait(self, client: Hashable) -> float:
-        """Take one and return 0, or take none and return the seconds until there is one."""
+        """Take one token and return 0; if there is none, return the seconds until the next."""
         now = self.clock()
         with self._lock:
             level, then = self._levels.pop(client, (self.rate.burst, now))
@@ -36,7 +36,7 @@ class Buckets:
         return 0.0 if allowed else (1 - level) / self.rate.per_second
 
     def give_back(self, client: Hashable) -> None:
-        """One more for a client that took one and turned out to need none."""
+        """Return a token that a client turned out not to need."""
         with self._lock:
             if client in self._levels:
                 level, then = self._levels[client]

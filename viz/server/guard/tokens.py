@@ -1,4 +1,4 @@
-"""Who has logged in: a token says its name, a signature that it is true. Every process with the key knows it."""
+"""Signed login tokens: any process with the key can verify the name in a token."""
 
 import base64
 import hashlib
@@ -13,7 +13,7 @@ _BYTES = 32
 
 
 def key_of(text: str) -> bytes:
-    """Return a key of 64 hexadecimal digits. Raises ValueError for another text."""
+    """Parse a key of 64 hexadecimal digits. Raises ValueError for other text."""
     key = bytes.fromhex(text)
     if len(key) != _BYTES:
         raise ValueError(f"a key has {_BYTES} bytes, not {len(key)}")
@@ -21,9 +21,9 @@ def key_of(text: str) -> bytes:
 
 
 class Tokens:
-    """The tokens of a server, and the cookie that holds one. Those of other processes are found by their signature.
+    """A server's login tokens and the cookie that holds one. Tokens of other processes are verified by their signature.
 
-    A token that was ended is refused by this process for as long as it would have been good.
+    This process refuses a token that was ended until the token would have expired.
     """
 
     def __init__(self, key: bytes, clock: Callable[[], float] = time.time) -> None:
@@ -34,13 +34,13 @@ class Tokens:
         self._all_ended: dict[str, int] = {}  # by name: so have those that are good until then and no longer
 
     def new(self, name: str) -> str:
-        """Return a token for a name, good for `KEEP` seconds."""
+        """Return a token for a name, valid for `KEEP` seconds."""
         until = self._now(KEEP)
         said = f"{base64.urlsafe_b64encode(name.encode()).decode()}.{until}.{secrets.token_urlsafe(16)}"
         return f"{said}.{self._signature(said)}"
 
     def name_of(self, token: str | None) -> str | None:
-        """Return the name of a token that is good now; None for another text."""
+        """Return the name in a token, None if the token is invalid or expired."""
         read = self._read(token or "")
         if read is None:
             return None
@@ -49,7 +49,7 @@ class Tokens:
         return None if ended else name
 
     def end(self, token: str | None) -> None:
-        """End a token; nothing happens where it is not good."""
+        """End a token; an invalid one is ignored."""
         name = self.name_of(token)
         if name is None or token is None:
             return
@@ -62,11 +62,11 @@ class Tokens:
             ended.clear()
 
     def _now(self, later: float = 0.0) -> int:
-        """Return the time in so many seconds, in microseconds."""
+        """Return the time `later` seconds from now, in microseconds."""
         return int(1e6 * (self._clock() + later))
 
     def _read(self, token: str) -> tuple[str, int] | None:
-        """Return the name and the end of a token whose signature is right and whose time is not over."""
+        """Return the name and the expiry of a token whose signature is right and that has not expired, else None."""
         said, _, signature = token.rpartition(".")
         if not hmac.compare_digest(self._signature(said).encode(), signature.encode("utf-8", "replace")):
             return None
