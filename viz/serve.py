@@ -62,9 +62,9 @@ GRADIO = Path(gr.__file__).parent / "templates" / "frontend" / "assets"
 
 
 def prepare(options: argparse.Namespace, progress: Progress) -> Playground:
-    """Return the playground with its first model loaded; where that fails, say so and let the page offer to try again.
+    """Return the playground with its first model loaded; if loading fails, log it and let the page offer to try again.
 
-    On a shared server every model that is offered is loaded now, so that no visitor starts a download.
+    On a shared server every offered model is loaded now, so that no visitor starts a download.
     """
     server_options = options_of(options)
     playground = Playground(server_options, engine_of(options, server_options))
@@ -78,7 +78,9 @@ def prepare(options: argparse.Namespace, progress: Progress) -> Playground:
 
 
 def engine_of(arguments: argparse.Namespace, options: Options) -> Engine:
-    """Who computes: this process, or the cluster that the command line names. Raises InputError where there is none."""
+    """Return the engine: this process, or the cluster that the command line names. Raises InputError if there is no
+    cluster.
+    """
     if not arguments.engine:
         return Local()
     from viz.cluster.join import connect, joined, rejoin
@@ -97,8 +99,9 @@ def engine_of(arguments: argparse.Namespace, options: Options) -> Engine:
 
 
 def options_of(arguments: argparse.Namespace) -> Options:
-    """Return the command line as the server keeps it. A folder or file named there is a model by its name, not its
-    path, where strangers come.
+    """Return the server's options from the command line.
+
+    On a shared server, a model from a folder or file is known by its name instead of its path.
     """
     public, local = arguments.public, None
     if arguments.login:
@@ -141,7 +144,7 @@ def head(assets: Assets, workshop: str = "") -> str:
 
 
 def trained_archive(playground: Playground, adapter: bool = False) -> Callable[[Request], Response]:
-    """Return the files of a trained model, or of its adapters; only who trained it knows its number."""
+    """Return the handler that sends a trained model's files, or its adapters; only its owner knows its number."""
 
     def answer(request: Request) -> Response:
         run = playground.workshop.finished(request.path_params["number"])
@@ -156,8 +159,8 @@ def trained_archive(playground: Playground, adapter: bool = False) -> Callable[[
 
 
 def identity(workshop: str = "") -> str:
-    """Return the id of this server, the messages of the page while the server cannot be reached, and whether it only
-    has lessons.
+    """Return the script with this server's id, the messages for a lost connection, and whether only lessons
+    are shown.
     """
     told = {
         name: section(Catalogue(file_texts("en", "server") | file_texts(name, "server")), "connection")
@@ -170,14 +173,14 @@ def identity(workshop: str = "") -> str:
 
 
 def alive(request: Request) -> Response:
-    """Return a sign of life; the header says which server this is."""
+    """Return a sign of life; a header names this server."""
     return Response("alive", media_type="text/plain")
 
 
 def app_of(
     playground: Playground, static: Path, page: gr.Blocks, key: bytes, draining: threading.Event | None = None
 ) -> FastAPI:
-    """Return the app: our routes and what stands in front of them, with Gradio behind. `key` signs logins."""
+    """Return the app: our routes and middleware, with Gradio behind them. `key` signs logins."""
     assets, options = scripts(static), playground.options
     door = None
     if options.login:
@@ -236,7 +239,7 @@ def app_of(
 
 
 def failed(request: Request, error: Exception) -> Response:
-    """Return the answer where Gradio fails; the guard writes the error to the log."""
+    """Return the answer to a request that Gradio failed on; the guard logs the error."""
     return refusal(Refused(500), request.scope)
 
 
@@ -250,9 +253,9 @@ def start(
     key: bytes | None = None,
     draining: threading.Event | None = None,
 ) -> Running:
-    """Serve a page in the background; raises InputError where the address is taken, or is none of this machine.
+    """Serve a page in the background; raises InputError if the address is taken, or does not belong to this machine.
 
-    `key`: that of several processes, by which they know who has logged in.
+    `key` is shared by several processes, so that each accepts the logins of the others.
     """
     options = playground.options
     crowd = crowd_of(public=options.public, proxies=options.proxies, files=files_allowed())
@@ -268,13 +271,13 @@ def start(
 
 @functools.cache
 def scripts(static: Path) -> Assets:
-    """Return the page's own scripts and styles as they are sent, read once."""
+    """Return the page's own scripts and styles as they are sent; read once."""
     return joined(read(static))
 
 
 @functools.cache
 def bundled() -> Folder:
-    """Return the files that Plotly comes with."""
+    """Return the files that come with Plotly."""
     return Folder(Path(plotly.__file__).parent / "package_data")
 
 
@@ -285,7 +288,7 @@ def lessons(own: Path | None) -> Library:
 
 
 def warm(playground: Playground, static: Path) -> None:
-    """Make ready what is asked for next: scripts, styles and Plotly, lessons, and the words of other languages."""
+    """Prepare what pages will request next: scripts, styles, Plotly, lessons, and the words of other languages."""
     for name in (MAIN, STYLE):
         _ = scripts(static).files[name].packed  # kept there
     bundled().pack(PLOTLY)
@@ -295,14 +298,14 @@ def warm(playground: Playground, static: Path) -> None:
 
 
 def end_with(parent: int) -> None:
-    """End this process as soon as the one that started it is gone, however that ended."""
+    """End this process as soon as its parent has ended, however that happened."""
     while os.getppid() == parent:
         time.sleep(1)
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 def stop(number: int, frame: object) -> None:
-    """End as Ctrl-C does, so that what was trained is removed then, too."""
+    """End as Ctrl-C does, so that trained models are removed."""
     raise KeyboardInterrupt
 
 

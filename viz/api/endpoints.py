@@ -1,4 +1,4 @@
-"""Every view's numbers as named functions for programs: Gradio's API, and tools of a language model (MCP)."""
+"""Every view's numbers as named functions for programs: Gradio's API, and MCP tools for language models."""
 
 import inspect
 import re
@@ -18,7 +18,7 @@ from viz.work.playground import Playground
 
 
 def unique(endpoints: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
-    """Return the same endpoints; raises InputError where two have one name, as those of views from outside may."""
+    """Return the same endpoints; raises InputError if two share a name, as those of external views may."""
     name, count = Counter(each.name for each in endpoints).most_common(1)[0]
     if count > 1:
         raise InputError("The name of an endpoint is taken.", name, "Give its function another name.")
@@ -41,25 +41,25 @@ WITHOUT = {
 
 
 def offer(playground: Playground) -> None:
-    """Register every function; called where the page is built."""
+    """Register every function; called while the page is being built."""
     register(playground, ENDPOINTS)
 
 
 def needed() -> dict[str, dict[str, bool]]:
-    """Return the arguments of every function by its name, and whether a call has to give them."""
+    """Return {function: {argument: whether it is required}}."""
     empty = inspect.Parameter.empty
     return {each.name: {one.name: one.default is empty for one in arguments(each)} for each in ENDPOINTS}
 
 
 def finish(page: gr.Blocks, app: Starlette) -> None:
-    """Do the work that is left once the page is mounted on an app."""
+    """Finish the registration once the page is mounted on an app."""
     leave_out(page, app, {each.name for each in ENDPOINTS})
     answer_in_json(page)
     look_less_often(page)
 
 
 def documented(text: str) -> str:
-    """Return the text of docs/endpoints.md with the table of what is there now."""
+    """Return the text of docs/endpoints.md with an up-to-date table."""
     return re.sub(r"(?<=table -->\n)(\|.*\n)*", lambda _: f"{table(ENDPOINTS)}\n", text)
 
 

@@ -1,4 +1,4 @@
-"""Numbers as JSON knows them: plain lists, eight significant digits, null for what is no finite number."""
+"""Numbers as JSON: plain lists, eight significant digits, null for NaN and infinities."""
 
 import dataclasses
 import math
@@ -11,10 +11,10 @@ DIGITS = 8  # float32 carries seven
 
 
 def plain(value: object) -> object:
-    """Return a value of numpy arrays, frames, dataclasses, tuples and numbers as what JSON can hold.
+    """Convert a value of numpy arrays, frames, dataclasses, tuples and numbers to plain JSON types.
 
-    Floats are rounded to DIGITS significant digits, and NaN and infinities become None. A frame is a list of records,
-    its index among the columns. Raises TypeError for anything else.
+    Floats are rounded to DIGITS significant digits, and NaN and infinities become None. A frame becomes a list of
+    records, its index among the columns. Raises TypeError for anything else.
     """
     if value is None or isinstance(value, str | bool | int):
         return value
@@ -41,12 +41,12 @@ def _rounded(number: float) -> float | None:
 
 
 def _nested(value: object) -> object:
-    """Nested lists of floats, as numpy gives them."""
+    """Return nested lists of floats from a numpy array."""
     return [_nested(each) for each in value] if isinstance(value, list) else _rounded(value)
 
 
 def count(value: object) -> int:
-    """Return how many numbers and texts a value holds, arrays by their size."""
+    """Return how many numbers and texts a value holds; arrays count by their size."""
     if isinstance(value, np.ndarray | pd.DataFrame):
         return int(value.size)
     if isinstance(value, Mapping):

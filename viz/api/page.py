@@ -1,4 +1,4 @@
-"""Endpoints above all tabs: the models, and how they cut text into tokens."""
+"""Endpoints that belong to no tab: the models, and how they split text into tokens."""
 
 import dataclasses
 
@@ -8,11 +8,12 @@ from viz.work.playground import Playground
 
 
 def models(playground: Playground) -> dict:
-    """Return the models that can be named in the other endpoints.
+    """Return the models that the other endpoints accept.
 
     Returns:
-        models: records with id, label, and loaded: whether it is in memory; default: the id that is used for none.
-        limits: tokens of a prompt that this server takes at most.
+        models: records with id, label, and loaded: whether it is in memory; default: the id that is used
+            if a call gives none.
+        limits: the largest number of tokens in a prompt on this server.
     """
     rows = [
         {"id": each, "label": label, "loaded": playground.models.peek(each) is not None}
@@ -23,7 +24,7 @@ def models(playground: Playground) -> dict:
 
 
 def model_info(playground: Playground, model: LanguageModel) -> dict:
-    """What one model is: sizes, wiring, parameters. Loads it where it is not in memory.
+    """Return a model's sizes, wiring and parameters. Loads the model if it is not in memory.
 
     Returns:
         config: layers, heads, widths, norms, positions and all other choices of the architecture; parameters; bytes;
@@ -43,10 +44,10 @@ def model_info(playground: Playground, model: LanguageModel) -> dict:
 
 
 def tokenize(scene: Scene) -> dict:
-    """How the model cuts a text into tokens.
+    """Split a text into the model's tokens.
 
     Returns:
-        tokens: records with position, id, text, and start and end: which bytes of the text it is.
+        tokens: records with position, id, text, and start and end: the token's bytes in the text.
     """
     tokens = scene.trace.tokens
     rows = [

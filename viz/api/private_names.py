@@ -1,10 +1,10 @@
-"""Names that Gradio keeps to itself and has no public way for; they may change with any release.
+"""Private names of Gradio that have no public replacement; they may change with any release.
 
-Each is for what programs read, so that without it the page and the functions go on: a test says what is lost.
+They affect only what programs read: without them the page and the functions still work, and a test names what is lost.
 
 * The inputs that `gr.api` makes have no names and no descriptions (`root_block`, `_api_info`).
 * The configuration in the page lists every function for programs, half a megabyte (`page_api_info`).
-* Tools of language models answer as Python writes values, not as JSON does (`mcp_server_obj`).
+* MCP tools answer with Python's repr instead of JSON (`mcp_server_obj`).
 * The queue looks for calls every millisecond, which costs an idle server 4 % of a core (`_queue`).
 """
 
@@ -27,7 +27,7 @@ def describe(dependency: gr.events.Dependency, arguments: Collection[tuple[str, 
 def leave_out(page: gr.Blocks, app: Starlette, names: Collection[str]) -> None:
     """Omit functions and their descriptions from the config sent to a visitor's page: they are longer than the rest.
 
-    Programs ask for the whole and find them. `app` is the one that the page is mounted on.
+    Programs request the full configuration. `app` is the one that the page is mounted on.
     """
     functions = {number: block for number, block in page.fns.items() if block.api_name in names}
     parts = {part._id for block in functions.values() for part in (*block.inputs, *block.outputs)}
@@ -42,7 +42,7 @@ def leave_out(page: gr.Blocks, app: Starlette, names: Collection[str]) -> None:
 
 
 def answer_in_json(page: gr.Blocks) -> None:
-    """Make the tools of language models answer in JSON; Gradio would write Python's None and True."""
+    """Make MCP tools answer in JSON; Gradio would write Python's None and True."""
     server = page.mcp_server_obj
     if server is None:
         return
@@ -54,5 +54,5 @@ def answer_in_json(page: gr.Blocks) -> None:
 
 
 def look_less_often(page: gr.Blocks) -> None:
-    """Have the queue look for calls every 20 ms, and every second for progress, which no function reports."""
+    """Make the queue look for calls every 20 ms, and every second for progress, which no function reports."""
     page._queue.sleep_when_free, page._queue.progress_update_sleep_when_free = 0.02, 1.0

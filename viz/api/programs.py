@@ -1,7 +1,7 @@
-"""Endpoints as functions that Gradio calls for programs: whose turn it is, and who waits for the answer.
+"""Endpoints as functions that Gradio calls for programs, with their place in the queue.
 
-Gradio's own queue begins every call at once; each waits here, holding no thread, until somebody reads the answers of
-its session, few answers of its client are unread, and it is its turn.
+Gradio's own queue starts every call at once. Each call then waits here, holding no thread, until its session's answers
+are being read, its client has few unread answers, and its turn comes.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ class Programs:
         self._limiter = anyio.CapacityLimiter(self.playground.engine.threads)
 
     async def call(self, endpoint: Endpoint, sent: dict[str, object], session: str, client: str) -> dict:
-        """Return the answer of an endpoint once it is the turn of a session; raises PlaygroundError."""
+        """Return the answer of an endpoint when the session's turn comes; raises PlaygroundError."""
         presence, bounds = self.playground.presence, self.playground.queue.bounds
         if not presence.belongs(session, client):
             raise PlaygroundError("This visit is somebody else's.")
@@ -109,12 +109,12 @@ def offered(programs: Programs, endpoint: Endpoint) -> Callable[..., Any]:
 
 
 def _error(text: str) -> gr.Error:
-    """Return an error whose text reaches the caller, without a traceback here or there."""
+    """Return an error whose text reaches the caller, without a traceback on either side."""
     return gr.Error(text, title="Not possible", print_exception=False)
 
 
 def register(playground: Playground, endpoints: tuple[Endpoint, ...]) -> None:
-    """Offer all of them in the Blocks that are being built."""
+    """Register the endpoints in the Blocks that are being built."""
     programs = Programs(playground)
     for endpoint in endpoints:
         function = offered(programs, endpoint)

@@ -1,7 +1,7 @@
 """Endpoints as typed functions of a run, a model or the server.
 
-The docstring of a function is the documentation on the API page and for language models: first a summary, then
-"Args:" with every argument of its own, then "Returns:". What all endpoints share is documented here once.
+A function's docstring is the documentation on the API page and for language models: first a summary, then "Args:" with
+every argument of its own, then "Returns:". Arguments that all endpoints share are documented here once.
 """
 
 import inspect
@@ -46,7 +46,7 @@ SHARED = {
 
 
 def _range(parameter: Parameter) -> str:
-    """Return the name of a warp's number with its bounds."""
+    """Return the name of a warp's parameter with its bounds."""
     return f"{parameter.name} ({parameter.low:g} to {parameter.high:g})"
 
 
@@ -81,7 +81,7 @@ class Argument:
 
 
 def arguments(endpoint: Endpoint) -> list[Argument]:
-    """Return all arguments in the order of a call: the prompt, its own, and what all share."""
+    """Return all arguments in the order of a call: the prompt, the endpoint's own, and the shared ones."""
     hints = typing.get_type_hints(endpoint.function, include_extras=True)
     _, texts, _ = parse_docstring(endpoint.function)
     empty = inspect.Parameter.empty
@@ -106,7 +106,7 @@ def _ranged(text: str, hint: object, default: object) -> str:
 
 
 def parse_docstring(function: Callable) -> tuple[str, dict[str, str], str]:
-    """Return a docstring as (summary, {argument: description}, return value), each on one line."""
+    """Split a docstring into (summary, {argument: description}, return value), each on one line."""
     text, _, back = inspect.getdoc(function).partition("Returns:")
     about, _, listed = text.partition("Args:")
     texts: dict[str, str] = {}
@@ -130,9 +130,9 @@ def document(endpoint: Endpoint) -> str:
 
 
 def call(playground: Playground, endpoint: Endpoint, sent: dict[str, object], owner: str = "") -> dict:
-    """Return the answer to unchecked arguments, as JSON holds it; raises PlaygroundError.
+    """Validate arguments and return the endpoint's answer as JSON types; raises PlaygroundError.
 
-    Long work waits for its turn, as that of the page does; `owner` is the visitor it counts for.
+    Long work waits in the same queue as the page's; `owner` is the visitor that it counts for.
     """
     values = checked_arguments(endpoint, sent)
     if not endpoint.long:
@@ -160,7 +160,7 @@ def checked_arguments(endpoint: Endpoint, sent: dict[str, object]) -> dict[str, 
 
 
 def answer(playground: Playground, endpoint: Endpoint, values: dict[str, object]) -> dict:
-    """Return the answer to checked arguments, as JSON holds it; raises PlaygroundError."""
+    """Return the answer to validated arguments as JSON types; raises PlaygroundError."""
     began = time.perf_counter()
     parameters = {name: value for name, value in values.items() if name not in _HINTS}
     about: dict[str, object] = {"model": None, "dtype": None, "tokens": None}
@@ -183,12 +183,12 @@ def answer(playground: Playground, endpoint: Endpoint, values: dict[str, object]
 
 
 def asked(values: Mapping[str, Any]) -> Prompt:
-    """Return the prompt, or the conversation in its place; raises InputError for what are no messages."""
+    """Return the prompt or the conversation; raises InputError for malformed messages."""
     return conversation(values["messages"]) if values.get("messages") else Prompt(values["prompt"])
 
 
 def scene_of(playground: Playground, model: LanguageModel, prompt: Prompt, edits: list[dict]) -> Scene:
-    """Return the run of a prompt with edits, as the page's own views take it; raises PlaygroundError."""
+    """Return the run of a prompt with edits, in the form that views take; raises PlaygroundError."""
     tokens = playground.tokens(model, prompt)
     if len(edits) > MOST_EDITS:
         raise InputError("These are too many edits.", str(len(edits)), say("At most {}.", MOST_EDITS))
@@ -202,7 +202,7 @@ def scene_of(playground: Playground, model: LanguageModel, prompt: Prompt, edits
 
 
 def table(endpoints: tuple[Endpoint, ...]) -> str:
-    """Return all endpoints as a Markdown table: name with arguments, and what it gives."""
+    """Return all endpoints as a Markdown table: name with arguments, and summary."""
     rows = ["| Endpoint | Arguments | Gives |", "| --- | --- | --- |"]
     for each in endpoints:
         names = [f"`{a.name}`" if a.default is inspect.Parameter.empty else a.name for a in arguments(each)]
@@ -211,5 +211,5 @@ def table(endpoints: tuple[Endpoint, ...]) -> str:
 
 
 def _first(endpoint: Endpoint) -> str:
-    """Return the first sentence of its summary."""
+    """Return the first sentence of an endpoint's summary."""
     return parse_docstring(endpoint.function)[0].split(". ")[0].rstrip(".") + "."

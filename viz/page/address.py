@@ -1,6 +1,6 @@
-"""The page's state in a link or a file, checked before any of it is shown.
+"""The page's state in a link or file, validated before it is shown.
 
-A link is a stranger's input. It may name a model, but never has one fetched: that takes a click.
+A link is untrusted input. It may name a model but never downloads one: that takes a click.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ BUNDLED = "tinygpt"
 
 @dataclass(frozen=True)
 class Link:
-    """The state in a link; None is what the page starts with."""
+    """The state in a link; None stands for the page's default."""
 
     model: str | None
     prompt: str | None
@@ -32,7 +32,7 @@ class Link:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """The page's answer to a link."""
+    """The server's answer to a link."""
 
     model_id: str  # the one that is shown
     prompt: str
@@ -44,7 +44,7 @@ class Answer:
 
 
 def link_of(value: object, tabs: tuple[str, ...]) -> Link:
-    """Return the link that a page sent; invalid fields count as absent."""
+    """Parse a link that a page sent; invalid fields count as absent."""
     sent = value if isinstance(value, Mapping) else {}
     model, tab = _text(sent.get("model"), MOST_NAME), sent.get("tab")
     fits = model is not None and model.isprintable() and model.strip()
@@ -58,26 +58,30 @@ def link_of(value: object, tabs: tuple[str, ...]) -> Link:
 
 
 def _text(value: object, limit: int) -> str | None:
-    """Return a text that is not too long; halves of characters, which no file can hold, become question marks."""
+    """Return a text if it is not too long, with lone surrogates replaced by question marks; else None."""
     if not isinstance(value, str) or len(value) > limit:
         return None
     return whole(value)
 
 
 def name_of(playground: Playground, model_id: str) -> str:
-    """Return a model's name in a link: its id, but of a folder or file its name alone: a path stays private."""
+    """Return a model's name in a link: its id, but for a folder or file only its name, so that the path
+    stays private.
+    """
     local = playground.options.local
     return f"local:{local.label}" if local and model_id == local.model_id else model_id
 
 
 def id_of(playground: Playground, name: str) -> str:
-    """Return the id of the model that a link calls so."""
+    """Return the id of the model that a link names."""
     local = playground.options.local
     return local.model_id if local and name == name_of(playground, local.model_id) else name
 
 
 def there(playground: Playground, model_id: str) -> bool:
-    """Whether a link may open the model by itself: it is in memory, part of this installation, or trained here."""
+    """Return whether a link may open the model without a click: it is loaded, installed with the app, or
+    trained here.
+    """
     local = playground.options.local
     ours = (BUNDLED, playground.options.model, *([local.model_id] if local else []))
     here = playground.models.peek(model_id) is not None or playground.workshop.find(model_id) is not None
@@ -85,9 +89,9 @@ def there(playground: Playground, model_id: str) -> bool:
 
 
 def answer(playground: Playground, link: Link, present: str, first: tuple[str, str]) -> Answer:
-    """Return the answer to a link: `present` is the model that is shown now, `first` the prompt and tab of a new page.
+    """Return the answer to a link. `present`: the model that is shown now; `first`: the prompt and tab of a new page.
 
-    A model that failed to load is shown all the same: the page then says why, and offers to try again.
+    A model that failed to load is chosen all the same: the page then says why, and offers to try again.
     """
     model_id = id_of(playground, link.model or playground.options.model)
     text, tab = first[0] if link.prompt is None else link.prompt, link.tab or first[1]
@@ -103,18 +107,19 @@ def answer(playground: Playground, link: Link, present: str, first: tuple[str, s
 
 
 def tokens_id(model: LanguageModel, ids: list[int]) -> str:
-    """Return the run id as by viz.seam.scene.prompt_id, of a run on these tokens."""
+    """Return the run id (viz.seam.scene.prompt_id) of a run on these tokens."""
     return run_id(RunKey(model.id, tuple(ids)), "")
 
 
 def payload(catalogue: Catalogue, usual: Mapping[str, str], held: tuple[str, ...]) -> dict:
-    """Return the payload of the page's script: its words, the state of an untouched page, and the parts with values of
-    their own."""
+    """Return the payload of the page's script: its words, the default state, and the parts that hold values of their
+    own.
+    """
     return {"words": section(catalogue, "address"), "usual": dict(usual), "held": list(held)}
 
 
 def linked_payload(waits: str, language: str) -> dict:
-    """Return what to say and to press where the model of a link is not here; empty where it is."""
+    """Return the message and button for a link whose model is not loaded; empty if it is."""
     if not waits:
         return {}
     catalogue, name = words(language), waits if len(waits) <= 80 else f"{waits[:79]}…"

@@ -1,4 +1,4 @@
-"""What a page is shown of a run that goes on: the pictures that read no more than the layers that are done."""
+"""Early pictures of a run that is still being computed: those that read only layers that are done."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ WORTH = 0.25  # seconds that the rest of a run is to take at least, for its pict
 
 
 class Closed(Exception):
-    """The page closed its request: nobody waits for the answer."""
+    """The page closed its request, so the answer is not needed."""
 
 
 @dataclass(eq=False)
 class Ahead:
-    """Draws for one question, as its run goes on."""
+    """Draws the early pictures of one question while its run goes on."""
 
     put: Callable[[str, Mapping[str, Any]], None]  # takes a part and its picture, which the page then shows
     draw: Callable[[Scene], Mapping[str, Picture]]  # of the open tab
@@ -26,9 +26,9 @@ class Ahead:
     run: str = ""
 
     def see(self, trace: Trace, layers: int, scene: Callable[[], Scene] | None) -> None:
-        """Draw the parts that read at most that many layers; `scene` makes the unfinished run's scene, if possible.
+        """Draw the parts that read at most `layers` layers; `scene` makes the unfinished run's scene, if possible.
 
-        It goes on in the thread that runs the model, between two layers.
+        This runs in the thread that runs the model, between two layers.
         """
         self.alive()
         rest = trace.config.n_layer - layers
@@ -52,4 +52,4 @@ class Ahead:
 
 
 def nothing(trace: Trace, layers: int, scene: Callable[[], Scene] | None) -> None:
-    """Nothing is shown before the answer."""
+    """Show nothing before the answer."""

@@ -1,4 +1,4 @@
-"""The model answers a conversation: the assistant's turn as it is written, by any strategy of the list."""
+"""The model's answer to a conversation: the assistant's turn, streamed as it is written by the chosen strategy."""
 
 import threading
 import time
@@ -16,25 +16,25 @@ _EVERY = 0.25  # seconds between two pieces
 
 @dataclass(eq=False)
 class Stops:
-    """What ends the answer that is written for a visitor."""
+    """The event that stops each visitor's answer."""
 
     events: dict[str, threading.Event] = field(default_factory=dict)
 
     def begin(self, owner: str) -> threading.Event:
-        """Return a new one; the visitor's last answer is stopped."""
+        """Return a new event; the visitor's last answer is stopped."""
         self.stop(owner)
         self.events[owner] = threading.Event()
         return self.events[owner]
 
     def stop(self, owner: str) -> None:
-        """Stop after the present step."""
+        """Stop a visitor's answer after the present step."""
         event = self.events.pop(owner, None)
         if event:
             event.set()
 
 
 def start(visit: Visit, sent: object) -> Iterator[Payload]:
-    """Write the answer to the visitor's conversation and tell the page as it goes on."""
+    """Write the answer to the visitor's conversation and yield it as it grows."""
     tag, key = (sent.get(name) if isinstance(sent, Mapping) else None for name in ("tag", "strategy"))
     named = {"tag": tag[:40]} if isinstance(tag, str) else {}
     strategy = key if isinstance(key, str) and key in STRATEGIES else next(iter(STRATEGIES))

@@ -1,4 +1,6 @@
-"""The page's components: a head that all tabs share, one screen a tab. Its questions go by viz.page.wire."""
+"""The page's Gradio components: a head that all tabs share, and one screen per tab. viz.page.wire answers its
+questions.
+"""
 
 import html
 import json
@@ -23,7 +25,7 @@ _SCRIPT: dict[str, Any] = {"fn": None, "show_progress": "hidden", "api_visibilit
 
 
 def build(playground: Playground) -> gr.Blocks:
-    """Return the whole page; theme, scripts and styles are the server's."""
+    """Return the whole page; the server adds theme, scripts and styles."""
     catalogue, model_id = words("en"), playground.options.model
     first, shown = payloads(playground, PageRequest(model_id, FIRST, None, {}, {}, "en"))
     with gr.Blocks(title=catalogue["page.title"], analytics_enabled=False) as page:
@@ -55,9 +57,11 @@ def build(playground: Playground) -> gr.Blocks:
 
 
 def _wire(payload: dict) -> gr.HTML:
-    """Add the part that sends questions and puts values into Gradio's own components, before every part that asks.
+    """Add the part that sends questions and sets the values of Gradio's own components, ahead of all parts that need
+    it.
 
-    Its payload: what the page came with, its model, and what each event does while one like it goes on.
+    Its payload: the state that the page came with, its model, and how each event behaves while another one is under
+    way.
     """
     modes = {
         name: {event: each.trigger for event, each in channel.stream.events.items()}
@@ -96,7 +100,7 @@ def _prompt(catalogue: Mapping[str, str]) -> gr.Textbox:
 
 
 def _screen(tab: Tab, parts: Mapping[str, dict]) -> None:
-    """Add the one component of a tab: its parts laid out by static/page/screen.js."""
+    """Add the one component of a tab; static/page/screen.js lays out its parts."""
     values = {slot.name: slot.value for slot in slots(tab.layout) if slot.value is not None}
     places = html.escape(json.dumps(plain(tab.layout)))
     gr.HTML(

@@ -1,4 +1,4 @@
-"""The conversation on the page: what its part is told, and how the row of tokens shows who wrote what."""
+"""The conversation on the page: the payload of its part, and which turn each token belongs to."""
 
 from model.api import LanguageModel
 from model.generation.strategies import STRATEGIES
@@ -14,13 +14,13 @@ MOST_FOUND = 4  # special tokens that are named
 
 
 def found_in(model: LanguageModel, text: str) -> tuple[str, ...]:
-    """Return the special tokens whose texts stand in a text, in the order in which they do."""
+    """Return the special tokens that occur in a text, in order of appearance."""
     special = [each for each in model.tokenizer.special if each and each in text]
     return tuple(sorted(special, key=text.index)[:MOST_FOUND])
 
 
 def payload(playground: Playground, model: LanguageModel, words: Catalogue, text: str) -> dict:
-    """Return the payload for static/page/chat/chat.js; `text` stands in the prompt's box."""
+    """Return the payload for static/page/chat/chat.js; `text` is the content of the prompt's box."""
     offered, names = bool(model.tokenizer.chat_template), Words(words, "strategies.names")
     return {
         "offered": offered,
@@ -35,13 +35,13 @@ def payload(playground: Playground, model: LanguageModel, words: Catalogue, text
 
 
 def of_tokens(scene: Scene) -> list[dict]:
-    """For each token its turn, -1 for the template's; nothing for a bare prompt."""
+    """Return the turn of each token, -1 for the template's own; empty for a bare prompt."""
     turns = scene.turns
     return [{}] * len(scene.tokens) if turns is None else [{"turn": turn} for turn in turns.tolist()]
 
 
 def token_words(scene: Scene) -> dict:
-    """How the row of tokens calls the turns."""
+    """Return the labels of the turns in the row of tokens."""
     if not scene.prompt.turns:
         return {}
     names = turn_names([role for role, _ in scene.prompt.turns], scene.words)
@@ -49,7 +49,7 @@ def token_words(scene: Scene) -> dict:
 
 
 def left_out(scene: Scene, asked: Prompt) -> dict:
-    """Return the notice that a model without a chat template reads one turn alone; empty for any other."""
+    """Return the notice that a model without a chat template reads only one turn; empty for any other model."""
     if scene.prompt.turns or not asked.turns:
         return {}
     texts = scene.words["chat.left_out"].format(model=scene.model.label), scene.words["chat.left_out_hint"]

@@ -1,4 +1,4 @@
-"""Prompts that show something, for each model: what they show happens on that model, and a test asserts it."""
+"""Example prompts for each model; a test asserts that each shows what its description says."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -33,13 +33,13 @@ Place = Mapping[str, Any]  # where something is to be seen, with the settings th
 
 
 def _lines(layer: int, head: int, token: int) -> Place:
-    """What one head reads at one token."""
+    """Return the place that shows what one head reads at one token."""
     view = {"attention_view": {"view": "lines"}}
     return {"tab": "attention", "heads": [[layer, head]], "tokens": [token], "values": view}
 
 
 def _induction(layer: int, head: int) -> Place:
-    """Return the map of a head that comes first where heads are ordered by induction."""
+    """Return the place that shows a head's map, with the heads ordered by induction."""
     values = {"attention_view": {"view": "map"}, "overview_heads": {"order": "induction"}}
     return {"tab": "attention", "heads": [[layer, head]], "values": values}
 
@@ -82,12 +82,12 @@ ANY = {"coreference": FIRST, "repeated": _GEESE, "indirect_object": _STORE}  # o
 
 
 def examples(model_id: str) -> Mapping[str, str]:
-    """Return the prompts for a model, by the key of their words."""
+    """Return the example prompts of a model, by the key of their words."""
     return EXAMPLES.get(model_id, ANY)
 
 
 def payload(words: Catalogue, model_id: str) -> dict:
-    """Return the list that the page offers. What a prompt shows is said only of models on which it was tried."""
+    """Return the list of examples. The descriptions appear only for models that they were verified on."""
     tried, places = model_id in EXAMPLES, PLACES.get(model_id, {})
     items = [
         {

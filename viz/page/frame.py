@@ -1,4 +1,6 @@
-"""The frame around the views: the page's name, its groups of tabs, and what its search finds; of a language alone."""
+"""The frame around the views: the page's name, its groups of tabs, and the entries of its search; depends on the
+language only.
+"""
 
 from collections.abc import Iterator
 
@@ -11,7 +13,7 @@ from viz.work.playground import Playground
 
 
 def payload(playground: Playground, catalogue: Catalogue, language: str) -> dict:
-    """What the page's navigation and its search show."""
+    """Return the payload of the page's navigation and search."""
     return {
         "models": _models(playground, catalogue),
         "title": catalogue["page.title"],
@@ -38,7 +40,7 @@ def _tab(catalogue: Catalogue, tab: Tab) -> dict:
 
 
 def _views(catalogue: Catalogue, tab: Tab) -> Iterator[dict]:
-    """Yield every view of a tab: where it is, its name, the textbook's word for it, and what it shows."""
+    """Yield every view of a tab: its place, name, textbook term and description."""
     for view in tab.views:
         yield {
             "tab": tab.key,
@@ -50,7 +52,7 @@ def _views(catalogue: Catalogue, tab: Tab) -> Iterator[dict]:
 
 
 def _models(playground: Playground, catalogue: Catalogue) -> dict:
-    """What is known of the built-in models that this server offers, and how another one is added."""
+    """Return the descriptions of the built-in models that this server offers, and how to add another one."""
     only = playground.options.allowed.models
     here = available()
 

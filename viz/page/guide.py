@@ -1,4 +1,4 @@
-"""The guided tour and the glossary: what the page explains of itself, as data."""
+"""The guided tour and the glossary, as data."""
 
 import functools
 import tomllib
@@ -18,26 +18,24 @@ def table(name: str) -> Mapping[str, Any]:
 
 
 def payload(words: Catalogue) -> dict:
-    """Both, in the reader's language."""
+    """Return the tour and the glossary in the reader's language."""
     texts = {name: section(words, name) for name in ("tour", "glossary", "states")}
     return {"steps": steps(words), "terms": terms(words), "words": texts}
 
 
 def steps(words: Catalogue) -> list[dict]:
-    """Return the tour in its order: each step's control, what ticks it off, and its words."""
+    """Return the steps of the tour in order: each step's control, the event that completes it, and its words."""
     return [step | section(words, f"tour_{step['id']}") for step in table("tour")["step"]]
 
 
 def terms(words: Catalogue) -> dict[str, dict]:
-    """Return the glossary by term, in the order of their names: what it means, its formula, its source, and
-    its forms.
-    """
+    """Return the glossary in alphabetical order: each term's meaning, formula, source and word forms."""
     by_key = {key: term_of(words, key, entry) for key, entry in table("glossary").items()}
     return dict(sorted(by_key.items(), key=lambda item: item[1]["name"].casefold()))
 
 
 def term_of(words: Catalogue, key: str, entry: Mapping[str, object]) -> dict:
-    """Return one term."""
+    """Return one entry of the glossary."""
     texts = section(words, f"term_{key}")
     forms = [form.strip() for form in texts["forms"].split(",")]
     return {"name": texts["name"], "about": texts["about"], "forms": forms, "common": False, **entry}

@@ -1,4 +1,4 @@
-"""What heads are called: names that a measure gave them, for every list of heads on the page."""
+"""Names of heads that measures assign, for every list of heads on the page."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ Names = Mapping[tuple[int, int], list[tuple[str, float, float]]]  # by (layer, h
 
 
 def known(scene: Scene) -> Names:
-    """Return the names of the model's heads; none before one of the measures that give them has run."""
+    """Return the names of the model's heads; empty until a measure that assigns names has run."""
     for view in (view for tab in TABS for view in tab.all_views if view.names_heads):
         result = panels.measured(view, view.names_heads, scene, panels.settings_of(view, scene, {}))
         if result is not None:
@@ -24,7 +24,7 @@ def known(scene: Scene) -> Names:
 
 
 def payload(scene: Scene) -> dict[str, list]:
-    """Return the same for the page: {"4.1": [[text, score, hue]]}, the strongest name of a head first."""
+    """Return the names as {"4.1": [[text, score, hue]]}, the strongest name of a head first."""
     return {
         f"{layer}.{head}": [
             [scene.words[f"label.{label}"], decimals(score, 2), HUES[LABELS.index(label)]] for label, score, _ in names

@@ -1,4 +1,4 @@
-"""Choosing a model on the page: fetched and loaded in the background, with progress, a cancel, and a way back."""
+"""Loading a model that was chosen on the page: in the background, with progress, a cancel, and a way back."""
 
 import logging
 import queue
@@ -36,7 +36,7 @@ class Chosen:
 
 
 def load_model(playground: Playground, model_id: str, language: str) -> Generator[dict | Chosen, None, None]:
-    """Load a model in a thread; yields the notice as loading goes on, and the outcome last.
+    """Load a model in a thread; yields notices while loading goes on, and the outcome last.
 
     Closing the iterator stops the work.
     """
@@ -92,7 +92,7 @@ def load_model(playground: Playground, model_id: str, language: str) -> Generato
 
 
 def _bar(label: str, report: tuple | None, seconds: float, catalogue: Mapping[str, str]) -> dict:
-    """Return a progress bar with megabytes done, and the time left once it can be estimated."""
+    """Return a progress bar with the megabytes done, and the time left once it can be estimated."""
     done, total, what = report or (0, None, "")
     fraction = done / total if total else None
     parts = []

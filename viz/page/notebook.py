@@ -38,13 +38,13 @@ _HEIGHT = 460  # pixels, of a figure that has no height of its own
 
 @dataclass(frozen=True, eq=False)
 class Page:
-    """A prompt on a model with what is picked, as one visitor's page would have it. Made by `page_of`."""
+    """A prompt on a model with a selection, as one visitor's page would have it. Made by `page_of`."""
 
     playground: Playground
     request: PageRequest
 
     def figures(self) -> dict[str, str]:
-        """Return the names of all figures, each with the place where the page shows it: "Tab / View"."""
+        """Return the names of all figures, each with its place on the page: "Tab / View"."""
         catalogue = words(self.request.language)
         names = {}
         for tab, view, name in _places():
@@ -56,8 +56,8 @@ class Page:
         """Return one figure by its name in `figures()`, in the colors of the light or the dark page.
 
         `settings` are the values of the controls beside it, by the name of their part: figure("sizes_profile",
-        sizes_form={"number": "rms"}). What is left out has its default. Raises InputError for a name that is no figure,
-        and, with the page's own sentence, for one that has nothing to show: a figure of a slow measure needs `run(its
+        sizes_form={"number": "rms"}). Omitted settings have their defaults. Raises InputError for an unknown name, and,
+        with the page's own message, for a figure that has nothing to show: a figure of a slow measure needs `run(its
         job)` first.
         """
         if theme not in _LOOKS:
@@ -77,7 +77,7 @@ class Page:
         return _dressed(payload, theme)
 
     def run(self, job: str, progress: Progress = silent, **settings: Mapping[str, object]) -> object:
-        """Do a slow measure, by the name of the part that has its button, and return what was measured."""
+        """Run a slow measure, named by the part that has its button, and return the result."""
         tab = next((tab for tab in TABS if job in tab.jobs), None)
         if tab is None:
             raise InputError("There is no measure of this name.", job[:40], "Choose one of jobs().")
@@ -112,8 +112,8 @@ def page_of(
     distractor: int | None = None,
     language: str = "en",
 ) -> Page:
-    """Return a page for this model and prompt, or the messages of a conversation, with what is picked on it: heads
-    (layer, head), token positions, edits, and ids of the tokens that are watched.
+    """Return a page for this model and a prompt, or the messages of a conversation, with a selection: heads (layer,
+    head), token positions, edits, and the ids of watched tokens.
 
     Raises InputError for an empty prompt or one beyond the model's context.
     """
@@ -141,13 +141,13 @@ FIGURES = frozenset({"figure", "effectmap", "gridmap", "neurontop", "wrotemap"})
 
 @functools.cache
 def _kinds() -> dict[str, str]:
-    """Return the kind of every part of every tab, as their layouts say."""
+    """Return the kind of every part of every tab, from the layouts."""
     return {slot.name: slot.kind for tab in TABS for slot in slots(tab.layout)}
 
 
 def _places() -> Iterator[tuple[Tab, str, str]]:
-    """Yield every figure with its tab and its view; the view is "" where the tab has none or shows the
-    figure in all.
+    """Yield every figure with its tab and its view; the view is "" if the tab has none or shows the figure in all of
+    them.
     """
     for tab in TABS:
         for name in tab.parts:
@@ -157,7 +157,7 @@ def _places() -> Iterator[tuple[Tab, str, str]]:
 
 @functools.cache
 def _choosers() -> dict[str, tuple[str, str, Mapping[str, list[str]]]]:
-    """By tab: the part in which its views are chosen, the name of that control, and the parts of each view."""
+    """Return by tab: the part that chooses its views, the name of that control, and the parts of each view."""
     choosers = {}
     for tab in TABS:
         for name, payload in tab.fixed(words("en")).items():
@@ -167,7 +167,7 @@ def _choosers() -> dict[str, tuple[str, str, Mapping[str, list[str]]]]:
 
 
 def _chooser(tab: Tab) -> tuple[str, str, Mapping[str, list[str]]]:
-    """Return the same of one tab, empty where it has no views."""
+    """Return the chooser of one tab, empty if the tab has no views."""
     return _choosers().get(tab.key, ("", "", {}))
 
 
@@ -177,9 +177,7 @@ def _view_of(tab: Tab, part: str) -> str:
 
 
 def _job_of(tab: Tab, part: str) -> str:
-    """Return the slow measure that fills a part: of those of its view the last one whose button stands before it, or
-    "".
-    """
+    """Return the slow measure that fills a part: the last one of its view whose button precedes it, else ""."""
     view = _view_of(tab, part)
     jobs = [job for job in tab.jobs if _view_of(tab, job) == view]
     before = [job for job in jobs if tab.parts.index(job) < tab.parts.index(part)]
@@ -187,8 +185,8 @@ def _job_of(tab: Tab, part: str) -> str:
 
 
 def _dressed(payload: Mapping[str, Any], theme: str) -> go.Figure:
-    """Return the figure as the page shows it: its colors, its height, its title and the line that says
-    whose numbers.
+    """Return the figure as the page shows it: with the page's colors, height and title, and the line that names its
+    source.
     """
     text, ground, grid = _LOOKS[theme]
     figure = go.Figure(unpacked_figure(payload["figure"]), skip_invalid=True)

@@ -1,6 +1,6 @@
 """The page's own components: each is a gr.HTML with a fixed template that the scripts of static/ fill from `payload`.
 
-Nothing a person or a model wrote goes into a template; the scripts set it by textContent.
+Text from people or models never goes into a template; the scripts set it by textContent.
 """
 
 import json
@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 def part(
     name: str, payload: dict | None, *, kind: str = "", value: object = None, events: tuple[str, ...] = ()
 ) -> gr.HTML:
-    """Return a component of the kind `kind` (`name` by default). `events` are those of Gradio that it triggers."""
+    """Return a component of a kind (`name` by default). `events` are the Gradio events that it triggers."""
     kind = kind or name
     # Gradio offers an event where its name stands in quotes in the script.
     quoted = " ".join(f"'{event}'" for event in events)
@@ -28,12 +28,12 @@ def part(
 
 
 def packed(payload: dict | None) -> str | None:
-    """Return a payload as JSON text: Gradio copies and watches every entry of an object, but not of a text."""
+    """Return a payload as JSON text, because Gradio would copy and watch every entry of an object."""
     return None if payload is None else json.dumps(payload, ensure_ascii=False, allow_nan=False, default=_plain)
 
 
 def _plain(value: object) -> object:
-    """Return a figure or a number of numpy as JSON holds it; the arrays of a figure travel as base64."""
+    """Convert a figure or a numpy number for JSON; the arrays of a figure are encoded as base64."""
     if isinstance(value, go.Figure):
         return value.to_dict()
     if isinstance(value, np.generic):

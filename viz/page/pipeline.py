@@ -1,4 +1,4 @@
-"""The one pipeline behind the page: from a request to the payloads of the parts that change."""
+"""The pipeline behind the page: from a request to the payloads of the parts that change."""
 
 import dataclasses
 import hashlib
@@ -36,7 +36,7 @@ SLOW = 0.2  # seconds of a run beyond which the page waits for a pause in typing
 
 
 def header_payload(catalogue: Catalogue, scene: Scene | None) -> dict:
-    """Which model and prompt the numbers are of."""
+    """Return the names of the model and prompt that the numbers belong to."""
     status = []
     if scene is not None:
         model, tokens = scene.model, scene.trace.tokens
@@ -64,7 +64,7 @@ def _count(n: int) -> str:
 
 
 def tokens_payload(scene: Scene, box: str) -> dict:
-    """Return the prompt as chips; `box` is what stands in the prompt's box, whatever is asked."""
+    """Return the prompt as chips; `box` is the content of the prompt's box."""
     texts = some(scene.words, "tokens", "label", "all", "hint", "help", "help_touch")
     pieces = scene.tokens.raw
     cut = sum(len(raw) == 1 and raw[0] > 0x7F for raw in pieces)
@@ -77,7 +77,7 @@ def tokens_payload(scene: Scene, box: str) -> dict:
 
 
 def selection_payload(catalogue: Catalogue, picked: Selection | None, of: str = "", model: Named = None) -> dict:
-    """Return the valid part of the selection that the page sent; the page takes it over. `of`: the model's name."""
+    """Return the valid part of the selection that the page sent, which replaces the page's. `of`: the model's name."""
     kinds = {kind: catalogue[f"edit.{kind}"] for kind in EDITS}
     sites = {kind: EDITS[kind].site for kind in EDITS}
     payload: dict = {"words": section(catalogue, "selection"), "kinds": kinds, "sites": sites, "hues": list(HUES)}
@@ -93,7 +93,7 @@ def selection_payload(catalogue: Catalogue, picked: Selection | None, of: str = 
 
 
 def _dropped(selection: dict, sent: object) -> list[str]:
-    """What the page sent that the selection does not have: "edits", "watched" or both, as it is told."""
+    """Return which fields of the page's selection were dropped as invalid: "edits", "watched" or both."""
     if not isinstance(sent, Mapping):
         return []
     gone = {
@@ -104,13 +104,15 @@ def _dropped(selection: dict, sent: object) -> list[str]:
 
 
 def edit_payload(edit: Edit) -> dict:
-    """Return an edit as the page sends it."""
+    """Return an edit in the form that the page sends."""
     return {name: value for name, value in vars(edit).items() if value is not None}
 
 
 @dataclass(frozen=True)
 class PageRequest:
-    """A request of a visitor's page; `shown` is what it shows now: {"run", "language", "drawn": {part: key}}."""
+    """A request from a visitor's page. `shown` is what the page shows now: {"run", "language", "drawn":
+    {part: key}}.
+    """
 
     model_id: str
     prompt: str  # that stands in its box
@@ -125,7 +127,7 @@ class PageRequest:
 
     @property
     def asked(self) -> Prompt:
-        """What the page asks: its prompt, or its conversation."""
+        """The prompt or the conversation of the request."""
         return prompt_of(self.prompt, self.chat)
 
 
@@ -142,10 +144,10 @@ Alive = Callable[[], None]  # raises once the page no longer waits
 def payloads(
     playground: Playground, request: PageRequest, put: Put | None = None, alive: Alive = lambda: None
 ) -> tuple[dict[str, dict], dict]:
-    """Return new payloads by part, for the parts that change, and what the page shows then.
+    """Return the new payloads of the parts that change, and the page's state afterwards.
 
-    `put` takes pictures that are drawn while the run goes on, and what `alive` raises ends it. A user's mistake or a
-    failure goes into the notice and the old pictures stay; a single part that cannot be drawn shows its own message.
+    `put` receives pictures that are drawn while the run goes on; an exception from `alive` ends it. An input error or a
+    failure goes into the notice, and the old pictures stay; a single part that cannot be drawn shows its own message.
     """
     catalogue, shown = words(request.language), request.shown
     parts: dict[str, dict] = {}
@@ -180,17 +182,21 @@ def payloads(
 
 
 def opened_tab(request: PageRequest) -> Tab:
-    """Return the tab that is open."""
+    """Return the open tab."""
     return next((tab for tab in TABS if tab.key == request.tab), TABS[0])
 
 
 def _drawn(request: PageRequest) -> dict[str, str]:
-    """Return the drawn parts in the reader's language: part, or "tab " and its key -> a short name of its picture."""
+    """Return the parts that are drawn in the reader's language: {part, or "tab " and its key: short name of its
+    picture}.
+    """
     return request.shown.get("drawn", {}) if request.shown.get("language") == request.language else {}
 
 
 def scene_of(playground: Playground, request: PageRequest, see: Callable = nothing) -> Scene:
-    """Return the requested run with its selection; raises PlaygroundError. `see`: viz.page.ahead, while it goes on."""
+    """Return the requested run with its selection; raises PlaygroundError. `see` is called while the run goes on
+    (ahead.py).
+    """
     model = playground.opened(request.model_id)
     prompt = fitted(model, request.asked)
     tokens = playground.tokens(model, prompt)
@@ -211,7 +217,7 @@ def scene_of(playground: Playground, request: PageRequest, see: Callable = nothi
 def _pictures(
     playground: Playground, request: PageRequest, tab: Tab, put: Put | None, alive: Alive
 ) -> tuple[dict[str, dict], dict]:
-    """Everything that is computed from the prompt and is not on the page yet, and what is on it then."""
+    """Compute every picture that the page does not have yet; returns the payloads and the page's state afterwards."""
     see = nothing if put is None else Ahead(put, lambda scene: tab.draw(scene, request.values), alive).see
     scene, drawn, language = scene_of(playground, request, see), _drawn(request), request.language
     parts: dict[str, dict] = {"notice": chat.left_out(scene, request.asked)}
@@ -245,13 +251,13 @@ def _pictures(
 
 
 def _chat(playground: Playground, model: LanguageModel, request: PageRequest) -> Picture:
-    """Return the conversation's part."""
+    """Return the picture of the conversation's part."""
     key = (model.id, bool(model.tokenizer.chat_template), chat.found_in(model, request.prompt))
     return Picture(key, lambda: chat.payload(playground, model, words(request.language), request.prompt))
 
 
 def _chat_alone(playground: Playground, request: PageRequest) -> dict[str, dict]:
-    """Return the same where nothing else can be shown; nothing without a model."""
+    """Return the conversation's payload when nothing else can be shown; empty without a model."""
     try:
         return {"chat": _chat(playground, playground.opened(request.model_id), request).make()}
     except PlaygroundError:
@@ -259,7 +265,7 @@ def _chat_alone(playground: Playground, request: PageRequest) -> dict[str, dict]
 
 
 def _same(selection: dict, sent: object) -> bool:
-    """Whether the page's heads, edits and watched tokens are the selection's, none of them dropped."""
+    """Return whether the selection equals the page's: no head, edit or watched token was dropped."""
     if not isinstance(sent, Mapping):
         return False
     lists = all(selection[name] == (sent.get(name) or []) for name in ("heads", "edits"))
@@ -268,7 +274,7 @@ def _same(selection: dict, sent: object) -> bool:
 
 
 def _payload(picture: Picture, language: str) -> dict:
-    """Return the payload, or the error in its place; raises Busy."""
+    """Return the payload, or the error that takes its place; raises Busy."""
     try:
         return picture.make()
     except Busy:
@@ -285,7 +291,7 @@ def _problem(error: PlaygroundError, language: str) -> dict:
 def answer(
     playground: Playground, request: PageRequest, put: Put | None = None, alive: Alive = lambda: None
 ) -> tuple[dict[str, dict], dict]:
-    """Return the same as `payloads`; each picture names its run, {"scene": ...}."""
+    """Return the result of `payloads`, with each picture naming its run, {"scene": ...}."""
     parts, shown = payloads(playground, request, put, alive)
     drawn, scene = shown.get("drawn", {}), {"scene": shown.get("run", "")}
     return {name: payload | scene if name in drawn else payload for name, payload in parts.items()}, shown

@@ -1,4 +1,4 @@
-"""The job of a part's button, as one request."""
+"""The job behind a part's button, as one request."""
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -20,7 +20,9 @@ PLANS: dict[str, Plan] = {name: plan for tab in TABS for name, plan in tab.jobs.
 async def job_lines(
     playground: Playground, question: PageRequest, part: str, limiter: anyio.CapacityLimiter
 ) -> AsyncIterator[str]:
-    """Run the job of a part's button; yields the lines. Closing the iterator ends the work at its next step."""
+    """Run the job of a part's button; yields the lines of the answer. Closing the iterator ends the work at its next
+    step.
+    """
     language = question.language
     yield line(stopped=stopped(language))
     try:

@@ -1,4 +1,4 @@
-"""Choosing a model, and following a link to a state of the page."""
+"""Choosing a model, and following a link."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
@@ -19,8 +19,8 @@ from viz.work.playground import Playground
 async def model_lines(
     playground: Playground, visitor: str, model_id: str, language: str, limiter: anyio.CapacityLimiter
 ) -> AsyncIterator[str]:
-    """Load a model; yields {"cancelled": notice}, for when the page closes the request, then {"notice"}
-    as it goes on, and {"loaded": its id, "models": [[label, id]]} at last where it is there.
+    """Load a model; yields {"cancelled": notice}, which the page shows if it closes the request, then {"notice"} as
+    loading goes on, and last, if the model was loaded, {"loaded": its id, "models": [[label, id]]}.
 
     Closing the iterator stops the work.
     """
@@ -39,7 +39,7 @@ async def model_lines(
 def restored(playground: Playground, sent: Mapping[str, Any], present: str, language: str) -> dict:
     """Return the answer to a link: {"linked", "prompt", "tab", "model", "selection"}.
 
-    "model" is the one that is shown, "selection" None where there is none to take over.
+    "model" is the model to show; "selection" is None if the link has none.
     """
     link = address.link_of(sent, tuple(tab.key for tab in TABS))
     found = address.answer(playground, link, present, (FIRST, TABS[0].key))

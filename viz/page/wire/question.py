@@ -1,4 +1,4 @@
-"""The question that a page sends: its settings and what it shows. Untrusted until it is read here."""
+"""The question that a page sends: its settings and its state. Untrusted until it is parsed here."""
 
 import json
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ MOST_ID = 64  # characters of the name of a visit or of a part
 
 
 def read(body: bytes) -> Mapping[str, Any]:
-    """Return the question that a page sent. Raises ValueError unless it is a JSON object."""
+    """Parse a question as JSON. Raises ValueError unless it is an object."""
     try:
         sent = json.loads(body)
     except RecursionError as error:
@@ -23,7 +23,7 @@ def read(body: bytes) -> Mapping[str, Any]:
 
 
 def page_request(sent: Mapping[str, Any], language: str) -> PageRequest:
-    """Return the question in a JSON object; malformed fields count as absent."""
+    """Return the request in a question; malformed fields count as absent."""
     values = sent.get("values")
     named = {name: values[name] for name in ASKS & values.keys()} if isinstance(values, Mapping) else {}
     return PageRequest(
@@ -41,7 +41,7 @@ def page_request(sent: Mapping[str, Any], language: str) -> PageRequest:
 
 
 def shown_of(sent: Any) -> dict:
-    """Return the state that a page reports to show: {"run", "language", "drawn": {part: key}}."""
+    """Return the state that a page reports: {"run", "language", "drawn": {part: key}}."""
     if not isinstance(sent, Mapping):
         return {}
     drawn = sent.get("drawn")
@@ -51,5 +51,5 @@ def shown_of(sent: Any) -> dict:
 
 
 def text_of(sent: Any, limit: int | None = None) -> str:
-    """Return a text, cut to `limit` characters if there is a limit; "" for anything else."""
+    """Return a text, cut to `limit` characters if there is a limit; "" for any other value."""
     return sent[:limit] if isinstance(sent, str) else ""

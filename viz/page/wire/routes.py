@@ -1,12 +1,12 @@
-"""The page's own wire: a question by POST, the answer as lines of JSON; closing the request cancels the work.
+"""The page's own wire: questions by POST, answers as lines of JSON; closing the request cancels the work.
 
-A question says what the page shows, so the server keeps nothing of a page. The lines of an answer, in their order:
+A question carries the page's state, so the server keeps none. The lines of an answer, in order:
 
-VIEW: {"running": {done, total, seconds}} while a run takes long; {"early": {part: payload}} for pictures that are drawn
-before the run has ended; at last {"parts": {part: payload}, "shown": what the page shows then}.
-JOB: {"stopped": payload}, what its part shows once the page has closed the request; {"bar": payload} as it goes on; at
-last, where there is a result, {"done": a name for it}.
-STREAM: viz.page.wire.streams.event_lines. MODEL: viz.page.wire.models.model_lines. LINK answers with one value.
+* VIEW: {"running": {done, total, seconds}} during a long run; {"early": {part: payload}} for pictures that are drawn
+  before the run has ended; last {"parts": {part: payload}, "shown": the page's state afterwards}.
+* JOB: {"stopped": payload}, which the part shows if the page closes the request; {"bar": payload} as it goes on; last,
+  if there is a result, {"done": a name for it}.
+* STREAM: viz.page.wire.streams.event_lines. MODEL: viz.page.wire.models.model_lines. LINK answers with one value.
 """
 
 import asyncio
@@ -92,7 +92,7 @@ def routes(playground: Playground) -> list[Route]:
 
 @dataclass(eq=False)
 class Share:
-    """The requests under way of each client: at most half of the server's threads, so that others are answered."""
+    """The requests under way of each client: at most half of the server's threads, so that others get an answer."""
 
     most: int
     under_way: UnderWay = field(default_factory=UnderWay)
@@ -102,7 +102,7 @@ class Share:
         return self.under_way[owner] >= self.most
 
     async def counted(self, owner: str, lines: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """Yield the lines of an answer and count it as under way until it ends or is closed."""
+        """Yield the lines of an answer, counting it as under way until it ends or is closed."""
         with self.under_way.one_more(owner):
             async with aclosing(lines):  # type: ignore[type-var]
                 async for each in lines:
@@ -110,7 +110,7 @@ class Share:
 
 
 def _asked(playground: Playground, answer: Answer, share: Share | None) -> Callable[[Request], Awaitable[Response]]:
-    """Return the handler of a route, which reads the question and finds its owner."""
+    """Return the handler of a route: it parses the question and identifies its owner."""
 
     async def handle(request: Request) -> Response:
         language = pick_language(request.query_params.get("lang"), request.headers.get("accept-language"))

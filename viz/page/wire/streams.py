@@ -32,7 +32,7 @@ class Channel:
     state: Any
 
     def visit(self, playground: Playground, question: PageRequest) -> Visit:
-        """Return the owner of the event, and the page's settings at that moment."""
+        """Return the visit that sent an event, with the page's settings at that moment."""
         asks = asks_of(self.view) if self.view else ()
         values = {name: question.values[name] for name in asks if name in question.values}
         rest = question.model_id, question.asked, values, self.state
@@ -40,7 +40,7 @@ class Channel:
 
 
 def channels() -> Mapping[str, Channel]:
-    """Return the streams of all views and the answer to a conversation, each new, by their names on the page."""
+    """Return new streams, by their names on the page: those of all views, and the answer to a conversation."""
     views = [view for tab in TABS for view in tab.all_views]
     found = {view.part_name(each.name): Channel(each, view, each.state()) for view in views for each in view.streams}
     return found | {answer.STREAM.name: Channel(answer.STREAM, None, answer.STREAM.state())}
@@ -67,7 +67,7 @@ async def event_lines(
 
 
 def answers(event: Event, visit: Visit, sent: object) -> Generator[Payload | Open | Models, None, None]:
-    """Yield the payloads of an event; an error carries the page's own name for its question, {"tag": ...}."""
+    """Yield the payloads of an event; an error carries the tag of the page's question, {"tag": ...}."""
     try:
         yield from event.handle(visit, sent) or ()
     except PlaygroundError as error:

@@ -1,4 +1,4 @@
-"""The answer to a page's question: pictures of the run as it goes on, how far it is, and what changed."""
+"""The answer to a page's question: progress, early pictures, and last the parts that changed."""
 
 import asyncio
 import logging
@@ -26,9 +26,9 @@ async def answer_lines(
     leave: Callable[[], None],
     at_work: set[asyncio.Task],
 ) -> AsyncIterator[str]:
-    """Answer a question once it is its turn; yields the lines. Closing the iterator ends the work at the next layer.
+    """Answer a question when its turn comes; yields the lines. Closing the iterator ends the work at the next layer.
 
-    `at_work` holds the task that answers until it has ended, which may be after the iterator is closed.
+    `at_work` holds the answering task until it has ended, which may be after the iterator is closed.
     """
     loop, lines, closed = asyncio.get_running_loop(), asyncio.Queue[str | None](), threading.Event()
 
