@@ -1,4 +1,4 @@
-"""Characters that several tokens make up together, as the page shows them."""
+"""Characters that consist of several tokens."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,7 +8,7 @@ from viz.labels import quoted, visible
 
 
 def frames(raw: Sequence[bytes]) -> list[list]:
-    """Return [first token, end, character] for each run of several tokens that make up a character together.
+    """Return [first token, end, character] for each character that several tokens make up together.
 
     `raw`: the bytes of each token. A character is an extended grapheme cluster, drawn as a label.
     """
@@ -35,7 +35,7 @@ def part_notes(raw: Sequence[bytes], words: Mapping[str, str]) -> dict[int, str]
 def token_chips(tokens: Tokens, words: Mapping[str, str]) -> list[dict]:
     """Return the row of tokens: visible text, id, bytes as hex, byte span; `part` for a part of a character.
 
-    `part` is as by `part_notes`. Plain text, set by textContent. `words`: the whole catalogue.
+    `part` comes from `part_notes`. Plain text, set by textContent. `words`: the whole catalogue.
     """
     notes = part_notes(tokens.raw, words)
     rows = zip(tokens.pieces, tokens.ids, tokens.raw, tokens.spans, strict=True)

@@ -1,4 +1,4 @@
-"""Token text made visible and safe for the place it is shown in. Token text is hostile until it went through here."""
+"""Token text made visible and safe for display. Token text is untrusted until it has passed through here."""
 
 import unicodedata
 from collections.abc import Mapping
@@ -39,11 +39,11 @@ MAX_LABEL = 14  # characters of a label on an axis
 
 
 def visible(text: str) -> str:
-    """Return the text with everything that has no glyph drawn as a visible sign.
+    """Return the text with a visible sign for everything that has no glyph.
 
-    That is whitespace, controls, characters that Unicode calls ignorable or that are blank, private and unassigned
-    ones: `<U+200B>`. A leading or only space becomes a middle dot; others inside stay. A combining mark without a
-    letter before it stands on a dotted circle. Joiners between the parts of an emoji stay, so that it is drawn.
+    That is whitespace, control characters, characters that Unicode calls ignorable or that are blank, private and
+    unassigned ones: `<U+200B>`. A leading or only space becomes a middle dot; inner spaces stay. A combining mark
+    without a base letter stands on a dotted circle. Joiners inside an emoji stay, so that it is drawn.
     """
     if not text:
         return "∅"
@@ -55,12 +55,14 @@ def visible(text: str) -> str:
 
 
 def visible_lines(text: str) -> str:
-    """Return a text of several lines with everything drawn as by `visible` but its spaces, tabs and line breaks."""
+    """Return a text of several lines with everything drawn as by `visible`, except spaces, tabs and line breaks."""
     return _signs(text, {c: c for c in _NAMED})
 
 
 def _signs(text: str, named: Mapping[str, str]) -> str:
-    """Return the text with a sign for every character without a glyph; `named` has those of line breaks and tabs."""
+    """Return the text with a sign for every character without a glyph; `named` has the signs of line breaks
+    and tabs.
+    """
     if text.isascii() and text.isprintable():
         return text
     shown, seated = [], False  # whether the character before can carry a combining mark
@@ -79,12 +81,12 @@ def _signs(text: str, named: Mapping[str, str]) -> str:
 
 
 def has_glyph(c: str) -> bool:
-    """Return whether a character draws something of its own; a space does not."""
+    """Return whether a character has a visible glyph; a space does not."""
     return unicodedata.category(c) not in _UNSEEN and c not in _BLANK and ord(c) not in _IGNORABLE
 
 
 def _joins(text: str, at: int) -> bool:
-    """Return whether the character is part of an emoji that is drawn, as in a family or a red heart."""
+    """Return whether the character is part of a composed emoji, such as a family or a red heart."""
     before = text[at - 1] if at else ""
     symbol = bool(before) and has_glyph(before) and unicodedata.category(before) in ("So", "Sm", "Sk", "Po", "Pd", "Nd")
     if text[at] == _EMOJI:
@@ -96,12 +98,12 @@ def _joins(text: str, at: int) -> bool:
 
 
 def shorten(text: str, limit: int = MAX_LABEL) -> str:
-    """At most `limit` characters, the last one an ellipsis where something was cut."""
+    """Shorten a text to `limit` characters, the last one an ellipsis if something was cut."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def quoted(piece: str) -> str:
-    """Return a token's text as a sentence names it."""
+    """Return a token's text in the form that sentences quote it."""
     return shorten(visible(piece), 40)
 
 
@@ -118,7 +120,7 @@ def run_label(task: str, config: Mapping, steps: int, words: Mapping[str, str]) 
 
 
 def plotly_text(text: str) -> str:
-    """Text that Plotly draws as it is: its labels read a few HTML tags and entities."""
+    """Escape a text for Plotly, whose labels interpret a few HTML tags and entities."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

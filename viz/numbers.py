@@ -1,8 +1,7 @@
-"""How every number on the page is written: the only file that turns a number into text.
+"""Formats of all numbers on the page: the only file that turns a number into text.
 
-Percent for probabilities, two decimals for logits, three significant digits otherwise, a proper minus sign, and "–"
-where there is no number. Hover texts use `exact`, exports and payloads `plain`, which rounds for size and not for
-reading.
+Percent for probabilities, two decimals for logits, three significant digits otherwise, a proper minus sign, and "–" for
+a missing number. Hover texts use `exact`; exports and payloads use `plain`, which rounds to save space.
 """
 
 import decimal
@@ -46,7 +45,7 @@ def power(value: float, digits: int = 3) -> str:
 
 
 def tens(exponents: Sequence[int]) -> list[str]:
-    """Powers of ten, all in one form: 0.01, 0.1, 1 where every one is short, else 10⁻⁶, 10⁻³, 10⁰."""
+    """Return powers of ten, all in one form: 0.01, 0.1, 1 if every one is short, else 10⁻⁶, 10⁻³, 10⁰."""
     short = all(-3 <= each <= 5 for each in exponents)
     return [f"{10.0**each:,.{max(0, -each)}f}" if short else f"10{str(each).translate(_RAISED)}" for each in exponents]
 
@@ -65,14 +64,14 @@ def logit(value: float | None) -> str:
 
 
 def nats(value: float | None) -> str:
-    """Return a divergence or a loss: three decimals, or three digits where it is small."""
+    """Return a divergence or a loss: three decimals, or three significant digits if it is small."""
     if not _there(value):
         return NONE
     return decimals(value, 3) if value == 0 or abs(value) >= 0.1 else number(value)
 
 
 def bits(value: float | None) -> str:
-    """Return a surprisal or an entropy in bits, as nats are written; ∞ for what was impossible."""
+    """Return a surprisal or an entropy in bits, formatted like nats; ∞ for a probability of 0."""
     return "∞" if value == math.inf else nats(value)
 
 
@@ -83,7 +82,7 @@ def signed(value: float | None, digits: int = 3) -> str:
 
 
 def difference(value: float | None, error: float | None = None, places: int = 3) -> str:
-    """Return a difference with its sign, and its standard error where it is known: +0.123 ± 0.010."""
+    """Return a difference with its sign, and its standard error if it is known: +0.123 ± 0.010."""
     text = decimals(value, places)
     if _there(value) and value > 0 and float(text.replace(",", "")) > 0:
         text = f"+{text}"
@@ -91,7 +90,7 @@ def difference(value: float | None, error: float | None = None, places: int = 3)
 
 
 def percent(share: float | None) -> str:
-    """Return a probability or another share: 34.2 %, 1.23 %, 0.012 %; never broken over two lines."""
+    """Return a probability or another fraction: 34.2 %, 1.23 %, 0.012 %; never broken over two lines."""
     if not _there(share):
         return NONE
     points = 100 * share
@@ -109,7 +108,7 @@ def signed_percent(share: float | None) -> str:
 
 
 def count(value: float | None) -> str:
-    """Return a number of parameters or tokens in three digits: 8.55 M, 67.0 B, 1.43 T."""
+    """Return a number of parameters or tokens in three significant digits: 8.55 M, 67.0 B, 1.43 T."""
     if not _there(value):
         return NONE
     text, unit = _scaled(value, len(_UNITS))
@@ -117,12 +116,12 @@ def count(value: float | None) -> str:
 
 
 def whole(value: float) -> str:
-    """Return a whole number with its thousands apart: 1,234,567."""
+    """Return a whole number with thousands separators: 1,234,567."""
     return _minus(f"{value:,.0f}")
 
 
 def size(nbytes: float | None) -> str:
-    """Return a number of bytes in three digits, powers of 1000: 17.1 MB."""
+    """Return a number of bytes in three significant digits, with powers of 1000: 17.1 MB."""
     if not _there(nbytes):
         return NONE
     text, unit = _scaled(nbytes, len(_BYTES))
@@ -136,7 +135,7 @@ def size_unit(nbytes: float) -> tuple[float, str]:
 
 
 def flops(n: float | None) -> str:
-    """Return a number of operations in three digits: 1.23 GFLOP; beyond the prefixes as a power of ten."""
+    """Return a number of operations in three significant digits: 1.23 GFLOP; beyond the prefixes as a power of ten."""
     if not _there(n):
         return NONE
     if n >= 1e27:
@@ -152,7 +151,7 @@ def flops_unit(n: float) -> tuple[float, str]:
 
 
 def milliseconds(seconds: float | None) -> str:
-    """Return a time in milliseconds, three digits, without the unit."""
+    """Return a time in milliseconds, in three significant digits, without the unit."""
     if not _there(seconds):
         return NONE
     ms = 1000 * seconds
@@ -186,9 +185,10 @@ def interval(middle: float, low: float, high: float, places: int = 3) -> str:
 
 
 def typed(value: Fraction | Decimal, digits: int, fraction: bool = False) -> str:
-    """Return an exact number of a worked example in `digits` significant digits, a whole part in full: 0.5, 22026, −∞.
+    """Return an exact number of a worked example in `digits` significant digits, its integer part in full: 0.5, 22026,
+    −∞.
 
-    `fraction`: one that is no short decimal is written as a fraction, where that is short: 1/3.
+    `fraction`: write a number without a short decimal form as a fraction, if that is short: 1/3.
     """
     if isinstance(value, Decimal) and not value.is_finite():
         return "NaN" if value.is_nan() else "∞" if value > 0 else "−∞"
@@ -210,9 +210,7 @@ def typed(value: Fraction | Decimal, digits: int, fraction: bool = False) -> str
 
 
 def plain(value: float | None, digits: int = 6) -> float | None:
-    """Return a number for a payload: six significant digits, None where it is not finite, for which JSON
-    has no sign.
-    """
+    """Return a number for a payload: six significant digits, None if it is not finite, which JSON cannot express."""
     return None if not _there(value) else float(f"{value:.{digits}g}")
 
 
@@ -225,7 +223,9 @@ def _minus(text: str) -> str:
 
 
 def _scaled(value: float, units: int) -> tuple[str, int]:
-    """Return three digits of a number in the largest power of 1000 that it reaches once rounded, and that power."""
+    """Return a number in three significant digits, in the largest power of 1000 that it reaches once rounded, and that
+    power.
+    """
     unit, scaled = 0, abs(value)
     while unit < units - 1 and float(f"{scaled:.3g}") >= 1000:
         unit, scaled = unit + 1, scaled / 1000

@@ -1,4 +1,6 @@
-"""One color language: a sequential, color-blind safe ramp for weights, light and dark, and the figures' frame."""
+"""The color language of the figures: a sequential, color-blind-safe ramp for weights, light and dark, and
+the layout.
+"""
 
 import functools
 
@@ -23,7 +25,7 @@ def _channels(color: str) -> tuple[int, int, int]:
 
 
 def ramp_at(stops: tuple[str, ...], share: float) -> str:
-    """Return the color at a share of the ramp, linear between stops."""
+    """Return the color at a fraction of the ramp, linear between stops."""
     place = min(max(share, 0.0), 1.0) * (len(stops) - 1)
     low = min(int(place), len(stops) - 2)
     mixed = (
@@ -34,41 +36,45 @@ def ramp_at(stops: tuple[str, ...], share: float) -> str:
 
 
 def place(share: np.ndarray | float, curve: str) -> np.ndarray | float:
-    """Where on a ramp a share of the largest value lies: square root lifts small ones, logarithmic lifts tiny ones."""
+    """Return where on the ramp a fraction of the largest value lies: square root lifts small ones, logarithmic tiny
+    ones.
+    """
     if curve == "log":
         return np.clip(1 + np.log10(np.maximum(share, FLOOR)) / -np.log10(FLOOR), 0, 1)
     return np.sqrt(share) if curve == "sqrt" else share
 
 
 def colorscale(stops: tuple[str, ...], curve: str = "sqrt") -> list[list]:
-    """Return a Plotly color scale from 0 to 1 in which a share has the ramp's color at `place(share, curve)`."""
+    """Return a Plotly color scale from 0 to 1 in which a fraction has the ramp's color at `place(share, curve)`."""
     shares = np.linspace(0, 1, 33) if curve != "log" else np.concatenate([[0], np.geomspace(FLOOR, 1, 32)])
     return [[float(share), ramp_at(stops, float(place(share, curve)))] for share in shares]
 
 
 def written(scale: list[list]) -> str:
-    """Return a color scale as one text, "0 rgb(1,2,3);1 rgb(4,5,6)": Plotly copies a figure's lists over and over."""
+    """Encode a color scale as text, "0 rgb(1,2,3);1 rgb(4,5,6)", because Plotly repeatedly copies a figure's lists."""
     return ";".join(f"{share:.12g} {color}" for share, color in scale)
 
 
 def scale_of(text: str) -> list[list]:
-    """Return the color scale that was written as this text."""
+    """Decode a color scale from text."""
     return [[float(share), color] for share, color in (stop.split(" ") for stop in text.split(";"))]
 
 
 @functools.cache
 def scales(kind: str, curve: str) -> dict[str, list[list]]:
-    """Color scales for the light and the dark page. `kind` is "share", "size" or "signed"; signed ones are linear."""
+    """Return color scales for the light and the dark page. `kind` is "share", "size" or "signed"; signed scales are
+    linear.
+    """
     if kind == "signed":
         return {name: colorscale(stops, "linear") for name, stops in SIGNED_RAMPS.items()}
     return {name: colorscale(stops, curve) for name, stops in RAMPS.items()}
 
 
 def frame_layout(meta: dict) -> dict:
-    """Return the look shared by all figures; colors of text and scales follow the page's theme,
+    """Return the layout shared by all figures; text colors and scales follow the page's theme,
     static/parts/figure_look.js.
 
-    `meta["scales"]`, {"light": color scale, "dark": color scale}, is what `layout.coloraxis` takes there.
+    `meta["scales"]`, {"light": color scale, "dark": color scale}, replaces `layout.coloraxis` there.
     """
     if "scales" in meta:
         meta = meta | {"scales": {theme: written(scale) for theme, scale in meta["scales"].items()}}
@@ -86,6 +92,6 @@ def frame_layout(meta: dict) -> dict:
 
 
 def frame(figure: go.Figure, *, meta: dict) -> go.Figure:
-    """Return a figure with that look."""
+    """Apply the shared layout to a figure and return it."""
     figure.layout.template = {}  # an update would keep the one that is there
     return figure.update_layout(frame_layout(meta))

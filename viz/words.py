@@ -1,4 +1,6 @@
-"""Every word on the page, by key, in every language that has a folder in viz/words; and what the model code says."""
+"""All words of the page, by key, in every language with a folder in viz/words; and translations of the
+code's messages.
+"""
 
 import functools
 import os
@@ -18,7 +20,7 @@ WIDE = tuple("。！？；：")  # which bring the space after them along
 
 
 class Catalogue(Mapping):
-    """The words of a language as {"section.key": text}, never changed once read, and found by section."""
+    """The words of a language as {"section.key": text}; immutable, and searchable by section."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self._texts = dict(texts)
@@ -43,7 +45,7 @@ class Catalogue(Mapping):
 
 @functools.cache
 def words(language: str) -> Catalogue:
-    """Return the catalogue of a language, in English what it does not say; an unknown language is English."""
+    """Return the catalogue of a language, with English for missing words; an unknown language is English."""
     spoken = dict.fromkeys(("en", language)) if language in LANGUAGES else ("en",)
     outside = [texts_of(_outside(each)) for each in spoken]
     ours = [own_texts(each) for each in spoken]  # last: nobody rewords the page
@@ -51,13 +53,13 @@ def words(language: str) -> Catalogue:
 
 
 def own_texts(language: str) -> dict[str, str]:
-    """What the project itself says in a language, by key, without what English fills in."""
+    """Return the project's words in a language, by key, without the English fallbacks."""
     return texts_of(path for path in (_FOLDER / language).rglob("*.toml") if path.parent.name != "errors")
 
 
 @functools.cache
 def file_texts(language: str, name: str) -> dict[str, str]:
-    """Return the texts of one file of a language that stands in no folder of a tab, by key: "page", "server"."""
+    """Return the texts of a file that is not in a tab's folder, by key: "page", "server"."""
     return texts_of([_FOLDER / language / f"{name}.toml"])
 
 
@@ -74,13 +76,13 @@ def _table(path: Path) -> Mapping[str, Any]:
 
 
 def _outside(language: str) -> Iterator[Path]:
-    """Yield the words of views from outside the project (viz/views/outside.py)."""
+    """Yield the word files of external views (viz/views/outside.py)."""
     root = os.environ.get("PLAYGROUND_VIEWS", "")
     yield from Path(root).glob(f"*/words/{language}.toml") if root else ()
 
 
 def _flat(table: Mapping[str, Any], above: str) -> Iterator[tuple[str, str]]:
-    """Nested tables as dotted keys."""
+    """Yield nested tables as dotted keys."""
     for key, value in table.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{above}{key}.")
@@ -112,7 +114,7 @@ class Words(Mapping):
         return Words(self.catalogue, f"{self.place}.{name}")
 
     def plain(self) -> dict[str, str]:
-        """As a dict that a payload can hold, those of nested tables under dotted keys."""
+        """Return the words as a dict for a payload, with dotted keys for nested tables."""
         return section(self.catalogue, self.place)
 
 
@@ -122,7 +124,7 @@ def section(catalogue: Catalogue, name: str) -> dict[str, str]:
 
 
 def joined(sentences: Iterable[str]) -> str:
-    """Sentences as one text: a space between two, but none after a sign that is as wide as a character."""
+    """Join sentences with a space, but without one after full-width punctuation."""
     text = ""
     for each in filter(None, sentences):
         text += each if not text or text.endswith(WIDE) else f" {each}"
@@ -130,7 +132,7 @@ def joined(sentences: Iterable[str]) -> str:
 
 
 def plot_words(catalogue: Catalogue) -> dict[str, str]:
-    """Return the words below every figure."""
+    """Return the labels of the controls below every figure."""
     return section(catalogue, "plot")
 
 
@@ -140,7 +142,7 @@ def some(catalogue: Mapping[str, str], section: str, *keys: str) -> dict[str, st
 
 
 def pick_language(requested: str | None, accepted: str | None) -> str:
-    """Return the language of a reader: `?lang=` where it is one of ours, else the browser's first that is, else
+    """Return the language of a reader: `?lang=` if it is supported, else the browser's first supported one, else
     English.
     """
     for entry in (requested or "", *(accepted or "").split(",")):
@@ -154,13 +156,13 @@ def pick_language(requested: str | None, accepted: str | None) -> str:
 
 @functools.cache
 def _sentences(language: str) -> Mapping[str, str]:
-    """Return the sentences of the model code, by their English template with "{}" for what is filled in."""
+    """Return the translations of the code's messages, by their English template with "{}" for inserted values."""
     path = _FOLDER / language / "errors" / "errors.toml"
     return _table(path) if path.is_file() else {}
 
 
 def translate(sentence: str, language: str) -> str:
-    """Return a sentence of the model code in the reader's language; as it is where there is no translation."""
+    """Translate a message of the code; without a translation it is returned unchanged."""
     template, values = (sentence.template, sentence.values) if isinstance(sentence, Message) else (sentence, ())
     other = _sentences(language).get(template)
     return sentence if other is None else other.format(*values)

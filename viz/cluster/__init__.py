@@ -1,1 +1,1 @@
-"""Who computes what the page shows: this process, or replicas of models on a Ray cluster."""
+"""Engines on a Ray cluster, where replicas of models compute, and several page processes behind one proxy."""

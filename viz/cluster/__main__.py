@@ -12,7 +12,7 @@ from model.errors import PlaygroundError
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Do what the command line says."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("list", "restart", "stop"))
     parser.add_argument("address", help='ray://HOST:PORT, or "ray" for the cluster of RAY_ADDRESS')

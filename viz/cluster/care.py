@@ -1,4 +1,4 @@
-"""What an operator does with the replicas of a cluster: look at them, restart them one by one, end them."""
+"""Operations on the replicas of a cluster: list them, restart them one by one, stop them."""
 
 from collections.abc import Callable, Iterator
 
@@ -14,7 +14,7 @@ ANSWER = 10.0  # seconds for a replica to say how it is
 
 
 def join(address: str) -> None:
-    """Join a cluster that is there. Raises InputError where none is named."""
+    """Join an existing cluster. Raises InputError if no address is given."""
     if not joined(address):
         raise InputError("No cluster is named.", address, "Give its address, or set RAY_ADDRESS.")
     if not ray.is_initialized():
@@ -22,7 +22,7 @@ def join(address: str) -> None:
 
 
 def names() -> list[str]:
-    """Return the replicas of all pages, in order."""
+    """Return the names of the replicas of all pages, in order."""
     return sorted(each["name"] for each in ray.util.list_named_actors(True) if each["namespace"] == NAMESPACE)
 
 
@@ -38,9 +38,9 @@ def listed(address: str) -> Iterator[str]:
 
 
 def restarted(address: str) -> Iterator[str]:
-    """Replicas in a new process, one after the other, so that the code and the weights are read again.
+    """Restart the replicas one by one, so that code and weights are read again; yields a line for each.
 
-    Ray starts a replica again and repeats what it was asked meanwhile, so that no question is lost.
+    Ray starts a replica again and repeats the calls that arrived meanwhile, so that no question is lost.
     """
     join(address)
     for name in names():
@@ -52,7 +52,7 @@ def restarted(address: str) -> Iterator[str]:
 
 
 def stopped(address: str) -> Iterator[str]:
-    """No replica any more."""
+    """Stop all replicas; yields a line for each."""
     join(address)
     for name in names():
         ray.kill(ray.get_actor(name))

@@ -1,8 +1,8 @@
-"""The engine on a Ray cluster: replicas of models, each an actor that keeps the traces of the prompts it is given.
+"""The engine on a Ray cluster: replicas of models, each an actor that keeps the traces of its prompts.
 
-Ray places the actors by what they reserve, starts them again where one dies, and repeats the calls that were lost: the
-same key gives the same numbers. What is decided here is only which replica a prompt belongs to, and when a model gets
-another one. Imported only where the command line asks for it.
+Ray places the actors by what they reserve, restarts those that die, and repeats lost calls: the same key gives the same
+numbers. This module only decides which replica a prompt belongs to, and when a model gets another one. It is imported
+only if the command line asks for a cluster.
 """
 
 import contextlib
@@ -51,7 +51,7 @@ ENVIRONMENT = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "HF_HUB_OFFLINE", "HF_HUB_DI
 
 @dataclass(eq=False)
 class Held:
-    """A replica as this process knows it."""
+    """A replica as this process sees it."""
 
     name: str
     actor: Any
@@ -62,10 +62,10 @@ class Held:
 
 
 class Cluster:
-    """viz.work.engine.Engine on Ray. `most`: replicas of one model at most; 0: as many as find room.
+    """viz.work.engine.Engine on Ray. `most`: the largest number of replicas per model; 0: as many as fit.
 
-    `cpus` and, where the options say that these compute, `gpus` are those of each replica. `rejoin` joins a cluster
-    that was lost, or starts another one; it may raise anything where that fails.
+    `cpus` and `gpus` are reserved for each replica; GPUs only if the options compute on them. `rejoin` joins a lost
+    cluster again, or starts another one; it may raise any exception.
     """
 
     threads = 512  # which wait for replicas
@@ -97,7 +97,7 @@ class Cluster:
     # --- the protocol ---
 
     def load(self, model: LanguageModel) -> None:
-        """Have a replica with the model, and wait until it is there."""
+        """Start a replica with the model, and wait until it is ready."""
         self._check_gpus()
         with self._lock:
             self._needs[model.id] = need_of(model, self.cpus, self.options.memory_mb, self.gpus)
@@ -110,7 +110,7 @@ class Cluster:
         ring[0].ready = True
 
     def _check_gpus(self) -> None:
-        """Raise InputError where this machine, the only one, has fewer than a replica is to have."""
+        """Raise InputError if this machine, the only one, has fewer GPUs than a replica needs."""
         if self.shared or not self.gpus:
             return
         if (found := int(ray.cluster_resources().get("GPU", 0))) < self.gpus:
@@ -118,7 +118,7 @@ class Cluster:
             raise InputError(what, f"{found} < {self.gpus}", "Take fewer, --replica-gpus.")
 
     def run(self, ask: Ask[Trace]) -> Trace | Ran:
-        """Run a prompt where its trace is to be."""
+        """Run a prompt on the replica that keeps its trace."""
         key: Any = ask.elsewhere()
         if key is None:
             return ask.here()
@@ -129,22 +129,22 @@ class Cluster:
         return replace(self._call(key.model_id, "run", key), read=read)
 
     def measure(self, ask: Ask[T]) -> T:
-        """Return a quick measure, where the trace is."""
+        """Return a quick measure, computed on the replica that keeps the trace."""
         task: Any = ask.elsewhere()
         return ask.here() if task is None else self._call(ask.model_id, "measure", task)
 
     def job(self, ask: Ask[Work]) -> Work:
-        """Return a slow measure, where the trace is."""
+        """Return a slow measure, computed on the replica that keeps the trace."""
         task: Any = ask.elsewhere()
         return ask.here() if task is None else Work(lambda progress: self._job(ask.model_id, task, progress), False)
 
     def write(self, ask: Ask[Iterator[T]], stop: threading.Event) -> Iterator[T]:
-        """Return a text, where the model is."""
+        """Write a text on a replica of the model; yields it as it grows."""
         task: Any = ask.elsewhere()
         return ask.here() if task is None else self._text(ask.model_id, task, stop)
 
     def status(self) -> tuple[Status, ...]:
-        """Return the replicas."""
+        """Return the status of every replica."""
         with self._lock:
             rings = {model_id: list(ring) for model_id, ring in self._rings.items()}
         return tuple(
@@ -152,7 +152,7 @@ class Cluster:
         )
 
     def places(self) -> int:
-        """Return the replicas that are ready."""
+        """Return the number of replicas that are ready."""
         return max(1, sum(each.ready for each in self.status()))
 
     def is_reachable(self) -> bool:
@@ -160,14 +160,14 @@ class Cluster:
         return not self._lost.is_set()
 
     def close(self) -> None:
-        """Leave the cluster; one that was started here ends."""
+        """Leave the cluster; a cluster that was started here ends."""
         self._closed.set()
         ray.shutdown()
 
     # --- asking ---
 
     def _call(self, model_id: str, method: str, task: object) -> Any:
-        """Return the answer to a quick question. A replica that is gone for good is replaced, once."""
+        """Return the answer to a quick question. A replica that is gone for good is replaced once."""
         for last in (False, True):
             held = self._choose(model_id, route_of(task))
             try:
@@ -184,9 +184,9 @@ class Cluster:
         raise AssertionError
 
     def _answer(self, question: Any, seconds: float = math.inf) -> Any:
-        """Wait for the answer to a question that was sent.
+        """Wait for the answer to a question.
 
-        Raises GetTimeoutError after so many seconds, and PlaygroundError as soon as the cluster is lost.
+        Raises GetTimeoutError after `seconds`, and PlaygroundError as soon as the cluster is lost.
         """
         until = time.monotonic() + seconds
         while not ray.wait([question], timeout=max(0.0, min(STEP, until - time.monotonic())))[0]:
@@ -197,7 +197,9 @@ class Cluster:
         return ray.get(question)
 
     def _long(self, model_id: str, task: object) -> Iterator[tuple[list, Any]]:
-        """News of long work as (pieces, None), then (the last pieces, its value). Closing it ends the work."""
+        """Stream long work: yields (pieces, None) while it runs, then (last pieces, result). Closing the generator
+        cancels it.
+        """
         held, name, have = self._choose(model_id, route_of(task)), uuid.uuid4().hex, 0
         with _counted(held):
             try:
@@ -261,7 +263,7 @@ class Cluster:
         return ring
 
     def _grow(self, model_id: str, ring: list[Held]) -> None:
-        """Give a hot model another replica; take the last one back where the others have sufficed for long."""
+        """Give a hot model another replica; remove the last one if the others have sufficed for long."""
         need, under_way = self._needs[model_id], sum(held.under_way for held in ring)
         most = self.most or len(ring) + int(under_way > len(ring) and need.fits(ray.available_resources()))
         if all(held.ready for held in ring) and wanted(len(ring), under_way, most) > len(ring):
@@ -275,7 +277,7 @@ class Cluster:
             log.info("one replica of %s less", model_id)
 
     def _tend(self) -> None:
-        """From time to time, also where nobody asks: replicas come and go."""
+        """Add and remove replicas periodically, even without questions."""
         while not self._closed.wait(TEND):
             with contextlib.suppress(Exception):  # the cluster may be gone, which those who ask are told
                 with self._lock:
@@ -289,7 +291,7 @@ class Cluster:
                         self._leaving += [] if gone or self._asks(held.name) else [held]
 
     def _watch(self) -> None:
-        """Watch the cluster until this engine closes; when it is lost, end all waits and join it again."""
+        """Watch the cluster until this engine closes; if it is lost, end all waits and join it again."""
         while not self._closed.wait(WATCH):
             if is_there(shared=self.shared) or (self.shared and is_there(shared=True)):
                 continue
@@ -308,7 +310,7 @@ class Cluster:
             self._lost.clear()
 
     def _asks(self, name: str) -> bool:
-        """Return whether this page asks the replica of that name."""
+        """Return whether this page uses the replica of that name."""
         with self._lock:
             return any(held.name == name for ring in self._rings.values() for held in ring)
 
@@ -335,7 +337,7 @@ class Cluster:
         return held
 
     def _make_room(self, need: Need) -> None:
-        """Have replicas of other models leave, the one that was used longest ago first, until there is room."""
+        """Retire replicas of other models, least recently used first, until there is room."""
         idle = [(ring, held) for ring in self._rings.values() for held in ring if not held.under_way]
         for ring, held in sorted(idle, key=lambda each: each[1].last):
             if need.fits(ray.available_resources()) or time.monotonic() - held.last < SETTLED:
@@ -343,12 +345,12 @@ class Cluster:
             self._retire(ring, held, SETTLED)
 
     def _retire(self, ring: list[Held], held: Held, seconds: float) -> None:
-        """End a replica that nobody has asked for so long, and take it from its ring."""
+        """End a replica that had no question for `seconds`, and remove it from its ring."""
         if self._end(held, seconds):
             ring.remove(held)
 
     def _end(self, held: Held, seconds: float) -> bool:
-        """End a replica that nobody, of no page, has asked for so long; whether it is gone."""
+        """End a replica that had no question from any page for `seconds`; returns whether it has ended."""
         with contextlib.suppress(RayActorError, GetTimeoutError):
             if ray.get(_send(held, "unused"), timeout=1.0) < seconds:
                 return False
@@ -356,7 +358,7 @@ class Cluster:
         return True
 
     def _forget(self, model_id: str, held: Held, error: Exception) -> None:
-        """A replica that is dead for good has no place any more."""
+        """Remove a replica that is dead for good."""
         with self._lock:
             ring = self._rings.get(model_id, [])
             if isinstance(error, ActorDiedError) and held in ring:
@@ -368,7 +370,7 @@ def _send(held: Held, method: str, *arguments: object) -> Any:
 
 
 def _sent(held: Held, method: str, *arguments: object) -> Any:
-    """Return the same once the replica has a place for the question. Raises Busy where it has none for long."""
+    """Send a call once the replica has room for it, and return its reference. Raises Busy if it has none for long."""
     until = time.monotonic() + FULL
     while True:
         try:

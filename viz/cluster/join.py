@@ -1,6 +1,6 @@
-"""Joining a Ray cluster, or starting one on this machine that nobody else can reach; whether it is still there.
+"""Joining a Ray cluster, or starting a private one on this machine, and checking that it is still alive.
 
-`connect` comes before the first import of ray: what a local cluster listens on is read by that import.
+`connect` runs before the first import of ray, which reads the address that a local cluster listens on.
 """
 
 import contextlib
@@ -25,15 +25,15 @@ _JOINING = threading.Lock()
 
 
 def joined(address: str) -> str:
-    """Return the address of an existing cluster that others may share; "" if one is started here."""
+    """Return the address of an existing cluster that others may share; "" for a cluster that is started here."""
     return os.environ.get("RAY_ADDRESS", "") if address == "ray" else address
 
 
 def connect(address: str, cpus: int | None = None, gpus: int | None = None) -> None:
-    """Join the cluster of a ray:// address or of RAY_ADDRESS, or for "ray" without one start one on this machine.
+    """Join the cluster of a ray:// address or of RAY_ADDRESS; for "ray" without one, start a cluster on this machine.
 
-    That one has all processors and GPUs that Ray finds, unless told otherwise, and listens on 127.0.0.1 alone. Raises
-    InputError where there is none.
+    A local cluster has all processors and GPUs that Ray finds, unless told otherwise, and listens on 127.0.0.1 only.
+    Raises InputError if there is no cluster at the address.
     """
     if not joined(address):
         _keep_private()
@@ -52,7 +52,9 @@ def connect(address: str, cpus: int | None = None, gpus: int | None = None) -> N
 
 
 def _keep_private() -> None:
-    """Set what a local cluster reads as it starts: the project's folder, the loopback, and a token only we can read."""
+    """Set the environment of a local cluster: the project's folder, the loopback address, and a token that only we can
+    read.
+    """
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if str(ROOT) not in paths:
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), *paths)))

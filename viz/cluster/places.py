@@ -1,4 +1,4 @@
-"""Where a question goes and how many replicas a model gets: plain functions, no cluster in sight."""
+"""Routing of questions to replicas, and the number of replicas per model: pure functions, independent of Ray."""
 
 import hashlib
 from collections.abc import Sequence
@@ -16,27 +16,25 @@ IDLE = 600.0  # seconds for which a model has a replica too many, after which th
 
 @dataclass(frozen=True)
 class Need:
-    """What a replica reserves of a machine."""
+    """The resources that a replica reserves on a machine."""
 
     cpus: float
     memory: int  # bytes
     gpus: float = 0.0
 
     def fits(self, free: dict[str, float]) -> bool:
-        """Return whether so much is free, as Ray counts it."""
+        """Return whether the free resources, as Ray counts them, suffice."""
         wanted = {"CPU": self.cpus, "memory": self.memory, "GPU": self.gpus}
         return all(free.get(name, 0.0) >= amount for name, amount in wanted.items())
 
 
 def need_of(model: LanguageModel, cpus: int, memory_mb: int, gpus: int = 0) -> Need:
-    """Return a replica's processors and bytes: the weights that it holds in memory, traces and results, and the
-    program.
-    """
+    """Return a replica's processors and bytes: its weights, traces, results, and the program."""
     return Need(float(cpus), model.nbytes + (memory_mb << 20) + PROGRAM, float(gpus))
 
 
 def home(route: str, names: Sequence[str]) -> str:
-    """Return the name that a route goes to; a name that is added or taken away moves only the routes that it gains or
+    """Return the name that a route is assigned to; adding or removing a name moves only the routes that it gains or
     had.
 
     Rendezvous hashing: Thaler & Ravishankar 1998, "Using name-based mappings to increase hit rates".
@@ -45,17 +43,17 @@ def home(route: str, names: Sequence[str]) -> str:
 
 
 def wanted(replicas: int, under_way: int, most: int) -> int:
-    """How many replicas a hot model should have: one more while each has more than `MANY` questions."""
+    """Return how many replicas a hot model should have: one more while each has more than `MANY` questions."""
     return min(most, replicas + 1) if under_way > MANY * replicas else replicas
 
 
 def spare(replicas: int, under_way: int) -> bool:
-    """Whether one replica fewer would do: each of the others would have half of what makes a model hot, or less."""
+    """Return whether one replica fewer would do: each of the others would have at most half the load of a hot model."""
     return replicas > 1 and 2 * under_way <= MANY * (replicas - 1)
 
 
 def route_of(task: object) -> str:
-    """What decides where a question goes: the model and the tokens, whatever is edited or picked."""
+    """Return what decides where a question goes: the model and the tokens, regardless of edits and selection."""
     match task:
         case RunKey(model_id, ids) | Reading(RunKey(model_id, ids)):
             return run_id(RunKey(model_id, ids), "")

@@ -1,6 +1,6 @@
-"""One replica of a model: its traces, its results, and the questions that it answers. It knows nothing of a cluster.
+"""One replica of a model: its traces, its results, and the questions that it answers. It is independent of Ray.
 
-Answers travel as pickled values. What a person can cause, a PlaygroundError, is an answer as well: `Refused`.
+Answers travel as pickled values. An error that a person can cause, a PlaygroundError, is an answer as well: `Refused`.
 """
 
 import contextlib
@@ -35,34 +35,34 @@ SAY_EVERY = 0.1  # seconds between two reports of a job
 
 @dataclass(frozen=True, eq=False)
 class Refused:
-    """An error that is for the person who asked."""
+    """An error to show to the person who sent the question."""
 
     error: PlaygroundError
 
 
 @dataclass(eq=False)
 class Going:
-    """Long work under way: what it has made or reported so far."""
+    """Long work under way, with its pieces or reports so far."""
 
     pieces: list[Any] = field(default_factory=list)
     news: Condition = field(default_factory=Condition)
     stop: Event = field(default_factory=Event)
 
     def add(self, piece: Any) -> None:
-        """Something new."""
+        """Add a piece."""
         with self.news:
             self.pieces.append(piece)
             self.news.notify_all()
 
     def since(self, have: int) -> list[Any]:
-        """What is new, after waiting a moment for it."""
+        """Return the pieces after the first `have`, waiting a moment for one."""
         with self.news:
             self.news.wait_for(lambda: len(self.pieces) > have, LISTEN)
             return self.pieces[have:]
 
 
 class Replica:
-    """Answers what is sent to it. Its methods are called by several threads at once."""
+    """Answers questions about one model. Several threads call its methods at once."""
 
     def __init__(self, options: Options, model_id: str, threads: int) -> None:
         torch.set_num_threads(threads)
@@ -75,7 +75,7 @@ class Replica:
             self.playground.load(model_id)
 
     def ready(self) -> bytes:
-        """Whether the model is here."""
+        """Return whether the model is loaded."""
         return self._answer(lambda: self.playground.opened(self.model_id).id)
 
     def run(self, key: RunKey) -> bytes:
@@ -88,7 +88,7 @@ class Replica:
         return self._answer(make)
 
     def read(self, task: Reading) -> bytes:
-        """What a method of the trace answers, one of READS."""
+        """Return the result of a method of the trace, one of READS."""
 
         def make() -> Any:
             trace = self._trace(task.key)
@@ -110,7 +110,7 @@ class Replica:
         return self._answer(make)
 
     def work(self, name: str, task: Measuring | Writing | Answering) -> bytes:
-        """Long work by its name: of a job (Done, its reports), of a text (None, its pieces)."""
+        """Do long work under a name: a job returns (Done, its reports), a text (None, its pieces)."""
         going = self.going[name] = Going()
         if name in self.stopped:
             going.stop.set()
@@ -121,7 +121,7 @@ class Replica:
             self.going.pop(name, None)
 
     def told(self, name: str, have: int) -> list[Any]:
-        """Return the pieces of long work beyond those that the asker has."""
+        """Return the pieces of long work after the first `have`."""
         going = self.going.get(name)
         if going is None:  # not begun, or over
             time.sleep(LISTEN)
@@ -129,13 +129,13 @@ class Replica:
         return going.since(have)
 
     def stop(self, name: str) -> None:
-        """End long work after its present step."""
+        """Cancel long work after its present step."""
         self.stopped.append(name)
         if going := self.going.get(name):
             going.stop.set()
 
     def status(self) -> dict[str, Any]:
-        """What goes on here, in numbers."""
+        """Return the load and the contents of this replica, in numbers."""
         traces = self.playground.traces
         return {
             "model": self.model_id,
@@ -147,11 +147,11 @@ class Replica:
         }
 
     def unused(self) -> float:
-        """For how many seconds nobody has asked anything; 0 while there is long work."""
+        """Return the seconds since the last question; 0 while there is long work."""
         return 0.0 if self.going else time.monotonic() - self.last
 
     def idle(self, seconds: float) -> bool:
-        """Whether there is no long work, after waiting so many seconds for its end."""
+        """Wait at most `seconds` for long work to end; returns whether there is none."""
         until = time.monotonic() + seconds
         while self.going and time.monotonic() < until:
             time.sleep(LISTEN)
@@ -175,7 +175,9 @@ class Replica:
         return self.playground.trace_tokens(model, model.tokenizer.tokens(list(key.ids)), key.edits)
 
     def _job(self, task: Measuring, going: Going) -> Done:
-        """Run a slow measure like `viz.seam.programs.reading.done`: in turns with others, within this server's time."""
+        """Run a slow measure as `viz.seam.programs.reading.done` does: in turns with others, within this server's time
+        limit.
+        """
         view, scene = VIEWS[task.view], task.scene.open(self.playground)
         panels.given(view, scene, task)
         job = panels.job_of(view, task.measure, scene, task.settings)

@@ -1,4 +1,4 @@
-"""Whether an answer is right, and what to say to it."""
+"""Grading of answers, and the feedback to them."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ _HEAD = re.compile(r"(\d{1,4})[.,: ]+(\d{1,4})")
 
 @dataclass(frozen=True)
 class Verdict:
-    """What becomes of an answer; `text` may name values in braces."""
+    """The grade of an answer and its feedback; `text` may name values in braces."""
 
     right: bool
     text: str
@@ -24,7 +24,7 @@ class Verdict:
 
 
 def read(given: Any, kind: str) -> Any:
-    """What a visitor typed, as a value of that kind; None for what is none."""
+    """Parse a visitor's input as a value of a kind; None if it is malformed."""
     if not isinstance(given, str) or not given or len(given) > LONGEST:
         return None
     if kind == "number":
@@ -38,7 +38,7 @@ def read(given: Any, kind: str) -> Any:
 
 
 def same(question: Question, given: Any, value: Any, show: str) -> bool:
-    """Return whether what was read is this value, within the tolerance."""
+    """Return whether an answer equals a value within the tolerance."""
     if question.kind == "number":
         if isinstance(value, str | list) or value is None:
             return False
@@ -51,7 +51,9 @@ def same(question: Question, given: Any, value: Any, show: str) -> bool:
 def judged(
     lesson: Lesson, question: Question, given: Any, value_of: Callable[[str], Any], words: Mapping[str, str]
 ) -> Verdict:
-    """Right, a mistake that the lesson names, or wrong by so much. `words`: of the section "learn"."""
+    """Grade an answer: right, a mistake that the lesson names, or wrong by some amount. `words`: the
+    section "learn".
+    """
     read_as = read(given, question.kind)
     if read_as is None:
         return Verdict(False, words[f"type_{question.kind}"], understood=False)
@@ -74,12 +76,12 @@ def _is(question: Question, given: Any, value: Any, lesson: Lesson, name: str) -
 
 
 def _said(value: Any, question: Question) -> str:
-    """Return an answer as the verdict repeats it; braces in it are no names of values."""
+    """Return an answer as the feedback repeats it, with its braces escaped."""
     text = question.choices.get(value, "") if question.kind == "choice" else ""
     shown = text or written(value, "head" if question.kind == "head" else "token")
     return shown.replace("{", "(").replace("}", ")")
 
 
 def _bare(token: Any) -> str:
-    """Return a token without the space in front and the sign that the page draws for it."""
+    """Return a token without its leading space and the sign that the page draws for it."""
     return str(token).replace("·", " ").strip()

@@ -1,4 +1,4 @@
-"""Whether lessons can be used: their files, and with a model the answers that they ask for."""
+"""Checks of lessons: their files and, with a model, the answers to their questions."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ Lessons = Mapping[str, Mapping[str, Lesson]]
 
 
 def faults_of(folder: Path) -> tuple[Lessons, list[Fault]]:
-    """Return the lessons of a folder and what is wrong with their files."""
+    """Return the lessons of a folder and the faults of their files."""
     lessons, faults = read_folder(folder)
     if not lessons and not faults:
         faults = [Fault(str(folder), "", "There is no lesson here: a lesson is a file KEY.LANGUAGE.toml.")]
@@ -25,7 +25,7 @@ def faults_of(folder: Path) -> tuple[Lessons, list[Fault]]:
 
 
 def computed(lessons: Lessons, playground: Playground | None = None) -> list[Fault]:
-    """What is wrong once the model has computed every answer: each lesson once, languages have the same numbers."""
+    """Return the faults that appear once the model computes every answer. Each lesson is computed in one language."""
     ours = playground or Playground(Options(offline=True))
     try:
         return [
@@ -55,7 +55,9 @@ def _computed(playground: Playground, lesson: Lesson) -> list[Fault]:
 
 
 def judged(lesson: Lesson, found: Mapping[str, object]) -> list[Fault]:
-    """What is wrong with a lesson whose values came out so: its band, and its questions with their mistakes."""
+    """Return the faults of a lesson with these computed values: in its band, its questions, and their named
+    mistakes.
+    """
     file, faults = f"{lesson.key}.{lesson.language}.toml", []
     striking = found[lesson.band.of]
     if not isinstance(striking, int | float) or not lesson.band.low <= striking <= lesson.band.high:
@@ -70,14 +72,14 @@ def judged(lesson: Lesson, found: Mapping[str, object]) -> list[Fault]:
 
 
 def start(lesson: Lesson) -> Page:
-    """Return the page as a lesson begins."""
+    """Return the page at the beginning of a lesson."""
     state = lesson.state
     heads = tuple(map(tuple, state.get("heads", ())))
     return Page(lesson.model, state.get("prompt", ""), heads, tuple(state.get("tokens", ())))  # type: ignore[arg-type]
 
 
 def _asked(lesson: Lesson, question: Question, found: Mapping) -> list[str]:
-    """What is wrong with a question's answer on the model."""
+    """Return the faults of a question's answer on the model."""
     answer, show = found[question.answer], lesson.values[question.answer].show
     if question.kind == "choice":
         return [] if answer in question.choices else [f"The answer is “{answer}”, which is none of the choices."]

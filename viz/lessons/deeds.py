@@ -1,4 +1,4 @@
-"""What a lesson says of the page: where it begins, what ticks an action off, what it points at."""
+"""The parts of a lesson that refer to the page: its starting state, what completes an action, what is highlighted."""
 
 import re
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ _STATE: Mapping[str, type] = {
 
 
 def read_state(table: Table, presses: bool = False) -> dict[str, Any]:
-    """Return a state as in a link, its `view` among the values, where the page expects it."""
+    """Return a state in the form of a link, with its `view` among the values, as the page expects it."""
     found = {name: table.take(name, kind, kind()) for name, kind in _STATE.items() if name in table.raw}
     table.read |= set(_STATE)
     tab, view = found.get("tab"), found.pop("view", None)
@@ -60,7 +60,7 @@ def read_state(table: Table, presses: bool = False) -> dict[str, Any]:
 
 
 def read_done(do: Table) -> dict[str, Any]:
-    """What ticks an action off."""
+    """Return the condition that completes an action."""
     table = do.table("done")
     if table is None:
         return {}
@@ -103,7 +103,7 @@ def _check_done(table: Table, kind: str, value: Any) -> None:
 
 
 def read_selectors(table: Table, name: str) -> tuple[str, ...]:
-    """What is pointed at or pressed: selectors of the page's own parts."""
+    """Return the selectors of the page's parts that a step highlights or presses."""
     found = table.texts(name, default=[])
     for each in found:
         _check_selector(table, name, each)

@@ -1,4 +1,4 @@
-"""What is wrong with a lesson's file: where, and one sentence."""
+"""Faults of a lesson's file: a place and a sentence."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ _KINDS = {str: "a text", int: "a whole number", float: "a number", list: "a list
 
 @dataclass(frozen=True)
 class Fault:
-    """One mistake."""
+    """One fault."""
 
     file: str
     where: str  # the key, dotted: step.count.check.answer
@@ -21,7 +21,7 @@ class Fault:
 
 @dataclass
 class Table:
-    """A table of a file while it is read: what is missing, unknown or of the wrong kind becomes a fault."""
+    """A TOML table being read: missing, unknown or mistyped keys become faults."""
 
     file: str
     where: str
@@ -30,13 +30,13 @@ class Table:
     read: set[str] = field(default_factory=set)
 
     def fault(self, name: str, what: str) -> None:
-        """Note a mistake at a key of this table."""
+        """Record a fault at a key of this table."""
         where = ".".join(part for part in (self.where, name) if part)
         self.faults.append(Fault(self.file, where, what))
 
     def take(self, name: str, kind: type, default: Any = None) -> Any:
-        """Return the value of a key; `default` where it is missing, a fault where that is None or it is of another
-        kind.
+        """Return the value of a key, `default` if it is missing; a missing key without a default or a wrong type is a
+        fault.
         """
         self.read.add(name)
         if name not in self.raw:
@@ -54,7 +54,7 @@ class Table:
         return value
 
     def texts(self, name: str, count: int | None = None, default: Any = None) -> tuple[str, ...]:
-        """A list of texts, of exactly `count` where it is given."""
+        """Return a list of texts, of exactly `count` if it is given."""
         found = self.take(name, list, default)
         if any(not isinstance(each, str) or not each.strip() for each in found):
             self.fault(name, "Every entry must be a text that says something.")
@@ -64,7 +64,7 @@ class Table:
         return tuple(found)
 
     def table(self, name: str, optional: bool = False) -> "Table | None":
-        """Return a table within this one; None where it is missing."""
+        """Return a nested table, None if it is missing."""
         if optional and name not in self.raw:
             self.read.add(name)
             return None
@@ -79,7 +79,7 @@ class Table:
         return value
 
     def end(self) -> None:
-        """Every key that was not read is a fault."""
+        """Record a fault for every key that was not read."""
         for name in self.raw:
             if name not in self.read:
                 self.fault(name, f"There is no such key here. Known ones: {', '.join(sorted(self.read))}.")

@@ -1,4 +1,4 @@
-"""What a lesson is: steps that ask, have something done, show a number, check an answer and say why. Data, no code."""
+"""The data of a lesson: steps that ask, request an action, show a number, check an answer and explain it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,10 +12,10 @@ Kind = Literal["number", "token", "choice", "head"]
 
 @dataclass(frozen=True)
 class Value:
-    """A named number, token or head of a lesson, computed by the model at the moment it is asked for.
+    """A named number, token or head of a lesson, computed by the model when it is needed.
 
-    Either of an endpoint's answer (`call`, `arguments`, `take`) or of values that stand before it (`of`), in both cases
-    with an operation (`make`, "" for none).
+    It comes either from an endpoint's answer (`call`, `arguments`, `take`) or from earlier values (`of`), in both cases
+    through an operation (`make`, "" for no operation).
     """
 
     name: str
@@ -29,7 +29,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Run:
-    """Something that the visitor trains: the form of the page that starts it, and what is filled in."""
+    """A training run of the visitor: the form that starts it, and its settings."""
 
     name: str
     part: str  # a key of viz.lessons.runs.FORMS
@@ -38,7 +38,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked, and the value that is its answer."""
+    """A question, and the value that answers it."""
 
     text: str
     kind: Kind
@@ -51,7 +51,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Step:
-    """One action with what stands around it."""
+    """One action with its question, explanation and check."""
 
     id: str
     do: str
@@ -69,7 +69,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Band:
-    """Between what numbers a lesson's striking one lies on its model."""
+    """The range that a lesson's main number has on its model."""
 
     of: str
     low: float

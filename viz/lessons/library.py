@@ -1,4 +1,4 @@
-"""All lessons that a server offers: the project's own, and those of a folder that the command line names."""
+"""All lessons that a server offers: the project's own, and those of the folder that the command line names."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,20 +16,18 @@ class Library:
     lessons: Mapping[str, Mapping[str, Lesson]]
 
     def lesson(self, key: str, language: str) -> Lesson | None:
-        """Return one lesson in a language, else in English, else as it is."""
+        """Return a lesson in a language, else in English, else in any language."""
         found = self.lessons.get(key)
         return None if not found else found.get(language) or found.get("en") or next(iter(found.values()))
 
     def path(self, language: str) -> list[Lesson]:
-        """Return all lessons in the order in which they are taken."""
+        """Return all lessons in course order."""
         found = [lesson for key in self.lessons if (lesson := self.lesson(key, language))]
         return sorted(found, key=lambda each: (PARTS.index(each.part), each.order, each.key))
 
 
 def library(own: Path | None = None) -> Library:
-    """Return the lessons of the project, and of a teacher's folder. Raises InputError that names what is wrong with a
-    file.
-    """
+    """Return the lessons of the project and of a teacher's folder. Raises InputError that names the fault of a file."""
     lessons = read(BUNDLED)
     if own is not None:
         more = read(own)

@@ -1,4 +1,4 @@
-"""What a lesson may do with numbers that the model gave: a few named operations, no formula and no code."""
+"""Operations of lessons on the model's numbers: a fixed set of names, no formulas and no code."""
 
 import math
 import statistics
@@ -44,11 +44,11 @@ EVERY = "*"
 
 
 def taken(answer: Any, path: Sequence) -> Any:
-    """What a path leads to in an endpoint's answer.
+    """Return what a path leads to in an endpoint's answer.
 
-    Its steps: a text is a field, a number an entry of a list (negative from the end), a table the first record with
-    these values, a list of texts several fields of a record, "*" the rest of the path in every entry. Raises InputError
-    where it leads nowhere.
+    Its steps: a text selects a field, a number an entry of a list (negative from the end), a table the first record
+    with these values, a list of texts several fields of a record, "*" applies the rest of the path to every entry.
+    Raises InputError if it leads nowhere.
     """
     for n, step in enumerate(path):
         if step == EVERY:
@@ -67,14 +67,14 @@ def taken(answer: Any, path: Sequence) -> Any:
 
 
 def flat(value: Any) -> list:
-    """Return the entries of nested lists, in their order, without those that are no number."""
+    """Return the numbers in nested lists, in order."""
     if isinstance(value, list):
         return [each for part in value for each in flat(part)]
     return [] if value is None else [value]
 
 
 def made(operation: str, value: Any) -> Any:
-    """Return an operation on what was taken; raises InputError where it does not fit."""
+    """Apply an operation to a taken value; raises InputError if it does not fit."""
     if not operation:
         return value
     try:
@@ -84,7 +84,7 @@ def made(operation: str, value: Any) -> Any:
 
 
 def derived(operation: str, values: Mapping[str, Any]) -> Any:
-    """Return an operation on values by their names; raises InputError where it does not fit."""
+    """Apply an operation to values by name; raises InputError if it does not fit."""
     try:
         if operation in OF_NAMES:
             return OF_NAMES[operation](values)

@@ -1,4 +1,4 @@
-"""What the page gets of lessons: the list, one lesson without its answers, what is said to an action or an answer."""
+"""The lessons as payloads: the list, one lesson without its answers, and the responses to actions and answers."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ WANTS = ("texts", "see", "check", "hint")
 
 
 def listed(library: Library, language: str) -> dict:
-    """Return the path: every lesson with what one learns and how long it takes, and the words of the whole place."""
+    """Return the list of lessons with their goals and durations, and the words of the lessons' panel."""
     rows = [
         {
             "key": each.key,
@@ -32,7 +32,7 @@ def listed(library: Library, language: str) -> dict:
 
 
 def whole(lesson: Lesson) -> dict:
-    """Return a lesson as it is walked through; what its values are is not in it."""
+    """Return a lesson as the page walks through it, without its values."""
     return {
         "key": lesson.key,
         "title": lesson.title,
@@ -59,7 +59,7 @@ def _step(lesson: Lesson, step: Step) -> dict:
 
 
 def _begun(lesson: Lesson, step: Step) -> dict:
-    """Where a step begins: its state, and the form of its run filled in; one that is no part of a state by itself."""
+    """Return the state in which a step begins, including the filled-in form of its training run."""
     if not step.run:
         return {"state": None if step.state is None else dict(step.state), "run": None}
     run = lesson.runs[step.run]
@@ -69,12 +69,12 @@ def _begun(lesson: Lesson, step: Step) -> dict:
 
 
 def _asked(step: Step) -> list[str]:
-    """What is said before anything was done."""
+    """Return the sentences of a step that are shown before its action."""
     return [step.do, *(each.text for each in (step.ask, step.check) if each)]
 
 
 def _blank(text: str) -> list[Piece]:
-    """Return a sentence that is shown before anything was computed."""
+    """Return a sentence that is shown before its values are computed."""
     return pieces(text, lambda name: "…")
 
 
@@ -96,8 +96,7 @@ def _question(lesson: Lesson, question: Question | None) -> dict | None:
 def said(
     playground: Playground, lesson: Lesson, step: Step, sent: Mapping[str, Any], page: Page, language: str, owner: str
 ) -> dict:
-    """Return the answer to what a page sent: after the action what is to be seen, to an answer whether it is right, a
-    hint.
+    """Return the response to a page: what to see after an action, the grade of an answer, or a hint.
 
     Everything is computed now, by the model that the page shows; raises PlaygroundError.
     """

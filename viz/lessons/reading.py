@@ -1,6 +1,6 @@
-"""Lessons from their files: `<key>.<language>.toml`, whole, or with `translates` only the words of another language.
+"""Parser of lesson files: `<key>.<language>.toml`, complete, or with `translates` only the words of another language.
 
-docs/lessons.md describes the format. Whatever is wrong becomes a fault; a lesson without faults can be shown.
+docs/lessons.md describes the format. Every error becomes a fault; a lesson without faults can be shown.
 """
 
 import re
@@ -26,7 +26,7 @@ Languages = Mapping[str, Lesson]
 
 
 def read_folder(folder: Path) -> tuple[dict[str, dict[str, Lesson]], list[Fault]]:
-    """Return the lessons of a folder by key and language, and everything that is wrong with their files."""
+    """Return the lessons of a folder by key and language, and all faults of their files."""
     faults: list[Fault] = []
     raw: dict[str, dict[str, dict]] = {}
     for path in sorted(folder.glob("*.toml")):
@@ -50,7 +50,7 @@ def _parsed(path: Path, faults: list[Fault]) -> dict | None:
 
 
 def _needed(lessons: Mapping[str, Languages], faults: list[Fault]) -> None:
-    """A lesson that is said to come before is there, or among the project's own, which are looked at with theirs."""
+    """Record a fault for each prerequisite that is neither in the folder nor among the project's own lessons."""
     known = set(lessons) | {path.name.split(".")[0] for path in BUNDLED.glob("*.toml")}
     for key, by_language in lessons.items():
         for lesson in by_language.values():
@@ -78,7 +78,7 @@ def read_languages(key: str, tables: Mapping[str, dict], faults: list[Fault]) ->
 
 
 def words_of(raw: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
-    """Return all words of a whole lesson by their place."""
+    """Return all words of a complete lesson by their place."""
     found: dict[tuple[str, ...], Any] = {(name,): raw[name] for name in ("title", "goals") if name in raw}
     steps = raw.get("step", {})
     for key, step in (steps if isinstance(steps, Mapping) else {}).items():
@@ -105,7 +105,7 @@ def _flat(raw: Mapping[str, Any], above: tuple[str, ...] = ()) -> dict[tuple[str
 
 
 def translated(whole: Mapping[str, Any], words: Mapping[str, Any], file: str, faults: list[Fault]) -> dict:
-    """Return a whole lesson with the words of another language; what it does not say, or says too much, is a fault."""
+    """Return a complete lesson with the words of another language; missing and extra words are faults."""
     asked, said = words_of(whole), _flat(words)
     faults += [Fault(file, ".".join(place), "This is not translated.") for place in asked if place not in said]
     faults += [
@@ -126,7 +126,7 @@ def _filled(raw: Any, words: Mapping[tuple[str, ...], Any], above: tuple[str, ..
 
 
 def read_lesson(key: str, language: str, raw: Mapping[str, Any], faults: list[Fault]) -> Lesson:
-    """Return a whole lesson."""
+    """Parse a complete lesson."""
     top = Table(f"{key}.{language}.toml", "", raw, faults)
     runs = _runs(top)
     values = _values(top, runs)
@@ -181,7 +181,7 @@ def _value(table: Table, name: str, values: Mapping[str, Value]) -> str:
 
 
 def _runs(top: Table) -> dict[str, Run]:
-    """What the visitor trains, by its name."""
+    """Return the training runs of a lesson by name."""
     table = top.table("run", optional=True)
     found = {}
     for name in table.raw if table else ():
@@ -262,7 +262,7 @@ def _step(steps: Table, name: str, values: Mapping[str, Value], runs: Mapping[st
 
 
 def _named(table: Table, step: Step, values: Mapping[str, Value]) -> None:
-    """Every value that a sentence names is declared."""
+    """Record a fault for every value that a sentence names but the lesson does not declare."""
     said = [("see", step.see), ("why", step.why), ("do.text", step.do), *(("hints", text) for text in step.hints)]
     for asked in ("ask", "check"):
         if question := getattr(step, asked):

@@ -1,5 +1,7 @@
-"""Lessons for the page: the list, one lesson, and what is said to an answer. Nothing here is fetched before it is asked
-for, and nothing but what a lesson declares is computed."""
+"""The routes of the lessons: the list, one lesson, and the responses to answers.
+
+Lessons are read when first requested, and only the values that a lesson declares are computed.
+"""
 
 import json
 import logging
@@ -25,7 +27,7 @@ MOST = 8  # heads, and tokens, that a page says are picked
 
 
 def routes(playground: Playground, library: Callable[[], Library]) -> list[Route]:
-    """Return the addresses of the lessons, which are read when one is asked for."""
+    """Return the routes of the lessons; the library is read at the first request."""
 
     def listed(request: Request) -> Response:
         return JSONResponse(payloads.listed(library(), _language(request)))
@@ -59,7 +61,7 @@ def routes(playground: Playground, library: Callable[[], Library]) -> list[Route
 
 
 def page_of(playground: Playground, sent: Any) -> Page:
-    """What a page says that it shows; what is not of its form counts as absent."""
+    """Return the state that a page reports; malformed fields count as absent."""
     sent = sent if isinstance(sent, Mapping) else {}
     model, prompt = sent.get("model"), sent.get("prompt")
     fits = isinstance(model, str) and 0 < len(model) <= MOST_NAME

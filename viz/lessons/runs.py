@@ -1,6 +1,6 @@
-"""The runs of a lesson: what is trained while it is taken, and which of a visitor's runs is the one that is meant.
+"""The training runs of a lesson, and which of a visitor's runs an answer refers to.
 
-A lesson says how a run is set up; the page fills the form in, the visitor starts it. Answers are read from that run.
+A lesson configures a run; the page fills in the form and the visitor starts it. Answers are read from that run.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,9 +29,9 @@ FORMS: dict[str, Callable[[Playground, str, Mapping[str, Any]], Any]] = {
 
 
 def found(playground: Playground, lesson: Lesson, name: str, known: tuple[str, ...]) -> LiveRun:
-    """Return the newest of the known runs that was set up as the lesson says and has ended well.
+    """Return the newest of the known runs that has the lesson's settings and has finished.
 
-    Raises InputError where there is none.
+    Raises InputError if there is no such run.
     """
     wanted = job_for(playground, lesson, lesson.runs[name])
     for number in reversed(known):
@@ -42,14 +42,14 @@ def found(playground: Playground, lesson: Lesson, name: str, known: tuple[str, .
 
 
 def job_for(playground: Playground, lesson: Lesson, run: Run) -> Any:
-    """Return the job of a lesson's run. Raises InputError for settings that describe none."""
+    """Return the job of a lesson's run. Raises InputError for invalid settings."""
     return FORMS[run.part](playground, lesson.model or playground.options.model, run.values)
 
 
 def made(playground: Playground, lesson: Lesson) -> tuple[str, ...]:
-    """Return the ids of all runs of a lesson, each made now unless it was before: for those who check lessons.
+    """Return the ids of all runs of a lesson, training those that do not exist yet: for checking lessons.
 
-    Raises InputError for a run that cannot be made, or did not end well.
+    Raises InputError for a run that cannot be started or failed.
     """
     numbers = []
     for run in lesson.runs.values():

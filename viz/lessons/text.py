@@ -1,4 +1,4 @@
-"""A lesson's sentences as pieces that the page can only show as text: plain, `code`, **strong**, and live values."""
+"""A lesson's sentences as pieces that the page shows only as text: plain, `code`, **strong**, and live values."""
 
 import re
 from collections.abc import Callable
@@ -14,7 +14,7 @@ def names_in(text: str) -> list[str]:
 
 
 def pieces(text: str, written: Callable[[str], str]) -> list[Piece]:
-    """Return the sentence in pieces; `written` gives the text of a value. What a value says is never read for marks."""
+    """Split a sentence into pieces; `written` gives the text of a value. Markup inside a value has no effect."""
     found: list[Piece] = []
     end = 0
     for match in _MARKED.finditer(text):

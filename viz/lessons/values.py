@@ -1,4 +1,4 @@
-"""The values of a lesson, computed by the model that is shown, and as the page writes them."""
+"""The values of a lesson, computed by the model on the page, and their text."""
 
 import json
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ PAGE = ("prompt", "layer", "head", "position")  # what an argument may read off 
 
 @dataclass(frozen=True)
 class Page:
-    """What the visitor's page shows, as far as a lesson may read it."""
+    """The state of the visitor's page that a lesson may read."""
 
     model: str = ""
     prompt: str = ""
@@ -30,8 +30,8 @@ class Page:
     runs: tuple[str, ...] = ()  # the numbers of what was trained on it, the newest last
 
     def read(self, name: str) -> Any:
-        """Return the prompt, the main head's layer or head, or the picked position; raises InputError where none is
-        picked.
+        """Return the prompt, the main head's layer or head, or the selected position; raises InputError if nothing is
+        selected.
         """
         if name == "prompt":
             return self.prompt
@@ -69,7 +69,7 @@ def value_of(playground: Playground, lesson: Lesson, name: str, page: Page, owne
 
 
 def _sent(playground: Playground, lesson: Lesson, value: Value, page: Page) -> dict[str, Any]:
-    """Return the arguments of its call: the lesson's, its prompt, and the model that the page shows."""
+    """Return the arguments of a value's call: the lesson's own, its prompt, and the model of the page."""
     names = {each.name for each in arguments(ENDPOINT[value.call])}
     sent = dict(value.arguments)
     for name, each in value.arguments.items():
@@ -89,7 +89,7 @@ def _reads(argument: Any, what: str) -> bool:
 
 
 def written(value: Any, show: str) -> str:
-    """Return a value as a sentence has it."""
+    """Return a value as text for a sentence."""
     if show == "head":
         return ".".join(map(str, value))
     if isinstance(value, str):
@@ -100,5 +100,5 @@ def written(value: Any, show: str) -> str:
 
 
 def entered(value: float, show: str) -> float:
-    """Return a number as a visitor types it: a share in percent."""
+    """Return a number as a visitor types it: a fraction in percent."""
     return 100 * value if show == "percent" else value

@@ -1,1 +1,1 @@
-"""The page on several processes behind one address."""
+"""Several page processes behind one address."""

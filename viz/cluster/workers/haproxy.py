@@ -1,9 +1,8 @@
-"""The proxy in front of several page processes: what HAProxy (2.4 or later) is told.
+"""The configuration of HAProxy (2.4 or later) in front of several page processes.
 
-A page stays with the process that opened it, by a cookie: that process has its visit. A new page goes to the process
-with the fewest connections. Where a process is gone, its pages are answered by another one, see that it is another
-server, and open themselves anew there. Programs, which keep no cookies, and logins, whose tries are counted, go to a
-process by their address.
+A cookie keeps a page at the process that opened it, which has its visit. A new page goes to the process with the fewest
+connections. If a process is gone, another one answers its pages, which notice the new server and reload. Programs,
+which keep no cookies, and logins, whose attempts are counted, are assigned by client address.
 """
 
 import os
@@ -19,7 +18,7 @@ WINDOW = 10  # seconds over which the proxy counts
 
 @dataclass(frozen=True)
 class Front:
-    """Where the proxy listens, and whom it believes."""
+    """The proxy's address, and which clients and proxies it trusts."""
 
     host: str
     port: int
@@ -29,7 +28,7 @@ class Front:
 
 
 def config(front: Front, ports: Sequence[int]) -> str:
-    """Return the configuration file for processes that listen on these ports of this machine."""
+    """Return the configuration file for processes on these ports of this machine."""
     return "\n".join([*_common(front), *_frontend(front), *_backends(front, ports), ""])
 
 
@@ -61,7 +60,7 @@ def _common(front: Front) -> list[str]:
 
 
 def _frontend(front: Front) -> list[str]:
-    """Return HAProxy's listening section. Its rules read paths as the processes do, with percent-encoding resolved."""
+    """Return HAProxy's listening section. Its rules match decoded paths, as the processes do."""
     host = f"[{front.host}]" if ":" in front.host else front.host
     lines = ["frontend page", f"    bind {host}:{front.port}"]
     if not front.proxies:  # what a visitor says of itself counts for nothing
@@ -119,12 +118,12 @@ def _backends(front: Front, ports: Sequence[int]) -> list[str]:
 
 
 def _who(front: Front) -> str:
-    """Return the address of whoever asks, as the processes count it."""
+    """Return the expression for a client's address, as the processes count it."""
     return f"req.hdr_ip(x-forwarded-for,-{front.proxies})" if front.proxies else "src"
 
 
 def _refused(rate: Rate, count: str) -> list[str]:
-    """Return the answer to one request too many, in the form of the processes' own."""
+    """Return the answer to a request over the limit, in the same form as the processes' own."""
     most = int(rate.burst + rate.per_second * WINDOW)
     body = 'string "{\\"detail\\": \\"busy\\"}"'
     answer = f"http-request return status 429 content-type application/json {body} hdr Retry-After {WINDOW}"
@@ -132,5 +131,5 @@ def _refused(rate: Rate, count: str) -> list[str]:
 
 
 def _files() -> int:
-    """How many files this process may have open."""
+    """Return how many files this process may have open."""
     return os.sysconf("SC_OPEN_MAX")

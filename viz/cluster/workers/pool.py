@@ -1,4 +1,4 @@
-"""Several page processes and the proxy in front of them: started, watched, started again, and drained one by one."""
+"""Several page processes and the proxy in front of them: started, watched, restarted, and drained one by one."""
 
 import argparse
 import contextlib
@@ -44,12 +44,12 @@ class Worker:
 
 
 def is_worker() -> bool:
-    """Whether this process was started by a pool."""
+    """Return whether this process was started by a pool."""
     return PORT in os.environ
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of this machine that nobody listens on."""
+    """Return unused ports of this machine."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
@@ -71,7 +71,7 @@ def is_free(host: str, port: int) -> bool:
 
 
 def health_of(port: int) -> dict | None:
-    """What a process says of itself; None where it does not answer."""
+    """Return the health report of a process, None if it does not answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
     try:
         connection.request("GET", HEALTH)
@@ -83,7 +83,9 @@ def health_of(port: int) -> dict | None:
 
 
 class Pool:
-    """N processes of `command`, each with a port of its own, behind one proxy. `start`, then `watch` until `stop`."""
+    """`command` in several processes, each with a port of its own, behind one proxy. Call `start`, then `watch` until
+    `stop`.
+    """
 
     def __init__(self, command: Sequence[str], front: Front, count: int, say: Callable[[str], None] = print) -> None:
         found = shutil.which("haproxy")
@@ -100,9 +102,9 @@ class Pool:
         self._replacing = threading.Lock()  # so that a process which is ended on purpose is not started twice
 
     def start(self) -> None:
-        """All processes, and the proxy once one of them is ready.
+        """Start all processes, and the proxy once one of them is ready.
 
-        Raises InputError where none becomes ready, and before any is started where the address is taken.
+        Raises InputError if no process becomes ready, or, before any is started, if the address is taken.
         """
         if not is_free(self.front.host, self.front.port):
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -122,12 +124,12 @@ class Pool:
             self._ended.wait(0.05)
 
     def watch(self) -> None:
-        """Start again what ends, until `stop`."""
+        """Restart processes that end, until `stop`."""
         while not self._ended.wait(LOOK):
             self.look()
 
     def look(self) -> None:
-        """One look: what has ended is started again, not too often."""
+        """Check all processes once, and restart those that have ended, but not too often."""
         with self._replacing:
             for at, worker in enumerate(self.workers):
                 if worker.process.poll() is not None and time.monotonic() - worker.begun > CALM:
@@ -138,7 +140,7 @@ class Pool:
             self._start_proxy()
 
     def roll(self, drain: float = DRAIN) -> None:
-        """Replace one process after the other: each takes no new page, waits for the open ones, and is begun anew."""
+        """Replace the processes one by one: each accepts no new page, waits for its open ones, and is restarted."""
         for at, worker in enumerate(list(self.workers)):
             worker.process.send_signal(signal.SIGUSR1)
             until = time.monotonic() + drain
@@ -154,7 +156,7 @@ class Pool:
                 self._ended.wait(LOOK)
 
     def stop(self) -> None:
-        """End all of it."""
+        """End all processes and the proxy."""
         self._ended.set()
         for process in (self.proxy, *(worker.process for worker in self.workers)):
             if process is not None:
@@ -173,7 +175,7 @@ class Pool:
 
 
 def _end(process: subprocess.Popen, patience: float = 8.0) -> None:
-    """Ask a process to end, and end it."""
+    """Ask a process to end, and kill it if it does not."""
     if process.poll() is None:
         process.terminate()
         try:
@@ -184,7 +186,7 @@ def _end(process: subprocess.Popen, patience: float = 8.0) -> None:
 
 
 def command_of(options: argparse.Namespace, arguments: Sequence[str], program: Path) -> list[str]:
-    """Return the command of one process: that of the pool, alone, behind one proxy more, with its share of
+    """Return the command of one process: the pool's own, without `--workers`, behind one more proxy, with its share of
     the cores.
     """
     cores = options.threads or os.cpu_count() or 1
