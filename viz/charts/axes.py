@@ -1,4 +1,4 @@
-"""Axes, legends and the frame that all figures share: one way to name an axis, to thin its ticks, to place a legend."""
+"""Axes, legends and layout shared by all figures: one way to name an axis, thin its ticks and place a legend."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -20,16 +20,16 @@ LEGEND: dict[str, Any] = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x
 
 
 def axis(title: str, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return an axis with its name, room for its labels, and no line at zero."""
+    """Return an axis with a title, room for its labels, and no line at zero."""
     named = {"title": {"text": plotly_text(title), "standoff": 8}} if title else {}
     return {"automargin": True, "zeroline": False, **named, **(more or {})}
 
 
 def powers(low: float, high: float, most: int = 8) -> dict[str, Any]:
-    """Of a logarithmic axis from `low` to `high`, both above 0: labels at no more than about so many powers of ten.
+    """Return a logarithmic axis from `low` to `high`, both above 0, with about `most` labels at powers of ten.
 
-    Plotly writes 10² larger than 10 and 1, so the texts are our own, all in one form. Where fewer than two powers of
-    ten are within, plain numbers.
+    Plotly writes 10² larger than 10 and 1, so the labels are our own, all in one form. A range with fewer than two
+    powers of ten gets plain numbers.
     """
     first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
     step = max(1, -(-(last - first + 1) // most))
@@ -39,14 +39,16 @@ def powers(low: float, high: float, most: int = 8) -> dict[str, Any]:
 
 
 def ticks(n: int, limit: int = MOST_TICKS) -> list[int]:
-    """Return the positions 0 .. n - 1 thinned to at most so many labels, evenly."""
+    """Return the positions 0 .. n - 1, thinned evenly to at most `limit`."""
     return list(range(0, n, max(1, -(-n // limit))))
 
 
 def token_axis(
     title: str, pieces: Sequence[str], more: Mapping[str, Any] | None = None, limit: int = MOST_TICKS
 ) -> dict[str, Any]:
-    """Return an axis of token positions: short texts at a few of them; names for hovers come from `token_names`."""
+    """Return an axis of token positions with short labels on some of them; hovers take their names from
+    `token_names`.
+    """
     at = ticks(len(pieces), limit)
     labels = [tick_text(pieces[i]) for i in at]
     shown = {"tickvals": at, "ticktext": labels, "tickangle": -60, "showgrid": False}
@@ -54,25 +56,25 @@ def token_axis(
 
 
 def row_axis(names: Sequence[str], ticks: Sequence[str], more: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return an axis of rows from top to bottom: names that differ, each once, and the texts beside them."""
+    """Return an axis of rows from top to bottom: unique category names, and the labels beside them."""
     rows = {"type": "category", "categoryorder": "array", "categoryarray": list(names), "showgrid": False}
     shown = {"tickvals": list(names), "ticktext": list(ticks), "tickfont": {"size": 11}}
     return axis("", {**rows, **shown, "range": [len(names) - 0.3, -0.7], **(more or {})})
 
 
 def row_tick(piece: str, marked: bool) -> str:
-    """Return a token beside its row, in bold where it is marked."""
+    """Return the label of a token's row, in bold if it is marked."""
     return f"<b>◆ {tick_text(piece)}</b>" if marked else tick_text(piece)
 
 
 def count_axis(title: str, count: int, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return an axis of whole numbers from 0 up, as layers and heads are, with a label on at most 16 of them."""
+    """Return an axis of whole numbers from 0 up, for layers and heads, with at most 16 labels."""
     shown = {"tickmode": "linear", "tick0": 0, "dtick": max(1, -(-count // 16)), "showgrid": False}
     return axis(title, {**shown, **(more or {})})
 
 
 def token_names(pieces: Sequence[str]) -> list[str]:
-    """Return the position and text of every token, as a hover shows it."""
+    """Return the position and text of every token, as hovers show them."""
     return [axis_name(i, piece) for i, piece in enumerate(pieces)]
 
 
@@ -86,12 +88,14 @@ def figure(
     meta: Mapping[str, Any] | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> go.Figure:
-    """Traces on one pair of axes with a legend above. `narrow`: the height on a phone; `meta`: see parts/figure.js."""
+    """Return a figure of traces on one pair of axes, with a legend above. `narrow`: its height on a phone; `meta`: see
+    parts/figure.js.
+    """
     full_meta = {"height": height, "narrow": narrow or height, **(meta or {})}
     layout = frame_layout(full_meta) | {"xaxis": dict(x), "yaxis": dict(y), "legend": LEGEND} | dict(more or {})
     return go.Figure(list(traces), layout)
 
 
 def hover(name: str, *lines: str) -> str:
-    """Return a hover template: the name of the series, then "label: value" lines, and nothing in the box beside it."""
+    """Return a hover template: the name of the series, then "label: value" lines, without the extra box."""
     return "<br>".join([plotly_text(name), *lines]) + "<extra></extra>"

@@ -1,4 +1,4 @@
-"""A prediction as rows of tokens with their probabilities, and in one number."""
+"""A prediction as rows of tokens with their probabilities, and its entropy."""
 
 from collections.abc import Sequence
 
@@ -10,12 +10,12 @@ from viz.numbers import BIT, bits, difference, logit, nats, percent
 
 
 def likeliest(logits: np.ndarray, limit: int) -> list[int]:
-    """Return the tokens with the largest logits, the largest first, of equals the smaller id first. logits [V]"""
+    """Return the ids of the tokens with the largest logits, largest first; ties in order of id. logits [V]"""
     return [int(number) for number in np.argsort(-logits, kind="stable")[:limit]]
 
 
 def entropy(logits: np.ndarray) -> float:
-    """How undecided a prediction is: -sum p ln p of the softmax, in nats, computed in float64. logits [V]"""
+    """Compute a prediction's entropy, -sum p ln p of the softmax, in nats, in float64. logits [V]"""
     x = logits.astype(np.float64) - logits.max()
     total = np.exp(x).sum()
     return float(np.log(total) - (np.exp(x) * x).sum() / total)
@@ -24,7 +24,8 @@ def entropy(logits: np.ndarray) -> float:
 def prediction_rows(table: pd.DataFrame, pieces: Sequence[str]) -> list[dict]:
     """Return the table of model.attention.effects.next_tokens for the page, with each token's visible text.
 
-    Probabilities are 0 to 1. "texts" holds the numbers as they are read, "change" that of the probability in points.
+    Probabilities are 0 to 1. "texts" holds the formatted numbers, "change" that of the probability in percentage
+    points.
     """
     columns = ["p_before", "p_after", "logit_before", "logit_after"]
     numbers = table[columns].to_numpy(dtype=np.float64).tolist()
@@ -38,7 +39,8 @@ def prediction_rows(table: pd.DataFrame, pieces: Sequence[str]) -> list[dict]:
 
 
 def moved(entropies: Sequence[float], kl: float) -> dict:
-    """How undecided a prediction was and is, and how far it moved, for the page, and as they are read.
+    """Return a prediction's entropy before and after a change and the KL divergence, as numbers and formatted, for the
+    page.
 
     entropies: before and after, in nats; the page gets bits. kl: in nats.
     """

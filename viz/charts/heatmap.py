@@ -1,4 +1,4 @@
-"""Figures of attention: one head's weights, and every head of the model at once."""
+"""Figures of attention: one head's map, and the maps of all heads as thumbnails."""
 
 import base64
 import functools
@@ -23,7 +23,7 @@ MAX_TICKS = 32  # labels an axis: their layout, not the cells, is what makes a h
 
 @dataclass(frozen=True)
 class Window:
-    """The part of a pattern that is drawn: query rows q0 .. q1 - 1 and key columns k0 .. k1 - 1."""
+    """The visible part of a map: query rows q0 .. q1 - 1 and key columns k0 .. k1 - 1."""
 
     q0: int
     q1: int
@@ -32,12 +32,12 @@ class Window:
 
     @staticmethod
     def whole(T: int) -> "Window":
-        """Return all of it."""
+        """Return the window of the whole map."""
         return Window(0, T, 0, T)
 
     @staticmethod
     def of(value: object, T: int) -> "Window":
-        """Return the requested window, or all of it where the request is not four positions in order."""
+        """Return the requested window, or the whole map unless the request is four positions in order."""
         if not (isinstance(value, list | tuple) and len(value) == 4 and all(isinstance(v, int) for v in value)):
             return Window.whole(T)
         q0, q1, k0, k1 = (min(max(v, 0), T) for v in value)
@@ -46,7 +46,7 @@ class Window:
 
 @dataclass(frozen=True)
 class PatternWords:
-    """The words on a pattern's figure, in the reader's language."""
+    """The words on the figure of a map, in the reader's language."""
 
     query: str
     key: str
@@ -56,7 +56,7 @@ class PatternWords:
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """One heat map of the figure."""
+    """One map of the figure."""
 
     name: str
     z: np.ndarray  # [T, T], NaN where there is nothing
@@ -64,14 +64,14 @@ class Panel:
 
 @dataclass(frozen=True)
 class Look:
-    """How numbers become colors; panels of one figure share it."""
+    """The mapping from numbers to colors, shared by the panels of a figure."""
 
     kind: str = "share"  # "share" 0 to 1, "size" 0 to the largest, "signed" around 0
     curve: str = "sqrt"  # of viz.theme.CURVES
 
 
 def pool(z: np.ndarray, block: int) -> np.ndarray:
-    """Return the value of largest size in each block x block square, NaN where all are. [q, k] -> [ceil(q/b),
+    """Return the value of largest magnitude in each block x block square, NaN if all are. [q, k] -> [ceil(q/b),
     ceil(k/b)]
     """
     if block == 1:
@@ -87,7 +87,7 @@ def pool(z: np.ndarray, block: int) -> np.ndarray:
 
 
 def pooling(window: Window, panels: int) -> int:
-    """How many cells a side are drawn as one, where so many panels show a window."""
+    """Return how many cells per side are drawn as one, for a number of panels that show a window."""
     longest = max(window.q1 - window.q0, window.k1 - window.k0)
     return -(-longest * min(panels, 2) // MAX_CELLS)
 
@@ -102,11 +102,11 @@ def pattern_figure(
     meta: Mapping[str, object] = MappingProxyType({}),
     revision: str = "",
 ) -> go.Figure:
-    """Heat maps side by side on one color scale: queries down, keys across, blank where NaN, exact values on hover.
+    """Return maps side by side on one color scale: queries down, keys across, blank where NaN, exact values on hover.
 
-    A window of more cells than MAX_CELLS a side, for all panels together, is pooled to its largest values (by size,
-    for signed ones); `layout.meta` says by how much, and the page asks for a smaller window when the reader zooms.
-    `meta`: what else the page is to know of it; the reader's zoom outlives a figure of the same `revision`.
+    A window of more than MAX_CELLS cells per side, over all panels together, is pooled to its values of largest
+    magnitude; `layout.meta` says by how much, and the page requests a smaller window when the reader zooms in. `meta`:
+    further data for the page; the reader's zoom persists between figures of the same `revision`.
     """
     columns = min(len(panels), 2)
     parts = [panel.z[window.q0 : window.q1, window.k0 : window.k1].astype(np.float32) for panel in panels]
@@ -161,7 +161,9 @@ _SQUARE = {"scaleanchor": "x", "constraintoward": "top"}
 
 
 def _axes(panels: Sequence[Panel], words: PatternWords, x: dict, y: dict, columns: int) -> dict:
-    """Return one pair of axes a panel, so many panels a row, that zoom together; titles at the outer sides only."""
+    """Return one pair of axes per panel, `columns` panels per row, that zoom together; titles on the outer
+    sides only.
+    """
     x, y = x | {"tickangle": -60}, y | {"autorange": "reversed"}
     if len(panels) == 1:
         return {"xaxis": x | {"title": _title(words.key)}, "yaxis": y | {"title": _title(words.query)}}
@@ -211,12 +213,12 @@ def _axes(panels: Sequence[Panel], words: PatternWords, x: dict, y: dict, column
 
 
 def _largest(z: np.ndarray) -> float:
-    """Return the largest absolute value that is drawn."""
+    """Return the largest absolute value in the drawing."""
     return float(np.nanmax(np.abs(z))) if np.isfinite(z).any() else 0.0
 
 
 def _bar_ticks(look: Look, top: float) -> list[float]:
-    """Where the color bar has its labels."""
+    """Return the values at which the color bar has labels."""
     if look.kind == "signed":
         return [-top, -top / 2, 0, top / 2, top]
     shares = {"sqrt": [0, 0.05, 0.25, 0.5, 1], "linear": [0, 0.25, 0.5, 0.75, 1], "log": [0, 0.1, 0.25, 0.5, 1]}
@@ -224,7 +226,7 @@ def _bar_ticks(look: Look, top: float) -> list[float]:
 
 
 def combined(matrices: Sequence[np.ndarray], how: str) -> np.ndarray:
-    """Return several matrices as one, cell by cell: their "mean" or "max"; NaN where any is. float32 [T, T] each"""
+    """Combine several matrices cell by cell by "mean" or "max"; NaN where any is NaN. float32 [T, T] each"""
     stacked = functools.reduce(np.maximum if how == "max" else np.add, matrices)
     return stacked if how == "max" else stacked / np.float32(len(matrices))
 
@@ -248,7 +250,7 @@ def _axis_look(ticks: list[str], texts: list[str]) -> dict:
 
 
 def _axis(tokens: Tokens, start: int, end: int, block: int, limit: int) -> tuple[list[str], list[str], list[str]]:
-    """Category names of a window's tokens or blocks of tokens, those that get a tick, and the ticks' texts."""
+    """Return the category names of a window's tokens or blocks of tokens, those with a tick, and the ticks' labels."""
     starts = range(start, end, block)
     if block == 1:
         names = [axis_name(i, tokens.pieces[i]) for i in starts]
@@ -260,9 +262,9 @@ def _axis(tokens: Tokens, start: int, end: int, block: int, limit: int) -> tuple
 
 
 def overview(thumbnails: np.ndarray, metrics: pd.DataFrame, group_size: int) -> dict:
-    """Return every layer x head as one picture for the page's grid: codes 0 .. 254 on the ramp, 255 blank.
+    """Return every layer x head as one image for the page's grid: codes 0 .. 254 on the ramp, 255 blank.
 
-    thumbnails uint8 [L, H, t, t]. The codes are square roots of max-pooled weights, deflated and base64-coded.
+    thumbnails uint8 [L, H, t, t]. The codes are square roots of max-pooled weights, deflated and base64-encoded.
     """
     L, H, t, _ = thumbnails.shape
     while L * H * t * t > MOST_CODES:
@@ -282,7 +284,7 @@ def overview(thumbnails: np.ndarray, metrics: pd.DataFrame, group_size: int) -> 
 
 
 def _halved(codes: np.ndarray) -> np.ndarray:
-    """Pictures of half the side, each cell the largest of its four that are not blank. [L, H, t, t] uint8"""
+    """Halve the side of the images, each cell the largest of its four that are not blank. [L, H, t, t] uint8"""
     L, H, t, _ = codes.shape
     even = np.full((L, H, t + t % 2, t + t % 2), BLANK, np.uint8)
     even[..., :t, :t] = codes

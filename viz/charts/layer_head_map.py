@@ -1,4 +1,4 @@
-"""A map of layers and heads: one cell a head, its color a number."""
+"""A grid of layers x heads: one cell per head, colored by a number."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ _NARROW = 120, 26, 300, 620  # height in pixels: of the axes, of a head, least, 
 
 @dataclass(frozen=True)
 class HeadWords:
-    """The words on a map of heads, in the reader's language."""
+    """The words on a grid of heads, in the reader's language."""
 
     layer: str
     head: str
@@ -23,7 +23,7 @@ class HeadWords:
 
 @dataclass(frozen=True)
 class EffectWords:
-    """The words on a map of effects, in the reader's language."""
+    """The words on a grid of effects, in the reader's language."""
 
     layer: str
     head: str
@@ -32,8 +32,8 @@ class EffectWords:
 
 
 def effect_figure(effects: np.ndarray, words: EffectWords, *, signed: bool) -> go.Figure:
-    """Return the layers across, heads down, a cell's color its effect: signed around 0, or a size from 0 up. effects
-    [L, H]
+    """Return a grid of effects, layers across and heads down: signed around 0, or magnitudes from 0 up.
+    effects [L, H]
     """
     hover = f"{plotly_text(words.value)}: %{{z:{'+' if signed else ''}.5f}} {plotly_text(words.unit)}"
     return head_figure(
@@ -44,8 +44,8 @@ def effect_figure(effects: np.ndarray, words: EffectWords, *, signed: bool) -> g
 def head_figure(
     z: np.ndarray, words: HeadWords, hover: str, *, signed: bool, customdata: list | None = None
 ) -> go.Figure:
-    """Return a number a head as a map, blank where NaN. `hover`: the template after the place. z [L, H], customdata [H,
-    L]
+    """Return one number per head as a grid, blank where NaN. `hover`: the template after the place. z [L, H],
+    customdata [H, L]
     """
     L, H = z.shape
     fixed, each, smallest, largest = _NARROW

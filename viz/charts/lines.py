@@ -1,4 +1,4 @@
-"""Lines and bars of a figure, with hovers that name the series, the place and the value in full."""
+"""Lines and bars of a figure, with hovers that name the series, the place and the full value."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ HOVER_TEXT = "%{hovertext}<extra></extra>"  # a hover template of whole texts, f
 
 
 def running_mean(values: np.ndarray, window: int = SMOOTH) -> np.ndarray:
-    """Return the mean of each value and those before it, `window` in all, fewer at the beginning. [N] -> [N]"""
+    """Return the mean over each value and the `window` - 1 before it, fewer at the beginning. [N] -> [N]"""
     total = np.concatenate([[0.0], np.cumsum(values)])
     at = np.arange(1, len(values) + 1)
     first = np.maximum(at - window, 0)
@@ -25,7 +25,7 @@ def running_mean(values: np.ndarray, window: int = SMOOTH) -> np.ndarray:
 
 
 def values(y: Sequence[float]) -> list[float | None]:
-    """Return the numbers for a trace: six significant digits, None where there is none."""
+    """Return the numbers for a trace: six significant digits, None where they are not finite."""
     return [plain(float(each)) for each in y]
 
 
@@ -41,7 +41,7 @@ def line(
     width: float = 2,
     more: Mapping[str, Any] | None = None,
 ) -> go.Scatter:
-    """Return a line, its points marked where they are few. `hover` is the template after the name of the series."""
+    """Return a line, with markers if it has few points. `hover` is the template after the name of the series."""
     label = plotly_text(name)
     settings = {
         "x": list(x),
@@ -65,9 +65,9 @@ def band(
     edges: tuple[str, str] = ("", ""),
     hover: str = "",
 ) -> list[go.Scatter]:
-    """Return the room between two lines, to put below the line of that name; it comes and goes with it.
+    """Return the area between two lines, to draw below the line of that name; the legend shows and hides both together.
 
-    It is only seen; with `hover` its edges are read and exported, too, each by its name in `edges`.
+    Without `hover` the band has neither hover nor export; with it both edges have, under the names in `edges`.
     """
     red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
     look = {
@@ -112,7 +112,7 @@ def runs(
 
 
 def guide(name: str, x: Sequence[Any], y: Sequence[float], dash: str = "dot") -> go.Scatter:
-    """Return a line to compare with, gray and thin: no hover, and no part of an export."""
+    """Return a reference line, gray and thin, without hover and left out of exports."""
     more = {"mode": "lines", "hoverinfo": "skip"}
     return line(name, x, y, GRAY, hover="", dash=dash, width=1.5, more=more)
 
@@ -127,7 +127,7 @@ def bars(
     text: Sequence[str] | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> go.Bar:
-    """Bars; `text` is for the hover only."""
+    """Return vertical bars; `text` is for the hover only."""
     label = plotly_text(name)
     settings = {
         "x": list(x),
@@ -149,7 +149,7 @@ def rows(
     hovers: Sequence[str],
     more: Mapping[str, Any] | None = None,
 ) -> go.Bar:
-    """Bars that lie, on an axis of rows. `hovers` are whole texts, in Plotly's markup."""
+    """Return horizontal bars on an axis of rows. `hovers` are complete texts in Plotly's markup."""
     settings = {
         "x": values(x),
         "y": list(y),
@@ -163,7 +163,7 @@ def rows(
 
 
 def token_data(n: int) -> list[dict]:
-    """Return the selection by a click on the points 0 .. n - 1: the token there."""
+    """Return custom data for the points 0 .. n - 1 that makes a click select the token there."""
     return [{"tokens": [i]} for i in range(n)]
 
 
@@ -177,7 +177,7 @@ def stacked(
     meta: Mapping[str, Any] | None = None,
     gap: float = 0.04,
 ) -> go.Figure:
-    """Panels one above the other on one x axis: name -> traces, and name -> y axis, from top to bottom."""
+    """Return panels stacked on one x axis: name -> traces, and name -> y axis, from top to bottom."""
     traces, layout, n = [], {}, len(panels)
     for at, (name, panel) in enumerate(panels.items()):
         tail = str(at + 1) if at else ""
@@ -201,7 +201,9 @@ def grid(
     columns: tuple[int, int] = (2, 1),
     meta: Mapping[str, Any] | None = None,
 ) -> go.Figure:
-    """Panels side by side, each with axes of its own. `columns`: how many a row, and how many on a narrow page."""
+    """Return panels side by side, each with its own axes. `columns`: how many per row, and how many on a
+    narrow page.
+    """
     names, traces = list(panels), []
     for at, panel in enumerate(panels.values()):
         tail = str(at + 1) if at else ""
@@ -215,7 +217,9 @@ def grid(
 def _places(
     names: Sequence[str], x: Mapping[str, Mapping], y: Mapping[str, Mapping], columns: int, beside: float
 ) -> dict:
-    """Return the axes of panels in so many columns, `beside` of the width between two."""
+    """Return the axes of panels in a number of columns, with a gap of `beside`, a fraction of the width,
+    between two.
+    """
     n_rows, axes = -(-len(names) // columns), {}
     gap = 0.2 / n_rows if columns == 1 else 0.15
     height, width = (1 - gap * (n_rows - 1)) / n_rows, (1 - beside * (columns - 1)) / columns

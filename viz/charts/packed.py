@@ -1,4 +1,4 @@
-"""Arrays as they travel to a page, as base64, and a figure's JSON as plain values and numpy arrays again."""
+"""Arrays encoded as base64 for a page, and decoding of a figure's JSON into plain values and numpy arrays."""
 
 import base64
 import json
@@ -8,14 +8,16 @@ import plotly.graph_objects as go
 
 
 def packed(values: np.ndarray) -> dict:
-    """Return an array as the page's scripts read it, with every digit."""
+    """Encode an array for the page's scripts, at full precision."""
     whole = np.ascontiguousarray(values, dtype="<f4" if values.dtype == np.float32 else "<f8")
     shape = ", ".join(str(n) for n in whole.shape)
     return {"bdata": base64.b64encode(whole.tobytes()).decode(), "dtype": whole.dtype.str[1:], "shape": shape}
 
 
 def unpacked_figure(figure: str | go.Figure) -> dict:
-    """{"data": [...], "layout": {...}} of a figure or its JSON, arrays as numpy arrays of their type and shape."""
+    """Return {"data": [...], "layout": {...}} of a figure or its JSON, arrays as numpy arrays of their type
+    and shape.
+    """
     text = figure.to_json() if isinstance(figure, go.Figure) else figure
     return json.loads(text, object_hook=_array)
 

@@ -1,4 +1,4 @@
-"""The color ramp on which tokens of a text are placed by their probability in the model."""
+"""The color ramp that places a text's tokens by their probability in the model."""
 
 import math
 
@@ -9,12 +9,14 @@ from viz.theme import RAMPS
 
 
 def blind(V: int) -> float:
-    """Return the surprisal of every token where all V are equally likely, in bits: the end of the ramp."""
+    """Return the surprisal of every token if all V are equally likely, in bits: the end of the ramp."""
     return math.log2(V)
 
 
 def ramp_ticks(by: str, V: int) -> list[list]:
-    """[place on the ramp, label] from the likeliest to a blind guess. `by`: "surprisal", "rank" or "entropy"."""
+    """Return [place on the ramp, label] from the likeliest token to a uniform guess. `by`: "surprisal", "rank" or
+    "entropy".
+    """
     top = blind(V)
     if by == "rank":
         powers = [10**n for n in range(1, 1 + math.floor(math.log10(V / 2)))]

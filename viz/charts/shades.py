@@ -1,4 +1,4 @@
-"""Numbers of many sizes as colors: logarithmic where they span a lot, around zero where they have signs."""
+"""Color scales for numbers: logarithmic if they span several magnitudes, around zero if they are signed."""
 
 import math
 from typing import Any
@@ -16,10 +16,10 @@ DEPTH = 1e-6  # the share of the largest value at which logarithmic colors begin
 
 
 def shade_of(values: np.ndarray, signed: bool) -> str:
-    """How numbers become colors: "log" or "even" from the smallest to the largest, "symlog" or "signed" around 0.
+    """Choose the color scale: "log" or "even" from the smallest to the largest, "symlog" or "signed" around 0.
 
-    Logarithmic where the largest size is SPAN times the smallest, or for signed numbers the median one, or more.
-    "robust", over the middle of the numbers, where a few of them would take most of the even colors.
+    Logarithmic if the largest magnitude is at least SPAN times the smallest, or for signed numbers the median one.
+    "robust", over the middle of the numbers, if a few of them would take most of the even colors.
     """
     size = np.abs(values[np.isfinite(values) & (values != 0)])
     if not size.size:
@@ -34,13 +34,13 @@ def shade_of(values: np.ndarray, signed: bool) -> str:
 
 
 def wide(values: np.ndarray) -> bool:
-    """Return whether sizes span so much that an axis for them is logarithmic."""
+    """Return whether magnitudes span enough for a logarithmic axis."""
     size = np.abs(values[np.isfinite(values) & (values != 0)])
     return bool(size.size and size.max() >= SPAN * size.min())
 
 
 def colored(values: np.ndarray, shade: str) -> tuple[np.ndarray, dict, dict[str, list[list]]]:
-    """Places on the color axis, that axis with labels in the numbers themselves, and its scales by theme.
+    """Return places on the color axis, that axis labeled with the numbers themselves, and its scales by theme.
 
     A logarithm has no place for 0: such a cell stays blank.
     """
@@ -71,7 +71,9 @@ def colored(values: np.ndarray, shade: str) -> tuple[np.ndarray, dict, dict[str,
 
 
 def _signed(values: np.ndarray | np.float64, knee: float) -> Any:
-    """Return the number itself, or with a knee: straight below it and logarithmic beyond, of either sign."""
+    """Return the number itself, or with a knee its symmetric logarithm: linear below the knee, logarithmic
+    beyond it.
+    """
     return np.arcsinh(values / knee) if knee else values
 
 
@@ -85,7 +87,7 @@ def _signed_ticks(top: float, knee: float) -> list[float]:
 
 
 def decades(low: float, high: float) -> list[float]:
-    """Round numbers from low to high: powers of ten, with 2 and 5 times them where there are few."""
+    """Return round numbers from low to high: powers of ten, with 2 and 5 times them if there are few."""
     steps = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for parts in ((1,), (1, 2, 5)):
         numbers = [part * 10.0**step for step in steps for part in parts if low <= part * 10.0**step <= high]
@@ -95,7 +97,7 @@ def decades(low: float, high: float) -> list[float]:
 
 
 def label(value: float) -> str:
-    """Return a number beside a color bar; powers of ten are short."""
+    """Return a number beside a color bar; powers of ten in short form."""
     return number(value) if value == 0 or 1e-3 <= abs(value) < 1e6 else power(value, 1)
 
 

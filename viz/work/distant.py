@@ -1,4 +1,6 @@
-"""A trace that another process has: what the page needs of it is here, the rest is made here where it is asked for."""
+"""A trace held by another process: results and common readings come from there, everything else is recomputed on
+demand.
+"""
 
 import functools
 from collections.abc import Callable
@@ -15,10 +17,10 @@ from viz.work.engine import READS, Ran
 
 
 class DistantTrace:
-    """In the place of a `model.tracing.trace.Trace`.
+    """Stands in for a `model.tracing.trace.Trace`.
 
-    The page draws from results, which come from where the trace is, and so do READS. A few endpoints read more of the
-    trace: then the prompt is run in this process, once, and all that a trace has is here.
+    The page draws from results, which are computed where the trace is, as are READS. A few endpoints read more of the
+    trace: then the prompt is run once in this process, and everything that a trace has is available here.
     """
 
     def __init__(self, key: RunKey, tokens: Tokens, config: ModelConfig, ran: Ran, make: Callable[[], Trace]) -> None:
@@ -29,17 +31,17 @@ class DistantTrace:
         self._made: Trace | None = None
 
     def head_metrics(self) -> pd.DataFrame:
-        """Return all of HEAD_METRICS for every head, as of a trace."""
+        """Return all of HEAD_METRICS for every head, as a trace does."""
         return metrics_table(self.metrics)
 
     @property
     def is_here(self) -> bool:
-        """Whether the prompt was run in this process after all."""
+        """Whether the prompt has been run in this process."""
         return self._made is not None
 
     @property
     def nbytes(self) -> int:
-        """Bytes in this process."""
+        """The bytes that it takes in this process."""
         return self.metrics.nbytes + (self._made.nbytes if self._made else 0)
 
     def __getattr__(self, name: str) -> Any:

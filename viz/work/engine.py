@@ -1,4 +1,4 @@
-"""What the page and the API ask of whoever holds the models. One engine is chosen when the app starts."""
+"""The interface between the page or API and the models. One engine is chosen when the app starts."""
 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ READS = ("pattern", "scores", "qkv", "z", "hidden", "middle", "logits_at", "mlp_
 
 @dataclass(frozen=True, eq=False)
 class Ask(Generic[T]):
-    """A question: answered in this process by `here`, or written down for another one."""
+    """A question: answered in this process by `here`, or described as a value for another process."""
 
     model_id: str
     here: Callable[[], T]
@@ -27,7 +27,7 @@ class Ask(Generic[T]):
 
 @dataclass(frozen=True, eq=False)
 class Ran:
-    """What the page itself needs of a run that another process has done."""
+    """The parts that the page needs of a run in another process."""
 
     metrics: np.ndarray  # of all heads, as in Trace. [L, H, metrics]
     seconds: float
@@ -36,7 +36,7 @@ class Ran:
 
 @dataclass(frozen=True, eq=False)
 class Done:
-    """The value of work, and how long it took where it was done, waiting for others included."""
+    """The result of work, and its duration where it was done, waiting included."""
 
     value: Any
     seconds: float
@@ -44,7 +44,7 @@ class Done:
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """Work that reports its progress, which may raise to end it."""
+    """Work that reports its progress; an exception from the callback ends it."""
 
     run: Callable[[Progress], Done]
     locks: bool  # whether it computes in this process, in turns with others
@@ -52,7 +52,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Status:
-    """One holder of a model."""
+    """The status of one holder of a model."""
 
     name: str
     model_id: str
@@ -61,41 +61,43 @@ class Status:
 
 
 class Busy(PlaygroundError):
-    """All who could answer have too much to do; the same question may be answered in a moment."""
+    """Every replica is at capacity; retry shortly."""
 
     def __init__(self) -> None:
         super().__init__("The server is busy with others' work.", "", "Try again in a moment.")
 
 
 class Engine(Protocol):
-    """Answers questions about models. All methods raise PlaygroundError for what a person can cause; Busy is one."""
+    """Answers questions about models. All methods raise PlaygroundError for errors that a person can cause, such as
+    Busy.
+    """
 
     threads: int  # of the page's process: one for each question that is under way or waits for its turn
     is_here: bool  # whether this process is the one that computes
 
     def load(self, model: LanguageModel) -> None:
-        """A model was loaded here: have it ready where its questions are answered."""
+        """Prepare a loaded model wherever its questions are answered."""
 
     def run(self, ask: Ask[Trace]) -> Trace | Ran:
         """Run a prompt."""
 
     def measure(self, ask: Ask[T]) -> T:
-        """A quick measure of a view on a scene."""
+        """Return a quick measure of a view on a scene."""
 
     def job(self, ask: Ask[Work]) -> Work:
-        """A slow measure as work: what its progress raises cancels it, wherever it goes on."""
+        """Return a slow measure as work. An exception from its progress callback cancels it, wherever it runs."""
 
     def write(self, ask: Ask[Iterator[T]], stop: Event) -> Iterator[T]:
-        """A text piece by piece. Closing the iterator, or setting `stop`, ends the work."""
+        """Yield a text piece by piece. Closing the iterator, or setting `stop`, ends the work."""
 
     def status(self) -> tuple[Status, ...]:
-        """The holders of models besides this process."""
+        """Return the holders of models besides this process."""
 
     def places(self) -> int:
-        """How many computers' work can go on at once: this process counts as one, as does each replica."""
+        """Return how many computers can work at once: this process counts as one, as does each replica."""
 
     def is_reachable(self) -> bool:
-        """Return whether the engine can be reached, as far as is known."""
+        """Return whether the engine was reachable at the last check."""
 
     def close(self) -> None:
-        """Leave, as the app ends."""
+        """Release all resources as the app ends."""

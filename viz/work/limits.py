@@ -1,4 +1,4 @@
-"""Limits of this server: `PRIVATE` on one's own machine, `PUBLIC` where strangers come."""
+"""Limits of this server: `PRIVATE` on one's own machine, `PUBLIC` on a shared server."""
 
 import dataclasses
 import math
@@ -18,7 +18,7 @@ Work = TypeVar("Work")
 
 @dataclass(frozen=True)
 class Allowed:
-    """The bounds of a server; each is looked at where the work begins, not only by the page."""
+    """The bounds of a server; each is checked where the work begins, not only by the page."""
 
     prompt_tokens: int = 1024
     characters: int = 200_000  # of a prompt; tokenizing more would only tell that it is too long
@@ -61,7 +61,7 @@ PUBLIC = Allowed(
 
 
 def check_writing(allowed: Allowed, texts: int, tokens: int) -> None:
-    """Raise InputError where so many texts of so many new tokens are more than this server writes at once."""
+    """Raise InputError if this number of texts and new tokens is more than this server writes at once."""
     if texts > allowed.texts:
         raise InputError(
             "These are too many strategies for this server.",
@@ -77,7 +77,7 @@ def check_writing(allowed: Allowed, texts: int, tokens: int) -> None:
 
 
 def check_samples(allowed: Allowed, samples: int) -> None:
-    """Raise InputError where a strategy is to write more texts than this server allows."""
+    """Raise InputError if a strategy would write more texts than this server allows."""
     if samples > allowed.samples:
         raise InputError(
             "These are too many texts for this server.", str(samples), say("Choose {} texts or fewer.", allowed.samples)
@@ -85,7 +85,7 @@ def check_samples(allowed: Allowed, samples: int) -> None:
 
 
 def check_time(allowed: Allowed, seconds: float) -> None:
-    """Raise InputError where work has computed for longer than this server allows."""
+    """Raise InputError if work has computed for longer than this server allows."""
     if seconds > allowed.job_seconds:
         raise InputError(
             "This takes longer than this server allows.",
@@ -95,9 +95,7 @@ def check_time(allowed: Allowed, seconds: float) -> None:
 
 
 def within(work: Callable[[Progress], Work], allowed: Allowed) -> Callable[[Progress], Work]:
-    """Return the same work, ended by an InputError once it has computed for too long; waiting for others is not
-    counted.
-    """
+    """Return the same work with a time limit: it raises InputError after too much computing; waiting is not counted."""
 
     def bounded(progress: Progress) -> Work:
         spent, began = 0.0, time.perf_counter()
@@ -115,5 +113,5 @@ def within(work: Callable[[Progress], Work], allowed: Allowed) -> Callable[[Prog
 
 
 def limits_of(allowed: Allowed, minutes: float) -> Limits:
-    """Return the bounds of a training run of at most so many minutes; 0 switches training off."""
+    """Return the bounds of a training run of at most `minutes`; 0 switches training off."""
     return dataclasses.replace(allowed.training, minutes=minutes)

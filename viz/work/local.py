@@ -1,4 +1,4 @@
-"""The engine of one process: every question is answered where it is asked."""
+"""The engine of a single process: every question is answered where it is asked."""
 
 from collections.abc import Iterator
 from threading import Event
@@ -12,13 +12,13 @@ T = TypeVar("T")
 
 
 class Local:
-    """viz.work.engine.Engine, with nothing between a question and its answer."""
+    """viz.work.engine.Engine, computing directly in this process."""
 
     threads = 96
     is_here = True
 
     def load(self, model: LanguageModel) -> None:
-        """It is loaded."""
+        """Do nothing: the model is already loaded."""
 
     def run(self, ask: Ask[Trace]) -> Trace:
         """Return the run."""
@@ -33,15 +33,15 @@ class Local:
         return ask.here()
 
     def write(self, ask: Ask[Iterator[T]], stop: Event) -> Iterator[T]:
-        """Return the text."""
+        """Return the iterator over the text."""
         return ask.here()
 
     def status(self) -> tuple[Status, ...]:
-        """Nobody else."""
+        """Return no others."""
         return ()
 
     def places(self) -> int:
-        """This process."""
+        """Return 1, for this process."""
         return 1
 
     def is_reachable(self) -> bool:
@@ -49,4 +49,4 @@ class Local:
         return True
 
     def close(self) -> None:
-        """Nothing was opened."""
+        """Do nothing: no resource was opened."""

@@ -1,4 +1,4 @@
-"""A lock that is handed on in order, so that nobody who waits for the model is passed over for ever."""
+"""A fair lock for the model: waiting threads get it in order, so that none waits forever."""
 
 import threading
 from collections import deque
@@ -9,11 +9,11 @@ PATIENCE = 8  # turns that those in a hurry may take in a row while somebody els
 
 
 class Turns:
-    """A lock with two lines: those in a hurry, and those who have time (`later`), each served in the order they came.
+    """A lock with two lines, urgent and `later`, each served in order of arrival.
 
-    A release hands the lock to the head of a line; nobody can take it in between. Those in a hurry go first, but after
-    `PATIENCE` of their turns one of the others has one, so both wait for a bounded number of turns. A thread
-    that has it and asks again without a timeout would wait for ever: RuntimeError.
+    A release hands the lock directly to the head of a line. Urgent threads go first, but after `PATIENCE` of them one
+    of the others has its turn, so both wait for a bounded number of turns. A thread that holds the lock and acquires it
+    again without a timeout would wait forever: RuntimeError.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Turns:
         self._in_a_row = 0
 
     def acquire(self, timeout: float = -1, *, later: bool = False) -> bool:
-        """Take the lock, waiting `timeout` seconds at most (-1: as long as it takes); whether it was taken."""
+        """Acquire the lock, waiting at most `timeout` seconds (-1: without limit); returns whether it was acquired."""
         with self._inside:
             if not self._held:  # then nobody waits: a release hands it on
                 self._held, self._holder = True, threading.get_ident()
@@ -46,7 +46,7 @@ class Turns:
         return taken
 
     def release(self) -> None:
-        """Hand the lock on. Raises RuntimeError where nobody holds it."""
+        """Hand the lock on. Raises RuntimeError if it is not held."""
         with self._inside:
             if not self._held:
                 raise RuntimeError("release of a lock that is not held")
@@ -59,24 +59,24 @@ class Turns:
                 self._held = False
 
     def locked(self) -> bool:
-        """Return whether somebody holds it."""
+        """Return whether the lock is held."""
         with self._inside:
             return self._held
 
     def mine(self) -> bool:
-        """Return whether the thread that asks holds it."""
+        """Return whether the calling thread holds the lock."""
         with self._inside:
             return self._held and self._holder == threading.get_ident()
 
     @property
     def waiting(self) -> int:
-        """How many wait."""
+        """The number of waiting threads."""
         with self._inside:
             return len(self._hurried) + len(self._patient)
 
     @contextmanager
     def later(self) -> Iterator[None]:
-        """The lock for one piece of long work: a click goes first."""
+        """Hold the lock for one piece of long work, giving way to urgent threads."""
         self.acquire(later=True)
         try:
             yield
@@ -93,7 +93,7 @@ class Turns:
         return bool(self._patient) and (not self._hurried or self._in_a_row >= PATIENCE)
 
     def _give_up(self, line: deque[threading.Event], ticket: threading.Event) -> bool:
-        """Leave a line; False where the lock was handed over in the very moment."""
+        """Leave a line; returns False if the lock was handed over at that very moment."""
         with self._inside:
             if ticket.is_set():
                 return False

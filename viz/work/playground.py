@@ -1,4 +1,4 @@
-"""State shared by all tabs: the loaded models and recent traces, behind the limits this server was started with."""
+"""State shared by all tabs: the loaded models and recent traces, within the limits of this server."""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -34,7 +34,7 @@ MOST_FAILURES = 64  # models that did not load and are remembered
 
 @dataclass(frozen=True)
 class Options:
-    """How the server was started."""
+    """The options that the server was started with."""
 
     model: str = "tinygpt"
     max_tokens: int = 1024
@@ -59,7 +59,7 @@ class Options:
 
 @dataclass(frozen=True, eq=False)
 class Playground:
-    """Loads models once, runs prompts once, and remembers both within bounds; safe to share between visitors."""
+    """Loads models once, runs prompts once, and caches both within bounds; safe to share between visitors."""
 
     options: Options
     engine: Engine = field(default_factory=Local)  # who computes
@@ -82,7 +82,7 @@ class Playground:
         object.__setattr__(self, "queue", Queue(allowed.bounds, self.presence.owner_of, self.engine.places))
 
     def choices(self, owner: str = "") -> list[tuple[str, str]]:
-        """(label, id) of what the picker offers, the visitor's own trained models last."""
+        """Return (label, id) of the models in the picker, the visitor's own trained models last."""
         local, only = self.options.local, self.options.allowed.models
         labels = {row.id: row.label for row in list_models().itertuples()}
         named = [(labels.get(name, name), name) for name in only or labels if not local or name != local.model_id]
@@ -90,9 +90,10 @@ class Playground:
         return ([(local.label, local.model_id)] if local else []) + named + trained
 
     def load(self, model_id: str, progress: Progress | None = None) -> LanguageModel:
-        """Return the model of that id, fetched and loaded if need be. Paths are taken from the command line only.
+        """Return the model with that id, downloading and loading it if needed. Paths are accepted from the command line
+        only.
 
-        Raises InputError for an id that means nothing, or is not one of those that this server offers.
+        Raises InputError for an unknown id, or a model that this server does not offer.
         """
         self._check_offered(model_id)
         self.failures.pop(model_id, None)
@@ -114,12 +115,14 @@ class Playground:
         return model if own == device else replace(model, device=device)  # where its questions are answered
 
     def weights_of(self, model_id: str) -> Resolved:
-        """Where the weights of a model lie, for a process that trains it on. Raises InputError as `load` does."""
+        """Return the location of a model's weights, for a process that trains it further. Raises InputError as `load`
+        does.
+        """
         self._check_offered(model_id)
         return self._resolve(model_id, None)
 
     def _check_offered(self, model_id: str) -> None:
-        """Raise InputError for a model that visitors may not choose; where any may be, for an id too long for one."""
+        """Raise InputError for a model that visitors may not choose; if any model may be chosen, for an overlong id."""
         local, only = self.options.local, self.options.allowed.models
         if (local and model_id == local.model_id) or (model_id.startswith(PREFIX) and self.workshop.find(model_id)):
             return
@@ -129,7 +132,7 @@ class Playground:
             raise InputError("There is no model of that name.", shown(model_id), "Choose one of the list.")
 
     def leave(self, owner: str) -> None:
-        """The visitor's page was closed: end what it trains, and forget the models it trained."""
+        """Handle the closing of a visitor's page: end its training runs and forget the models that it trained."""
         self.workshop.leave(owner)
         mine = {each.id for each in self.rewards.of(owner)}
         self.rewards.leave(owner)
@@ -143,21 +146,21 @@ class Playground:
         self.models.drop(is_there)
 
     def opened(self, model_id: str) -> LanguageModel:
-        """Return the same for a model that was loaded before; one that failed to load fails again without another try.
+        """Return a model that was loaded before; one that failed to load fails again without another attempt.
 
-        A page calls this at every key; only a person who asks for it starts a download.
+        A page calls this at every key press; only a person's explicit choice starts a download.
         """
         if model_id in self.failures:
             raise self.failures[model_id]
         return self.load(model_id)
 
     def loaded(self) -> dict[str, LanguageModel]:
-        """Return the models of the list that are in memory, by id."""
+        """Return the models of the picker that are in memory, by id."""
         models = {model_id: self.models.peek(model_id) for _, model_id in self.choices()}
         return {model_id: model for model_id, model in models.items() if model is not None}
 
     def eight_bit(self, model: LanguageModel) -> LanguageModel:
-        """Return the same model with 8-bit weights, made once."""
+        """Return the model with 8-bit weights; computed once."""
         return self.models.get((model.id, "int8"), lambda: int8(model))
 
     def _resolve(self, model_id: str, progress: Progress | None) -> Resolved:
@@ -169,19 +172,19 @@ class Playground:
         return resolve(model_id, progress, offline=self.options.offline)
 
     def trace(self, model: LanguageModel, prompt: Prompt, edits: tuple[Edit, ...] = ()) -> Trace:
-        """Return the trace of a prompt; raises InputError for one that is empty or too long for the model or this
-        server.
-        """
+        """Return the trace of a prompt; raises InputError if it is empty, or too long for the model or this server."""
         return self.trace_tokens(model, self.tokens(model, prompt), edits)
 
     def tokens(self, model: LanguageModel, prompt: Prompt) -> Tokens:
-        """Return the prompt's tokens; raises InputError for none, or too many for the model or this server."""
+        """Return the prompt's tokens; raises InputError if there are no tokens, or too many for the model or this
+        server.
+        """
         return self.read(model, prompt).tokens
 
     def read(self, model: LanguageModel, prompt: Prompt) -> Read:
-        """Return the prompt's tokens with their turns; the same errors, and those of a chat template.
+        """Return the prompt's tokens with their turns; raises the errors of `tokens`, and those of a chat template.
 
-        A template runs in a process of its own: what it wrote is kept.
+        A template runs in a process of its own; its output is cached.
         """
         limit, most = min(model.config.n_ctx, self.options.max_tokens), self.options.allowed.characters
         if prompt.turns:
@@ -200,8 +203,8 @@ class Playground:
     def trace_tokens(
         self, model: LanguageModel, tokens: Tokens, edits: tuple[Edit, ...] = (), passed: Passed = unseen
     ) -> Trace:
-        """Return the trace of tokens that are within the limits. `passed` sees what is done of a run made
-        here for it.
+        """Return the trace of tokens that are within the limits. `passed` observes the progress of a run that is
+        computed here.
         """
         key = RunKey(model.id, tuple(tokens.ids.tolist()), edits)
         unedited = self.trace_tokens(model, tokens) if edits else None
@@ -225,9 +228,7 @@ class Playground:
         return self.traces.get(key, run)
 
     def _recent(self, model_id: str) -> list[Trace]:
-        """Return the last runs of a model without edits, that were made here: what was typed before goes on
-        from them.
-        """
+        """Return a model's latest unedited runs in this process; a new run reuses their common beginning."""
 
         def plain(key: Any) -> bool:
             return isinstance(key, RunKey) and key.model_id == model_id and not key.edits

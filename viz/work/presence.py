@@ -1,4 +1,4 @@
-"""Which pages are there, whose they are, and what waits for them: the server works for those who listen."""
+"""Open pages, their owners, and pending answers: the server works only for connected clients."""
 
 import asyncio
 import threading
@@ -11,10 +11,10 @@ MOST_OWNERS = 20_000  # visits whose owner is remembered
 
 @dataclass(eq=False)
 class Presence:
-    """Open pages and waiting programs by the name that each gave its visit; safe to use from any thread.
+    """Open pages and waiting programs, by the name that each gave its visit; safe to use from any thread.
 
-    A visit is whatever a client calls itself, so that nothing is decided by it alone: `owner_of` says who it is, an
-    address or a login name, and a client that invents visits stays one owner.
+    The name of a visit is chosen by the client, so it decides nothing alone: `owner_of` identifies the client by
+    address or login name, and a client that invents visits stays one owner.
     """
 
     leaving: Callable[[str], None] = lambda visit: None  # what is to be ended when a page is closed
@@ -26,16 +26,16 @@ class Presence:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def arrive(self, visit: str) -> None:
-        """A page says that it is open."""
+        """Record that a page is open."""
         with self._lock:
             self._pages[visit] += 1
 
     def depart(self, visit: str) -> bool:
-        """It is closed; whether it was the last one of that visit."""
+        """Record that a page was closed; returns whether it was the visit's last one."""
         return self._less(self._pages, visit)
 
     def listen(self, visit: str) -> None:
-        """Somebody reads the answers of a visit."""
+        """Record a reader of a visit's answers."""
         with self._lock:
             self._listening[visit] += 1
             wakes = tuple(self._wakes.get(visit, ()))
@@ -43,29 +43,29 @@ class Presence:
             wake()
 
     def deafen(self, visit: str) -> bool:
-        """Note that somebody reads no longer; return whether nobody else does."""
+        """Record that a reader has gone; returns whether it was the last one."""
         last = self._less(self._listening, visit)
         if last:
             self._unread.pop(visit, None)  # what waited for it is gone
         return last
 
     def owe(self, visit: str) -> None:
-        """Note an answer that waits for who reads those of a visit."""
+        """Record an answer that waits for a reader of the visit."""
         with self._lock:
             if self._listening[visit] > 0:
                 self._unread[visit] += 1
 
     def took(self, visit: str) -> None:
-        """Note that an answer was sent."""
+        """Record that an answer was sent."""
         self._less(self._unread, visit)
 
     def unread(self, owner: str) -> int:
-        """Return how many answers wait for visits of one owner."""
+        """Return how many answers wait for the visits of one owner."""
         with self._lock:
             return sum(many for visit, many in self._unread.items() if self._owners.get(visit, visit) == owner)
 
     def belongs(self, visit: str, owner: str) -> bool:
-        """Note whose a visit is at its first question; False for a later question of somebody else."""
+        """Assign a visit to its first owner; returns False for a question from anyone else."""
         with self._lock:
             known = self._owners.setdefault(visit, owner)
             self._owners.move_to_end(visit)
@@ -74,19 +74,19 @@ class Presence:
         return known == owner
 
     def owner_of(self, visit: str) -> str:
-        """Return the address or login name behind a visit; the visit itself where nobody has asked in its name."""
+        """Return the address or login name behind a visit; the visit itself if it has asked nothing yet."""
         return self._owners.get(visit, visit)
 
     def is_known(self, visit: str) -> bool:
-        """Return whether somebody has asked in the name of a visit."""
+        """Return whether the visit has asked a question."""
         return visit in self._owners
 
     def is_heard(self, visit: str) -> bool:
-        """Return whether somebody reads the answers of a visit now."""
+        """Return whether the visit's answers have a reader now."""
         return self._listening[visit] > 0
 
     async def heard(self, visit: str, seconds: float) -> bool:
-        """Wait until somebody reads the answers of a visit; return whether somebody does in so many seconds."""
+        """Wait at most `seconds` for a reader of the visit's answers; returns whether there is one."""
         loop, heard = asyncio.get_running_loop(), asyncio.Event()
 
         def wake() -> None:
@@ -108,17 +108,17 @@ class Presence:
         return True
 
     def is_open(self, visit: str) -> bool:
-        """Return whether its page is open."""
+        """Return whether the visit's page is open."""
         return self._pages[visit] > 0
 
     @property
     def open_pages(self) -> int:
-        """How many visits have a page open."""
+        """The number of visits with an open page."""
         return len(self._pages)
 
     @property
     def listeners(self) -> int:
-        """How many visits somebody reads the answers of."""
+        """The number of visits whose answers have a reader."""
         return len(self._listening)
 
     def _less(self, counter: Counter, visit: str) -> bool:

@@ -1,4 +1,4 @@
-"""What the model is asked: a text, or a conversation that its chat template writes."""
+"""The input of a model: a text, or a conversation that its chat template formats."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -19,9 +19,9 @@ MOST_TURNS = 64
 
 @dataclass(frozen=True)
 class Prompt:
-    """A text, or a conversation. An empty last turn of the assistant is open: the model is to answer there.
+    """A text, or a conversation. An empty last turn of the assistant is open: the model answers there.
 
-    With `open` a last turn of the assistant that has text is open too: the model goes on where it ends.
+    With `open`, a last turn of the assistant that has text is open too: the model continues it.
     """
 
     text: str = ""  # of a bare prompt
@@ -31,66 +31,64 @@ class Prompt:
 
     @property
     def answer(self) -> bool:
-        """Whether the conversation ends where the model is to answer."""
+        """Whether the conversation ends where the model should answer."""
         return bool(self.turns) and self.turns[-1] == ("assistant", "")
 
     @property
     def begun(self) -> str:
-        """Return the answer that the model is to continue; "" if there is none."""
+        """The answer that the model should continue; "" without one."""
         return self.turns[-1][1] if self.open and self.turns and self.turns[-1][0] == "assistant" else ""
 
     @property
     def messages(self) -> list[dict[str, str]]:
-        """The turns as a chat template takes them, without the open one."""
+        """The turns in the form of a chat template, without the open one."""
         written = self.turns[:-1] if self.answer else self.turns
         return [{"role": role, "content": text} for role, text in written]
 
     @property
     def ending(self) -> str:
-        """Return the last argument of `lm.chat` and `lm.turns`, which says how the conversation ends."""
+        """The last argument of `lm.chat` and `lm.turns`, which says how the conversation ends."""
         return ", continue_final=True" if self.begun else "" if self.answer else ", answer=False"
 
     @property
     def before(self) -> list[list[str]] | None:
-        """Role and text of each turn before the open one; None where the model is to write no turn."""
+        """The role and text of each turn before the open one; None if no turn is open."""
         return [list(turn) for turn in self.turns[:-1]] if self.answer else None
 
     @property
     def own(self) -> str:
-        """The text that a person would change: a bare one, or the last one of a user."""
+        """The text that a person would edit: the bare text, or the last turn of a user."""
         at = _last_user(self.turns)
         return self.text if at is None else self.turns[at][1]
 
     @property
     def plain(self) -> str:
-        """The text itself, or the texts of all turns, each on lines of its own."""
+        """The text itself, or the texts of all turns, each on its own lines."""
         return "\n".join(text for _, text in self.turns if text) if self.turns else self.text
 
     @property
     def characters(self) -> int:
-        """How long it is."""
+        """The length in characters."""
         return len(self.text) + sum(len(text) for _, text in self.turns)
 
 
 @dataclass(frozen=True, eq=False)
 class Read:
-    """A prompt as a model reads it."""
+    """A prompt's tokens, with the turn of each."""
 
     tokens: Tokens
     turns: np.ndarray | None  # [T] the turn that each token is of, -1 for the template's; None for a bare text
 
     @property
     def nbytes(self) -> int:
-        """About how many bytes it takes."""
+        """The approximate size in bytes."""
         return 200 * len(self.tokens)
 
 
 def prompt_of(text: object, sent: object) -> Prompt:
-    """Return a page's prompt: `text` is in its box, `sent` is {"on", "turns": [[role, text]], "special", "open"}.
+    """Parse a page's prompt: `text` is in its box, `sent` is {"on", "turns": [[role, text]], "special", "open"}.
 
-    Both are unchecked.
-
-    A conversation that is none counts as absent.
+    Both are untrusted. A malformed conversation counts as absent.
     """
     value = sent if isinstance(sent, Mapping) else {}
     turns = _turns(value.get("turns")) if value.get("on") is True else ()
@@ -100,7 +98,8 @@ def prompt_of(text: object, sent: object) -> Prompt:
 
 
 def conversation(messages: object) -> Prompt:
-    """Messages {"role", "content"} as a conversation in which the model is to answer; none are a bare prompt.
+    """Return messages {"role", "content"} as a conversation in which the model should answer; without messages a bare
+    prompt.
 
     After a last message of the assistant there is nothing to answer, unless it has "prefix": true: then the model
     continues it. Raises InputError for invalid messages.
@@ -129,7 +128,7 @@ def _can_be_begun(turns: tuple[tuple[str, str], ...]) -> bool:
 
 
 def _turns(sent: object) -> tuple[tuple[str, str], ...]:
-    """Turns, or none at all where one of them is none."""
+    """Return all turns, or none if any is malformed."""
     if not isinstance(sent, list) or len(sent) > MOST_TURNS:
         return ()
     turns = []
@@ -141,13 +140,13 @@ def _turns(sent: object) -> tuple[tuple[str, str], ...]:
 
 
 def _last_user(turns: tuple[tuple[str, str], ...]) -> int | None:
-    """Return the last turn of a user, else of anybody; None where there is none."""
+    """Return the index of the last turn of a user, else of any role; None without turns."""
     users = [at for at, (role, _) in enumerate(turns) if role == "user"]
     return users[-1] if users else len(turns) - 1 if turns else None
 
 
 def with_text(prompt: Prompt, text: str) -> Prompt:
-    """Return the same with another text in place of `prompt.own`."""
+    """Return the prompt with another text in place of `prompt.own`."""
     at = _last_user(prompt.turns)
     if at is None:
         return replace(prompt, text=text)
@@ -155,12 +154,12 @@ def with_text(prompt: Prompt, text: str) -> Prompt:
 
 
 def fitted(model: LanguageModel, prompt: Prompt) -> Prompt:
-    """Return the prompt as this model can be asked: without a chat template, only the last text of a user."""
+    """Return the prompt in a form that this model accepts: without a chat template, only the last text of a user."""
     return prompt if model.tokenizer.chat_template or not prompt.turns else Prompt(prompt.own)
 
 
 def read(model: LanguageModel, prompt: Prompt) -> Read:
-    """Return the prompt's tokens; raises InputError for what the model or its chat template does not take."""
+    """Tokenize a prompt; raises InputError if the model or its chat template does not accept it."""
     if not prompt.turns:
         return Read(model.encode(prompt.text, special=prompt.special), None)
     begun = bool(prompt.begun)
@@ -169,7 +168,7 @@ def read(model: LanguageModel, prompt: Prompt) -> Read:
 
 
 def python_of(prompt: Prompt, lm: str = "lm") -> str:
-    """Return the prompt in Python, as `trace` and `generate` take it; `lm` is the model's name there."""
+    """Return the prompt as a Python expression for `trace` and `generate`; `lm` is the variable of the model."""
     if prompt.turns:
         lines = "".join(f"    {message!r},\n" for message in prompt.messages)
         return f"{lm}.chat([\n{lines}]{prompt.ending}).ids"
@@ -177,7 +176,7 @@ def python_of(prompt: Prompt, lm: str = "lm") -> str:
 
 
 def turn_names(roles: Sequence[str], words: Mapping[str, str]) -> list[str]:
-    """Return a name for each turn: its role, numbered where the role speaks more than once. `words`: the whole
+    """Return a name for each turn: its role, numbered if the role occurs more than once. `words`: the whole
     catalogue.
     """
     often, seen, names = Counter(roles), Counter[str](), []

@@ -1,4 +1,4 @@
-"""One fair queue for the views of all pages, for jobs and for texts."""
+"""A fair, bounded queue for the views of all pages, jobs and texts."""
 
 import threading
 from collections import OrderedDict
@@ -35,7 +35,7 @@ class Full(PlaygroundError):
 
 @dataclass(eq=False)
 class Ticket:
-    """A place in the line, or at work."""
+    """A place in the queue or at work."""
 
     owner: str  # the visit
     queue: "Queue"
@@ -49,7 +49,9 @@ class Ticket:
     called: Callable[[], object] = lambda: None  # called once, from any thread, when the work may begin
 
     def wait(self, seconds: float) -> int:
-        """Return 0 as soon as the work may start, else its place among those of its kind after that many seconds."""
+        """Wait at most `seconds`. Returns 0 once the work may start, else its position among the waiting work of its
+        kind.
+        """
         with self.queue.changed:
             self.queue.changed.wait_for(lambda: self.running, seconds)
             if self.running:
@@ -64,11 +66,11 @@ class Ticket:
 
 @dataclass(eq=False)
 class Queue:
-    """All work of a server that waits for its turn.
+    """All waiting and running work of a server.
 
-    A free place goes to the client (an address or a login name) with the least of that kind at work, then to its visit
-    with the least; among equals to the client, and then the visit, whose last turn is longest ago; then in the order
-    of arrival. Whoever invents visits is still one client. Views, jobs and texts have places of their own.
+    A free place goes to the client (an address or a login name) with the least work of that kind, then to its visit
+    with the least; ties go to the client, and then the visit, whose last turn is longest ago; then in order of arrival.
+    A client that invents visits is still one client. Views, jobs and texts have separate places.
     """
 
     bounds: Bounds = field(default_factory=Bounds)
@@ -86,8 +88,8 @@ class Queue:
         """Return a ticket for work of `kind` of a visit; `called` is called when it may begin.
 
         A visit's earlier ticket of the same name is cancelled: a page that starts something again has closed the
-        request before, but the server may hear of the two in either order. Raises Full, or PlaygroundError for a visit
-        that has too much under way.
+        previous request, but the server may see the two in either order. Raises Full, or PlaygroundError for a visit
+        with too much work.
         """
         with self.changed:
             client = self.client_of(owner)
@@ -127,7 +129,7 @@ class Queue:
             raise Full
 
     def _begin(self) -> list[Ticket]:
-        """Start waiting work while places are free; returns its tickets."""
+        """Start waiting work while places are free; returns the tickets that started."""
         begun = []
         for kind in KINDS:
             while self._free(kind) and (waiting := [ticket for ticket in self.line if ticket.kind == kind]):

@@ -1,11 +1,11 @@
-"""Limits on how often a client may ask, used by each page process and by the proxy in front of several."""
+"""Rate limits per client, shared by the page processes and the proxy in front of them."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Rate:
-    """A bound of requests: `burst` at once, then `per_second` more each second."""
+    """A rate limit: `burst` requests at once, then `per_second` more each second."""
 
     burst: float
     per_second: float

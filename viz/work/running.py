@@ -1,4 +1,4 @@
-"""How far the forward of a prompt is that this process computes: one at a time, so that there is one to tell of."""
+"""The progress of the forward pass that this process is computing; only one runs at a time."""
 
 import time
 from collections.abc import Iterator
@@ -10,13 +10,13 @@ from model.progress import Progress
 
 @dataclass(eq=False)
 class Running:
-    """The forward under way: layers done, layers in all, and when it began; nothing between two."""
+    """The current forward pass: layers done, total layers, and when it began; empty between two."""
 
     _now: tuple[int, int, float] | None = None  # replaced whole, so that no reader needs a lock
 
     @contextmanager
     def told(self) -> Iterator[Progress]:
-        """While a forward is computed: what it reports to."""
+        """Yield the progress callback of the current forward pass."""
         began = time.monotonic()
 
         def progress(done: int, total: int | None, what: str) -> None:
@@ -28,7 +28,7 @@ class Running:
             self._now = None
 
     def report(self) -> dict[str, float]:
-        """Return the layers done and in all, and the seconds it has taken so far; empty where nothing is computed."""
+        """Return the layers done, the total, and the seconds so far; empty if no forward pass is running."""
         now = self._now
         if now is None:
             return {}

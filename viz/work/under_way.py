@@ -1,4 +1,4 @@
-"""How much is under way, by client."""
+"""Counts of the requests or calls under way, by client."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 
 class UnderWay(Counter[str]):
-    """Counts of what is under way; a client with nothing under way has no entry."""
+    """Counts by client; a client with nothing under way has no entry."""
 
     @contextmanager
     def one_more(self, client: str) -> Iterator[None]:

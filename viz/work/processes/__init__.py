@@ -1,1 +1,1 @@
-"""Work in processes of its own, and what they leave."""
+"""Work in separate processes, and the files that it produces."""

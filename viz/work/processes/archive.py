@@ -1,4 +1,4 @@
-"""What a run left, as one file to take along."""
+"""The files of a run as one archive."""
 
 import io
 import zipfile
@@ -8,8 +8,8 @@ from model.alignment.adapter_files import PART
 
 
 def archive(folder: Path) -> bytes:
-    """Return the files of a run's folder, config.json, model.safetensors, tokenizer.json, or of one in it, as a zip
-    file.
+    """Return the files of a run's folder (config.json, model.safetensors, tokenizer.json), or of a folder in it, as a
+    zip file.
     """
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as file:

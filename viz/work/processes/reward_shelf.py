@@ -1,4 +1,4 @@
-"""Reward models that visitors trained: a few of each, as folders, until the page is closed."""
+"""Reward models that visitors trained: a few per visitor, as folders, until the page is closed."""
 
 import contextlib
 import shutil
@@ -42,7 +42,7 @@ class RewardShelf:
 
     @contextlib.contextmanager
     def place(self) -> Iterator[Path]:
-        """A folder that a reward model may be written to; at the end it goes, unless `keep` was told of it."""
+        """Yield a folder for a reward model; it is removed at the end unless `keep` was called for it."""
         with self._lock:
             if self._home is None:
                 self._home = Path(tempfile.mkdtemp(prefix="playground-rewards-"))
@@ -54,9 +54,9 @@ class RewardShelf:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def keep(self, owner: str, folder: Path, name: str, accuracy: float) -> Kept:
-        """Keep the reward model that was written to such a folder; a visitor's oldest beyond KEPT go.
+        """Keep the reward model in such a folder; the visitor's oldest beyond KEPT are removed.
 
-        Raises CheckpointError where the folder holds none.
+        Raises CheckpointError if the folder holds no reward model.
         """
         about = about_reward(folder)
         nbytes = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
@@ -75,18 +75,18 @@ class RewardShelf:
             return [each for each in self._kept.values() if each.owner == owner]
 
     def find(self, owner: str, number: str) -> Kept:
-        """Return one of a visitor's own; raises InputError where there is none."""
+        """Return one of a visitor's own; raises InputError if there is no such model."""
         kept = self._kept.get(number)
         if kept is None or kept.owner != owner:
             raise InputError("This reward model is no longer there.", "", "Train it again.")
         return kept
 
     def load(self, owner: str, number: str, base: Transformer) -> RewardModel:
-        """Return one of a visitor's own, read from its folder; raises InputError where there is none."""
+        """Load one of a visitor's own from its folder; raises InputError if there is no such model."""
         return load_reward(self.find(owner, number).folder, base)
 
     def leave(self, owner: str) -> None:
-        """The visitor's page was closed."""
+        """Remove the models of a visitor whose page was closed."""
         with self._lock:
             self._drop([each for each in self._kept.values() if each.owner == owner])
 

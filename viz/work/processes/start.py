@@ -1,8 +1,8 @@
-"""How a process that trains begins: as a copy of one that has imported everything, where that is safe.
+"""Fast start of training processes: each is forked from one that has imported everything, where that is safe.
 
-Imports take three seconds of a core. On Linux one process does them, when the first training of an app begins, and is
-copied for each; it computes nothing itself, so that a copy of it lacks no thread. Elsewhere every process imports for
-itself: the systems' own libraries are not made for copies.
+Imports take three seconds of a core. On Linux one process does them when an app's first training begins, and is forked
+for each training; it computes nothing itself, so a fork lacks no threads. Elsewhere every process imports for itself,
+because the system libraries do not support forking.
 """
 
 import functools
@@ -17,7 +17,7 @@ IMPORTED = ["viz.work.processes.training_process", "viz.work.processes.trial_pro
 
 @functools.cache
 def context() -> BaseContext:
-    """Return the way processes begin on this system. The first one of an app takes as long as the imports."""
+    """Return the multiprocessing context of this system. The first process takes as long as the imports."""
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
     copies = multiprocessing.get_context("forkserver")

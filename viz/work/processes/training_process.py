@@ -1,12 +1,11 @@
-"""Training in a process of its own, so that the page never waits for it; one run at a time on this machine.
+"""Training in a separate process, so that the page never waits for it; one run at a time on this machine.
 
-It does any kind of job of model/workshop.py, which says how another kind joins: learning from random
-weights, fine-tuning and the rest share the rules here. `Workshop.start` checks a job against the server's limits and
-starts the process (`work`). Its job sends what happens; "pause", "resume" and "stop" are heard between two
-messages. `LiveRun` is the run as the page sees it. At its end the model lies in the run's folder: the picker finds it
-there, the download takes all that is in the folder. A job that diverges ends with the last good model; of a process
-that is killed, the model stays that it wrote last. When the visitor's page is closed, what it started ends, and its
-files go.
+It runs any kind of job of model/workshop.py, which says how to add another: learning from random weights, fine-tuning
+and the rest share the rules here. `Workshop.start` checks a job against the server's limits and starts the process
+(`work`). The job sends events; "pause", "resume" and "stop" are received between two messages. `LiveRun` is the run as
+the page sees it. At the end the model is in the run's folder, where the picker finds it; the download takes the whole
+folder. A job that diverges ends with the last good model; if the process is killed, the model saved last remains. When
+the visitor's page is closed, its runs end and their files are removed.
 """
 
 import contextlib
@@ -53,7 +52,7 @@ SAVING = 20  # and so many times what the last one took
 
 @dataclass(frozen=True)
 class Failed:
-    """An error for the user; `what` is "" where the fault is the server's."""
+    """An error for the user; `what` is "" if the server is at fault."""
 
     what: str
     got: str = ""
@@ -62,7 +61,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class Kept:
-    """The model was saved as it was after so many steps, while the run goes on."""
+    """The model was saved after this step, while the run goes on."""
 
     step: int
 
@@ -71,7 +70,7 @@ class Kept:
 
 
 def work(connection: Connection, job: Any, limits: Limits, folder: Path, threads: int) -> None:
-    """Train the job and send what happens; "pause", "resume" and "stop" are heard between steps."""
+    """Run the job and send its events; "pause", "resume" and "stop" are received between steps."""
     if hasattr(os, "nice"):
         os.nice(NICE)
     torch.set_num_threads(threads)
@@ -128,7 +127,7 @@ def _teach(connection: Connection, job: Any, limits: Limits, folder: Path) -> No
 
 @dataclass(eq=False)
 class Saving:
-    """Saves the model of a run now and then: where the process is killed, the last good one is there."""
+    """Saves a run's model periodically, so that the last good one remains if the process is killed."""
 
     folder: Path
     model: Callable[[], Transformer | None]
@@ -136,7 +135,9 @@ class Saving:
     due: float = 0.0  # by the clock
 
     def after(self, step: int) -> bool:
-        """Save it, where something was learned, it is time and all numbers are sound; whether that was done."""
+        """Save the model if it has learned, an interval has passed and all numbers are finite; returns whether it was
+        saved.
+        """
         began = time.monotonic()
         if not step or began < self.due:
             return False
@@ -151,7 +152,9 @@ class Saving:
 
 
 def _paused(connection: Connection, seconds: float) -> str:
-    """Return the end of a pause: "resume", "stop", or "late" after so many seconds, so that others can train."""
+    """Wait for the end of a pause. Returns "resume", "stop", or "late" once the limit is reached, so that others can
+    train.
+    """
     until = time.monotonic() + seconds
     while seconds == math.inf or connection.poll(max(0.0, until - time.monotonic())):
         if (wish := connection.recv()) != "pause":
@@ -164,7 +167,7 @@ def _paused(connection: Connection, seconds: float) -> str:
 
 @dataclass(eq=False)
 class LiveRun:
-    """A run as the page sees it; its fields only grow, and are written by one thread."""
+    """A run as the page sees it; its fields only grow, and only one thread writes them."""
 
     id: str
     owner: str  # whose page it belongs to
@@ -185,20 +188,20 @@ class LiveRun:
 
     @property
     def over(self) -> bool:
-        """Whether no more will come."""
+        """Whether the run has ended."""
         return self.state in ENDS
 
     @property
     def left_a_model(self) -> bool:
-        """Whether it has ended and there is a model of it: a run that only chose among texts leaves none.
+        """Whether the run has ended with a model; a run that only chose among texts has none.
 
-        One that failed leaves what was saved on the way.
+        A failed run has the model that was saved on the way.
         """
         return self.over and (self.folder / CONFIG).is_file()
 
     @property
     def adapter(self) -> Path | None:
-        """The folder of its adapters, where it trained some that other programs can read."""
+        """The folder of its adapters, if it trained some in a format that other programs read."""
         return self.folder / FOLDER if self.left_a_model and (self.folder / FOLDER / ADAPTER).is_file() else None
 
     @property
@@ -208,7 +211,7 @@ class LiveRun:
 
     @property
     def model_id(self) -> str:
-        """The name of the trained model in the model picker."""
+        """The trained model's id in the model picker."""
         return PREFIX + self.id
 
     def tell(self, wish: str) -> None:
@@ -223,7 +226,7 @@ class LiveRun:
             self.changed.notify_all()
 
     def end(self) -> None:
-        """Stop at once; nothing more is taken in."""
+        """Stop at once; later messages are ignored."""
         with self.changed:
             if not self.over:
                 self.state = "stopped"
@@ -232,13 +235,13 @@ class LiveRun:
             self.changed.notify_all()
 
     def wait(self, seconds: float) -> None:
-        """Return when something changed, or after so many seconds."""
+        """Wait for a change, at most `seconds`."""
         with self.changed:
             if not self.over:
                 self.changed.wait(seconds)
 
     def live(self, theirs: Connection) -> None:
-        """Begin the process, which has one end of the connection, and take in what it sends until it ends."""
+        """Start the process with its end of the connection, and receive its messages until it ends."""
         try:
             self.process.start()  # the first waits for imports, for which nobody else should wait
             theirs.close()
@@ -283,7 +286,7 @@ class LiveRun:
 
 @dataclass(eq=False)
 class Workshop:
-    """All runs on this machine. One trains at a time; a visitor's last few stay until the visitor leaves."""
+    """All runs on this machine. One trains at a time; a visitor's last few are kept until the visitor leaves."""
 
     limits: Limits = field(default_factory=Limits)
     threads: int = max(1, (os.cpu_count() or 2) // 2)
@@ -294,7 +297,7 @@ class Workshop:
     _home: Path | None = None
 
     def start(self, owner: str, job: Any) -> LiveRun:
-        """Begin a run for a visitor. Raises InputError for a job out of bounds, or while another run is going on."""
+        """Start a run for a visitor. Raises InputError for a job out of bounds, or while another run is going on."""
         self.check_open()
         kind_of(job).check(job, self.limits)
         with self._lock:
@@ -312,7 +315,9 @@ class Workshop:
         return run
 
     def _live(self, run: LiveRun, theirs: Connection) -> None:
-        """Take in a run to its end; what was written for nobody meanwhile goes, its folder or that of all."""
+        """Receive a run's messages until it ends; delete its files, or all files, if the run or all runs were removed
+        meanwhile.
+        """
         run.live(theirs)
         with self._lock:
             if run.id not in self._runs:
@@ -320,7 +325,7 @@ class Workshop:
                 shutil.rmtree(run.folder if home == self._home else home, ignore_errors=True)
 
     def check_open(self) -> None:
-        """Raise InputError where this server trains nothing."""
+        """Raise InputError if training is switched off on this server."""
         if self.limits.minutes <= 0:
             raise InputError("Training is switched off on this server.", "", "Run the app on your own machine.")
 
@@ -330,7 +335,9 @@ class Workshop:
 
     @contextlib.contextmanager
     def trial(self) -> Iterator[None]:
-        """Train something else meanwhile: raises InputError as `start` does, which for its part raises it now."""
+        """Reserve the machine for another kind of training: raises InputError as `start` does, which also raises it
+        meanwhile.
+        """
         self.check_open()
         with self._lock:
             self._check_free()
@@ -346,7 +353,7 @@ class Workshop:
             return [run for run in self._runs.values() if run.owner == owner]
 
     def run(self, number: str) -> LiveRun | None:
-        """Return a run by its number, which nobody can guess."""
+        """Return a run by its unguessable number."""
         return self._runs.get(number)
 
     def finished(self, number: str) -> LiveRun | None:
@@ -355,12 +362,12 @@ class Workshop:
         return run if run is not None and run.left_a_model else None
 
     def find(self, model_id: str) -> Resolved | None:
-        """Return the folder of a trained model by its id; None where there is none."""
+        """Return the folder of a trained model by its id; None if there is no such model."""
         run = self.finished(model_id.removeprefix(PREFIX)) if model_id.startswith(PREFIX) else None
         return Resolved("folder", run.folder, run.model_id, label(run)) if run else None
 
     def leave(self, owner: str) -> None:
-        """The visitor's page was closed: stop what runs for it and forget the rest."""
+        """Handle the closing of a visitor's page: stop its run and forget the others."""
         with self._lock:
             self._forget(owner, keep=0)
 
@@ -374,7 +381,7 @@ class Workshop:
                 self._home = None
 
     def _forget(self, owner: str, keep: int, spare: Path | None = None) -> None:
-        """End and remove a visitor's oldest runs; the one that a new job starts from, in `spare`, stays."""
+        """End and remove a visitor's oldest runs; the run in `spare`, from which a new job starts, is kept."""
         runs = [run for run in self._runs.values() if run.owner == owner and run.folder != spare]
         for run in runs[: max(0, len(runs) - keep)]:
             run.end()
@@ -383,7 +390,7 @@ class Workshop:
 
 
 def cut_short(kept: int) -> Failed:
-    """What is told of a process that was killed, whose model was saved last after so many steps; 0 for never."""
+    """Return the error for a killed process whose model was last saved at step `kept`; 0: never."""
     steps = f"{kept:,}"
     error = PlaygroundError(
         CUT_SHORT,
@@ -394,7 +401,7 @@ def cut_short(kept: int) -> Failed:
 
 
 def label(run: LiveRun) -> str:
-    """Return a short name: what was learned, and the steps made."""
+    """Return a short name: the task and the number of steps."""
     last = run.reports[-1].step if run.reports else 0
     done = run.kept if run.state == "failed" else last
     return f"{run.kind.name(run.job)}, {done:,} steps"

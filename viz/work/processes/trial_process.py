@@ -1,7 +1,7 @@
-"""Trainings that end with a value, in processes of their own, so that the page never waits for them.
+"""Trainings that return a value, in separate processes, so that the page never waits for them.
 
-Several small ones that compare models (`side_by_side`), or one (`alone`). The calling thread only listens. A cancel,
-raised by `progress`, ends the processes at once.
+`side_by_side` runs several small ones to compare models, `alone` runs one. The calling thread only listens. An
+exception from `progress` cancels: it ends the processes at once.
 """
 
 import logging
@@ -25,9 +25,9 @@ LISTEN = 0.2  # seconds between two looks whether there is a cancel
 
 
 def work(connection: Connection, tasks: Sequence[tuple[int, Callable[..., Any], tuple]], threads: int) -> None:
-    """Do (number, function, arguments) one after the other: sends ("step", number, done) and results.
+    """Run (number, function, arguments) one after the other; sends ("step", number, done) and results.
 
-    Each function gets a callable for its steps done after its arguments.
+    Each function gets a callback for its progress as an extra argument.
     """
     if hasattr(os, "nice"):
         os.nice(NICE)
@@ -54,10 +54,10 @@ def side_by_side(
     progress: Progress,
     threads: int = 1,
 ) -> list[Any]:
-    """Return the values of all tasks, in their order, each `steps` steps long; `workshop.workers` of them at once.
+    """Return the values of all tasks, in order, each `steps` steps long; `workshop.workers` run at once.
 
-    Raises InputError where training is switched off, another one is going on, or the time of a run is up;
-    PlaygroundError where a process is killed; RuntimeError for a fault of the work itself.
+    Raises InputError if training is switched off, another one is going on, or the time limit is reached;
+    PlaygroundError if a process is killed; RuntimeError for an error in the work itself.
     """
     with workshop.trial():
         processes, connections = _begin(tasks, min(len(tasks), workshop.workers), threads)
@@ -71,14 +71,14 @@ def side_by_side(
 
 
 def alone(workshop: Workshop, function: Callable[..., Any], arguments: tuple, steps: int, progress: Progress) -> Any:
-    """Return the value of one task, which has as many threads as a training run; the errors of `side_by_side`."""
+    """Return the value of one task, with as many threads as a training run; raises the errors of `side_by_side`."""
     return side_by_side(workshop, [(function, arguments)], steps, progress, workshop.threads)[0]
 
 
 def _begin(
     tasks: Sequence[tuple[Callable[..., Any], tuple]], n: int, threads: int
 ) -> tuple[list[BaseProcess], list[Connection]]:
-    """n processes, each with every n-th task."""
+    """Start n processes, each with every n-th task."""
     processes, connections = [], []
     numbered = [(number, *task) for number, task in enumerate(tasks)]
     for first in range(n):
@@ -119,7 +119,7 @@ def _listen(connections: list[Connection], n: int, steps: int, seconds: float, p
 
 
 def _killed() -> PlaygroundError:
-    """What is told of a process that ended with work left to do."""
+    """Return the error for a process that ended with work left to do."""
     told = cut_short(0)
     log.error("a trial failed: %s", told.what)
     return PlaygroundError(told.what, told.got, told.hint)
