@@ -1,4 +1,4 @@
-"""The lines of code beside a picture: what static/parts/code.js shows."""
+"""The code beside a picture, as static/parts/code.js shows it."""
 
 from model.source_code.excerpts import Code, Excerpt
 from viz.seam.view import Payload
@@ -6,9 +6,7 @@ from viz.words import Catalogue, Words
 
 
 def code_payload(code: Code, catalogue: Catalogue) -> Payload:
-    """Return the project's lines, and those of docs/mini_gpt.py where there are some. Sets without lines
-    are left out.
-    """
+    """Return the project's lines, and those of docs/mini_gpt.py if there are any. Sets without lines are left out."""
     words = Words(catalogue, "code")
     sets = {"project": code.own, "mini": code.mini}
     return {
@@ -26,7 +24,7 @@ def _excerpt(excerpt: Excerpt) -> dict:
 
 
 def code_answer(code: Code) -> dict:
-    """Return the same for programs."""
+    """Return the lines of code for programs."""
 
     def listed(found: tuple[Excerpt, ...]) -> list[dict]:
         return [

@@ -1,4 +1,4 @@
-"""The list of heads beside a map of their effects, as static/views/effects/effect_map.js shows it."""
+"""The list of heads beside a grid of their effects, as static/views/effects/effect_map.js shows it."""
 
 from collections.abc import Callable
 
@@ -13,8 +13,6 @@ HUES = [SIGNED[1], SIGNED[-2]]  # of what lowers the number, and of what raises 
 
 
 def strongest(effects: np.ndarray, written: Callable[[float], str] = signed) -> list[dict]:
-    """Return the heads with the largest effects, whichever way: {"head": [layer, head], "effect", "text"}. effects [L,
-    H]
-    """
+    """Return the heads with the largest absolute effects: {"head": [layer, head], "effect", "text"}. effects [L, H]"""
     heads = [(row["layer"], row["head"], row["value"]) for row in ranked_heads(effects, STRONGEST, size=True)]
     return [{"head": [layer, head], "effect": value, "text": written(value)} for layer, head, value in heads]

@@ -1,4 +1,4 @@
-"""Where the parts of a tab stand: a tree of names, rows and columns that static/page/screen.js lays out."""
+"""The layout of a tab's parts: a tree of names, rows and columns for static/page/screen.js."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ Node = Slot | Box
 
 
 def of_view(view: View, placed: Collection[str] = ()) -> tuple[Node, ...]:
-    """Return the layout of a view, without the parts that have a place already."""
+    """Return the layout of a view, without the parts that are placed already."""
 
     def stack(layout: tuple | str) -> tuple[Node, ...]:
         return tuple(node(each) for each in ((layout,) if isinstance(layout, str) else layout) if stands(each))
@@ -49,7 +49,7 @@ def of_view(view: View, placed: Collection[str] = ()) -> tuple[Node, ...]:
 
 
 def slots(nodes: tuple[Node, ...]) -> Iterator[Slot]:
-    """Yield all parts in their order."""
+    """Yield all parts in order."""
     for each in nodes:
         if isinstance(each, Slot):
             yield each
@@ -58,7 +58,7 @@ def slots(nodes: tuple[Node, ...]) -> Iterator[Slot]:
 
 
 def plain(nodes: tuple[Node, ...]) -> list:
-    """As JSON holds it: a part is [name, kind], a box {"box", "of"} with class and id where it has them."""
+    """Return the layout as JSON types: a part is [name, kind], a box {"box", "of"} with optional class and id."""
     rows: list = []
     for each in nodes:
         if isinstance(each, Slot):

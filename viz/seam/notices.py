@@ -1,4 +1,4 @@
-"""Errors on the page: the notice above everything, and a part that cannot be drawn."""
+"""Errors on the page: the notice at the top, and a part that cannot be drawn."""
 
 from model.errors import InputError, PlaygroundError, PromptTooLong
 from viz.numbers import whole
@@ -8,7 +8,7 @@ from viz.words import translate, words
 def notice(error: PlaygroundError, language: str) -> dict:
     """Return an error and its remedy, with a button to try again unless the visitor's own input is at fault.
 
-    A prompt that is too long can be cut where the model's context ends.
+    An overlong prompt can be cut at the model's context length.
     """
     catalogue = words(language)
     got = f" ({error.got})" if error.got else ""
@@ -21,6 +21,6 @@ def notice(error: PlaygroundError, language: str) -> dict:
 
 
 def broken(language: str) -> dict:
-    """Return the notice of a fault of ours; the details are in the log."""
+    """Return the notice for an internal error; the details are in the log."""
     catalogue = words(language)
     return notice(PlaygroundError(catalogue["notice.failed"], "", catalogue["notice.failed_hint"]), language)

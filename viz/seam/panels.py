@@ -1,4 +1,4 @@
-"""From what a view declares to what the page draws: keys, payloads, jobs. No view is named here."""
+"""The step from a view's declaration to its drawing: keys, payloads, jobs. No view is named here."""
 
 import contextlib
 import hashlib
@@ -24,7 +24,7 @@ from viz.work.engine import Ask, Done, Work
 
 
 def settings_of(view: View, scene: Scene, values: Values) -> Settings:
-    """Return the checked values of the view's form and its asking parts. An asking part may raise InputError."""
+    """Return the validated values of the view's form and its asking parts. An asking part may raise InputError."""
     from_form = read_all((*view.tab_settings, *view.settings), values.get(f"{view.key}_form"), scene)
     from_parts = [
         (name, part.read(values.get(view.part_name(name)), scene)) for name, part in view.parts.items() if part.read
@@ -33,7 +33,7 @@ def settings_of(view: View, scene: Scene, values: Values) -> Settings:
 
 
 def depended(scene: Scene, names: tuple[Depends, ...]) -> tuple:
-    """Return the values of what a measure or a picture depends on, in order."""
+    """Return the values that a measure or a picture depends on, in order."""
     return tuple(_DEPENDS[name](scene) for name in names)
 
 
@@ -63,7 +63,7 @@ _DEPENDS = {
 
 
 def key_of(question: Question) -> tuple:
-    """Return the key of a measure's numbers. It changes when a slow measure that it builds on has been measured."""
+    """Return the key of a measure's numbers. It changes when a slow measure that it builds on is computed."""
     measure = question.measure
     return (
         "measure",
@@ -85,23 +85,23 @@ def _state_of(question: Question) -> tuple:
 
 
 def _slow_result(scene: Scene, key: tuple) -> background.Result | None:
-    """Return a slow measure's numbers: those that came with the scene, or those of a job that has ended."""
+    """Return a slow measure's numbers: those that came with the scene, or those of a finished job."""
     return scene.measured.get(key) or scene.playground.results.peek(key)
 
 
 def _used(question: Question) -> dict[str, Any]:
-    """Return the results that a measure builds on; None for a slow one that was not started."""
+    """Return the results that a measure builds on; None for a slow one that has not been started."""
     results = {each.measure.name: answered(each) for each in question.used}
     return {name: result and result.value for name, result in results.items()}
 
 
 def measured(view: View, name: str, scene: Scene, settings: Settings) -> background.Result | None:
-    """Return a measure's numbers, stored or measured now; None for a slow one that was not started."""
+    """Return a measure's numbers, stored or computed now; None for a slow one that has not been started."""
     return answered(Question(view, view.measure(name), scene, settings))
 
 
 def answered(question: Question) -> background.Result | None:
-    """Return the answer to a question as `measured` does."""
+    """Return the answer to a question, as `measured` does."""
     scene, measure, key = question.scene, question.measure, key_of(question)
     if measure.slow:
         return _slow_result(scene, key)
@@ -117,7 +117,7 @@ def answered(question: Question) -> background.Result | None:
 
 
 def _measured_here(question: Question) -> background.Result:
-    """Measure now, in this process."""
+    """Compute the measure now, in this process."""
     prepare(question)
     used = _used(question)
     started = time.perf_counter()
@@ -130,7 +130,7 @@ def _measured_here(question: Question) -> background.Result:
 
 
 def _ask(question: Question, here: Callable[[], Any]) -> Ask:
-    """Return a question as the engine takes it."""
+    """Return a question in the engine's form."""
     scene = question.scene
 
     def elsewhere() -> Measuring | None:
@@ -144,13 +144,13 @@ def _ask(question: Question, here: Callable[[], Any]) -> Ask:
 
 
 def given(view: View, scene: Scene, task: Measuring) -> None:
-    """Take over the results that came with a task."""
+    """Store the results that came with a task."""
     for name, result in task.given:
         scene.measured[key_of(Question(view, view.measure(name), scene, task.settings))] = result
 
 
 def prepare(question: Question) -> None:
-    """Look up what the measure reads of the playground, before it holds the model."""
+    """Look up what the measure reads from the playground, before it holds the model."""
     if "plain" in question.measure.depends:
         _ = question.scene.unedited
     if question.beside:
@@ -204,7 +204,7 @@ def _paces(needed: list[Question]) -> dict[str, float]:
 
 
 def nbytes_of(value: object) -> int:
-    """About how many bytes a result takes, at least what every result counts for."""
+    """Return the approximate size of a result in bytes, at least the minimum that every result counts for."""
     return max(_nbytes(value), background.Result.nbytes)
 
 
@@ -226,7 +226,7 @@ def _nbytes(value: object) -> int:
 
 
 def facts_of(scene: Scene) -> Facts:
-    """Return the facts of a scene for its pictures."""
+    """Return the facts of a scene that its pictures need."""
     model, picked = scene.model, scene.picked
     return Facts(
         model.id,
@@ -254,8 +254,8 @@ def facts_of(scene: Scene) -> Facts:
 
 
 def pictures(view: View, scene: Scene, values: Values) -> dict[str, Picture]:
-    """Return every part's picture with its key; raises InputError where an asking part cannot be read and no part says
-    so.
+    """Return every part's picture with its key; raises InputError if an asking part is invalid and no part shows the
+    error.
     """
     facts = facts_of(scene)
     try:
@@ -275,8 +275,8 @@ def pictures(view: View, scene: Scene, values: Values) -> dict[str, Picture]:
 
 
 def _refused(view: View, scene: Scene, facts: Facts, error: InputError) -> dict[str, Picture]:
-    """Return the error of an asking part, shown by one part; the asking parts are drawn, the others stay as
-    they are.
+    """Return the error of an asking part as the picture of one part; asking parts are drawn, the others stay as they
+    are.
     """
 
     def say() -> Payload:
@@ -289,7 +289,7 @@ def _refused(view: View, scene: Scene, facts: Facts, error: InputError) -> dict[
 
 
 def static_form(view: View) -> bool:
-    """Whether the form is the same in every scene."""
+    """Return whether the form is the same in every scene."""
     return not view.form_depends
 
 
@@ -332,7 +332,7 @@ def _layers(needed: list[Question]) -> int | None:
 
 
 def finished(payload: Payload, seen: Seen, scene: Scene, key: tuple) -> Payload:
-    """Return the payload with what every picture carries: whose numbers these are, a file name, a name of its own."""
+    """Return the payload with the fields that every picture has: its source, a file name, and its own name."""
     if "empty" in payload or "problem" in payload:
         return payload
     template = seen.words.get(f"{seen.part}.source")
@@ -347,7 +347,7 @@ def finished(payload: Payload, seen: Seen, scene: Scene, key: tuple) -> Payload:
 
 
 def _button(part: Part, seen: Seen, result: background.Result | None, auto: bool) -> Payload:
-    """The payload of a job's button, or why there is none; `auto`: the page starts it by itself."""
+    """Return the payload of a job's button, or why there is no button; `auto`: the page starts the job by itself."""
     hint = part.draw(seen) if part.draw else {"text": seen.here.get("hint") or ""}
     if "problem" in hint or "empty" in hint:
         return hint
@@ -363,7 +363,9 @@ def _button(part: Part, seen: Seen, result: background.Result | None, auto: bool
 
 
 def fixed(view: View, words: Catalogue) -> dict[str, Payload]:
-    """Payloads that depend on the language alone: a form without options of the scene, the first of a steady part."""
+    """Return the payloads that depend on the language only: a form whose options do not depend on the scene, and steady
+    parts.
+    """
     here = Words(words, view.key)
     payloads = {view.part_name(name): part.first(here) for name, part in view.parts.items() if part.first}
     if view.settings and "form" not in view.parts and static_form(view):
@@ -372,7 +374,7 @@ def fixed(view: View, words: Catalogue) -> dict[str, Payload]:
 
 
 def names_of(view: View) -> tuple[str, ...]:
-    """Return all parts of the view on the page, in the order of its layout."""
+    """Return all parts of the view on the page, in layout order."""
     names: list[str] = []
 
     def walk(layout: tuple | str) -> None:
@@ -393,5 +395,5 @@ def asks_of(view: View) -> tuple[str, ...]:
 
 
 def kind_of(view: View, part: str) -> Part:
-    """Return the part of that short name; the form is there by itself."""
+    """Return the part of that short name; the form exists without being declared."""
     return view.parts[part] if part in view.parts else Part("controls", settings=())

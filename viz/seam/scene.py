@@ -1,4 +1,4 @@
-"""A scene: one prompt on one model, with edits and a selection. What every view measures and draws."""
+"""A scene: one prompt on one model, with edits and a selection. Every view measures and draws a scene."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ from viz.work.prompt import Prompt
 
 @dataclass(frozen=True)
 class SceneKey:
-    """A scene as a value: hashable, picklable, a few hundred bytes. Whoever holds the model can open it."""
+    """A scene as a value: hashable, picklable, a few hundred bytes. Any process with the model can open it."""
 
     model_id: str
     prompt: Prompt
@@ -40,7 +40,7 @@ class SceneKey:
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """An open scene: the model and the trace at hand, in the reader's language."""
+    """An open scene: the model and the trace, in the reader's language."""
 
     playground: Playground
     model: LanguageModel
@@ -63,7 +63,7 @@ class Scene:
 
     @property
     def head(self) -> tuple[int, int]:
-        """The main head: the one that was picked last."""
+        """The main head: the one that was selected last."""
         return self.picked.heads[-1]
 
     @property
@@ -73,17 +73,19 @@ class Scene:
 
     @property
     def turns(self) -> np.ndarray | None:
-        """[T] the turn of the conversation that each token is of, -1 for the template's; None for a bare prompt."""
+        """The conversation's turn of each token [T], -1 for the template's own tokens; None for a bare prompt."""
         return self.playground.read(self.model, self.prompt).turns if self.prompt.turns else None
 
     @property
     def position(self) -> int:
-        """The position whose next token is looked at: the last picked token, else the last one of the prompt."""
+        """The position whose next token is examined: the last selected token, else the last one of the prompt."""
         return max(self.picked.tokens, default=len(self.tokens) - 1)
 
     @property
     def unedited(self) -> Trace:
-        """The same prompt without edits. Looked up once: `prepare` does it before a measure holds the model."""
+        """The trace of the same prompt without edits. Looked up once: `prepare` does so before a measure holds the
+        model.
+        """
         if not self.picked.edits:
             return self.trace
         if not self._plain:
@@ -91,10 +93,9 @@ class Scene:
         return self._plain[0]
 
     def beside(self, model_id: str, prompt: Prompt) -> Trace:
-        """Return the run of another prompt or another model, without edits; raises PlaygroundError where there can be
-        none.
+        """Return the unedited run of another prompt or another model; raises PlaygroundError if it cannot be run.
 
-        Looked up once: `prepare` does it before a measure holds the model.
+        Looked up once: `prepare` does so before a measure holds the model.
         """
         key = (model_id, prompt)
         if key not in self._others:
@@ -109,24 +110,24 @@ class Scene:
 
     @cached_property
     def limit(self) -> int:
-        """The longest context that is measured: what the model was made for and this server allows."""
+        """The longest context to measure: the model's context length within the limits of this server."""
         return min(self.model.config.n_ctx, self.playground.options.max_tokens)
 
 
 def run_id(key: RunKey, language: str) -> str:
-    """Return a short name for what is shown, so that the page can tell whether a picture is of the present prompt."""
+    """Return a short name for a run, by which the page can tell whether a picture belongs to the present prompt."""
     text = json.dumps([key.model_id, key.ids, [str(edit) for edit in key.edits], language])
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def prompt_id(scene: Scene) -> str:
-    """Return a short name of the prompt's tokens, whatever its edits: what is picked stays while edits come and go."""
+    """Return a short name of the prompt's tokens, independent of edits, so that the selection survives edits."""
     key = scene.trace.key
     return run_id(RunKey(key.model_id, key.ids), "")
 
 
 def source(scene: Scene) -> str:
-    """Return the line below a picture: whose numbers these are."""
+    """Return the line below a picture that names the source of its numbers."""
     text = scene.words["pattern.source"].format(
         model=scene.model.label, dtype=scene.model.dtype, ms=round(scene.trace.seconds * 1000)
     )
@@ -134,7 +135,7 @@ def source(scene: Scene) -> str:
 
 
 def default_head(trace: Trace) -> tuple[int, int]:
-    """Return the head that most attends to the previous token: the easiest picture to understand first."""
+    """Return the head that attends most to the previous token: the easiest map to understand first."""
     scores = trace.head_metrics()["previous_token"].fillna(0)
     layer, head = scores.idxmax()
     return int(layer), int(head)

@@ -1,6 +1,6 @@
-"""A visitor's selection: heads, tokens, a pair of them, two tokens of the vocabulary, and edits of the run.
+"""A visitor's selection: heads, tokens, a cell, two tokens of the vocabulary, and edits of the run.
 
-Everything from a page is checked.
+Everything that a page sends is validated.
 """
 
 from collections.abc import Mapping
@@ -19,9 +19,9 @@ WATCHED = ("target", "distractor")
 
 @dataclass(frozen=True)
 class Selection:
-    """Heads in the order they were picked, the last one being the main one; token positions; one cell; edits.
+    """Heads in the order of their selection, the last one being the main one; token positions; one cell; edits.
 
-    The target and the distractor are the tokens of the vocabulary whose chances the views watch.
+    Target and distractor are the tokens of the vocabulary whose probabilities the views watch.
     """
 
     heads: tuple[tuple[int, int], ...] = ()
@@ -33,10 +33,10 @@ class Selection:
 
 
 def picked(value: object, config: ModelConfig, T: int, model: str | None = None, size: int | None = None) -> Selection:
-    """Return the selection a page sent, without what is not of this model or this prompt of T tokens.
+    """Return the selection that a page sent, without what does not fit this model or this prompt of T tokens.
 
-    `model`: its name, None for a selection that names none. Edits and ids of tokens mean something else in another
-    model, so those that were picked `of` another one go. `size`: ids of the vocabulary, all rows of the model for None.
+    `model`: its name, None to skip that check. Edits and token ids mean something else in another model, so those that
+    were selected on another one are dropped. `size`: the size of the vocabulary, None for all rows of the model.
     """
     sent = value if isinstance(value, Mapping) else {}
     heads = [head for head in map(_whole, _list(sent, "heads")) if head and _is_head(head, config)]
@@ -71,7 +71,7 @@ def _id(value: object, size: int) -> int | None:
 
 
 def _whole(value: object) -> tuple[int, int] | None:
-    """Return two whole numbers, or None."""
+    """Return two integers, or None."""
     if isinstance(value, list | tuple) and len(value) == 2 and all(_is_int(n) for n in value):
         return value[0], value[1]
     return None

@@ -1,6 +1,6 @@
 """The settings of a view, declared once: form, parser, default and bounds all follow from the declaration.
 
-What a page sends is a stranger's: a value that does not fit becomes the default, never an error.
+Values from a page are untrusted: one that does not fit becomes the default, never an error.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ MOST_TEXT = 4000  # characters of a text that is read from a page
 class Choice:
     """One of several values. Words: `<name>`, `<name>_<option>`; optionally `<name>_help`, `<name>_<option>_help`.
 
-    Where a scene has no options, the setting is not shown and its value is "".
+    If a scene has no options, the setting is hidden and its value is "".
     """
 
     name: str
@@ -59,9 +59,9 @@ class Choice:
 
 @dataclass(frozen=True)
 class Range:
-    """A number on a slider, kept on its steps. Words: `<name>`, optionally `<name>_help`.
+    """A number on a slider, rounded to its steps. Words: `<name>`, optionally `<name>_help`.
 
-    A `blank` field starts empty, which stands for the default and says so: what that is can then depend on the scene
+    A `blank` field starts empty, which stands for the default and says so: the default may then depend on the scene
     while the form does not.
     """
 
@@ -76,7 +76,7 @@ class Range:
     label: Callable[[Words, Any], str] | None = None  # of the scene, where the label depends on it
 
     def bounds(self, scene: object) -> tuple[float, float, float]:
-        """Lowest, highest and default value in this scene."""
+        """Return the lowest, highest and default value in this scene."""
         low, high, default = (each(scene) if callable(each) else each for each in (self.low, self.high, self.default))
         return low, high, default
 
@@ -110,13 +110,13 @@ def Number(
     step: float = 1,
     when: Mapping[str, tuple] | None = None,
 ) -> Range:
-    """Return a number in a field to type into."""
+    """Return a number with an input field."""
     return Range(name, low, high, step, default, when or {}, "number")
 
 
 @dataclass(frozen=True)
 class Check:
-    """A box to tick. Words: `<name>`, optionally `<name>_help`."""
+    """A checkbox. Words: `<name>`, optionally `<name>_help`."""
 
     name: str
     default: bool = False
@@ -135,7 +135,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Text:
-    """A text to type. Words: `<name>`, optionally `<name>_empty` (shown while it is empty) and `<name>_help`."""
+    """A text field. Words: `<name>`, optionally `<name>_empty` (its placeholder) and `<name>_help`."""
 
     name: str
     default: str = ""
@@ -145,7 +145,7 @@ class Text:
     file: str = ""  # which files may be opened into it, as a browser's file chooser takes it; "" for none
 
     def read(self, value: object, scene: object) -> str:
-        """Return the beginning of the text, halves of characters as question marks."""
+        """Return the beginning of the text, with lone surrogates as question marks."""
         text = value if isinstance(value, str) else self.default
         return whole(text[: self.max_length])
 
@@ -199,24 +199,24 @@ class Settings(Mapping):
         return len(self.items_)
 
     def only(self, names: tuple[str, ...]) -> "Settings":
-        """These of them."""
+        """Return the settings of these names."""
         return Settings(tuple(item for item in self.items_ if item[0] in names))
 
     def but(self, **changes: object) -> "Settings":
-        """Return the same with other values; raises KeyError for a name that is none of them."""
+        """Return the settings with some values changed; raises KeyError for an unknown name."""
         for name in changes:
             self[name]
         return Settings(tuple((name, changes.get(name, value)) for name, value in self.items_))
 
 
 def read_all(declared: tuple[Setting, ...], sent: object, scene: object) -> Settings:
-    """Return the settings in what a page sent for a form; anything that does not fit is the default."""
+    """Parse the settings that a page sent for a form; values that do not fit become the default."""
     values = sent if isinstance(sent, Mapping) else {}
     return Settings(tuple((each.name, each.read(values.get(each.name), scene)) for each in declared))
 
 
 def form(declared: tuple[Setting, ...], words: Words, scene: object) -> dict:
-    """Return the payload of the form. A setting that is not shown hides no other one."""
+    """Return the payload of the form. A hidden setting hides no other one."""
     shown = [each for each in declared if not isinstance(each, Choice) or each.options_in(scene)]
     names = {each.name for each in shown}
     controls = []
@@ -231,13 +231,13 @@ def form(declared: tuple[Setting, ...], words: Words, scene: object) -> dict:
 
 
 def choice(value: object, name: str, allowed: tuple[str, ...]) -> str:
-    """Return a setting that a page sent in a part's value, or the first that is allowed."""
+    """Return an option from a part's value, or the first allowed one."""
     sent = value.get(name) if isinstance(value, dict) else None
     return sent if isinstance(sent, str) and sent in allowed else allowed[0]
 
 
 def number(value: object, name: str, low: float, high: float, default: float) -> float:
-    """Return a finite number that a page sent in a part's value, kept within its bounds."""
+    """Return a finite number from a part's value, clamped to its bounds."""
     sent = value.get(name) if isinstance(value, dict) else None
     if isinstance(sent, int | float) and not isinstance(sent, bool) and sent == sent:
         return min(max(sent, low), high)

@@ -1,4 +1,4 @@
-"""A tab: a row of buttons, one a view, and the view that is chosen; the first one at the start."""
+"""A tab: a row of buttons, one per view, and the chosen view; at first the first one."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -21,8 +21,8 @@ Plan = Callable[[Scene, Values], Job]  # what a job's button starts
 class Tab:
     """An entry of TABS. Its label is the word "tab.<key>"; names of parts are unique on the page.
 
-    A view that is the whole tab and has its name needs no button, and no more words than the tab's question. `beside`
-    stands in a column of its own, left of whichever view is chosen, and is drawn with each.
+    A view that fills the whole tab and has its name needs no button, and no text beyond the tab's question. The view
+    `beside` stands in a column left of the chosen view, and is drawn with each.
     """
 
     key: str
@@ -31,7 +31,7 @@ class Tab:
 
     @property
     def all_views(self) -> tuple[View, ...]:
-        """Those that take turns, after the one that stands beside them."""
+        """All views: the one in `beside`, if any, then the ones to choose from."""
         return (*((self.beside,) if self.beside else ()), *self.views)
 
     @property
@@ -41,25 +41,25 @@ class Tab:
 
     @property
     def chooser(self) -> str:
-        """The part that holds the row of views and the settings that they share."""
+        """The part that holds the row of views and their shared settings."""
         return f"{self.key}_view"
 
     @cached_property
     def parts(self) -> tuple[str, ...]:
-        """All parts by their names on the page. A part that several views show is named once."""
+        """All parts by their names on the page. A part that several views share is listed once."""
         always = panels.names_of(self.beside) if self.beside else ()
         shown = dict.fromkeys((*always, *(name for view in self.views for name in self._shown(view))))
         return (f"{self.key}_question", *(() if self.alone else (self.chooser,)), *shown)
 
     @cached_property
     def asks(self) -> tuple[str, ...]:
-        """The parts whose "select" requests a new drawing; `draw` gets their values."""
+        """The parts whose "select" requests a new drawing; `draw` receives their values."""
         asking = dict.fromkeys(name for view in self.all_views for name in panels.asks_of(view))
         return (*(() if self.alone else (self.chooser,)), *asking)
 
     @cached_property
     def keeps(self) -> tuple[str, ...]:
-        """The parts with a value that only the page reads: part of its state, as in a link."""
+        """The parts with a value that only the page reads; it is part of the page's state in a link."""
         return tuple(view.part_name(name) for view in self.all_views for name, part in view.parts.items() if part.kept)
 
     @cached_property
@@ -74,7 +74,7 @@ class Tab:
 
     @cached_property
     def api(self) -> tuple[Endpoint, ...]:
-        """The functions that the views offer to programs, with the views whose numbers they give."""
+        """The functions that the views offer to programs, each with the view whose numbers it returns."""
         return tuple(
             dataclasses.replace(each, views=each.views or (self._place(view),))
             for view in self.all_views
@@ -83,7 +83,7 @@ class Tab:
 
     @cached_property
     def layout(self) -> tuple[Node, ...]:
-        """Where the parts stand. A part that several views show stands with the first of them."""
+        """The layout of the parts. A part that several views share is placed in the first of them."""
         line = (
             Slot(f"{self.key}_question", "question"),
             *(() if self.alone else tuple(Slot(f"{view.key}_about", "about") for view in self.views)),
@@ -102,7 +102,7 @@ class Tab:
         return (*top, Box("row", columns, "pg-columns", f"{self.key}-row"))
 
     def fixed(self, words: Catalogue) -> dict[str, Payload]:
-        """Payloads that depend on the language alone."""
+        """Return the payloads that depend on the language only."""
         payloads: dict[str, Payload] = {f"{self.key}_question": {"text": words[f"tab.{self.key}_question"]}}
         if not self.alone:
             payloads[self.chooser] = self._choosing(words)
@@ -116,9 +116,7 @@ class Tab:
         return payloads
 
     def draw(self, scene: Scene, values: Values) -> dict[str, Picture]:
-        """Return the parts that depend on the scene or on settings: those of the chosen view, and of the
-        one beside it.
-        """
+        """Draw the parts that depend on the scene or on settings: those of the chosen view, and of `beside`."""
         chosen = choice(values.get(self.chooser), "view", tuple(view.key for view in self.views))
         pictures: dict[str, Picture] = {}
         for view in self.all_views:
@@ -127,7 +125,7 @@ class Tab:
         return pictures
 
     def _shown(self, view: View) -> tuple[str, ...]:
-        """Return all that is on the page while a view is: its explanations come and go with its parts."""
+        """Return everything that is visible with a view: its explanations come and go with its parts."""
         return (f"{view.key}_howto", *(() if self.alone else (f"{view.key}_about",)), *panels.names_of(view))
 
     def _place(self, view: View) -> str:
@@ -141,7 +139,7 @@ class Tab:
         return plan
 
     def _values_for(self, view: View, values: Values) -> Values:
-        """Return the values that the page sent, with the settings that the views share in the view's own form."""
+        """Return the page's values, with the shared settings merged into the view's own form."""
         shared, form = values.get(self.chooser), values.get(f"{view.key}_form")
         if not view.tab_settings or not isinstance(shared, Mapping):
             return values
@@ -149,9 +147,7 @@ class Tab:
         return {**values, f"{view.key}_form": {**(form if isinstance(form, Mapping) else {}), **chosen}}
 
     def _choosing(self, words: Catalogue) -> Payload:
-        """Return the row of views, and beside it the settings that they share, each shown with the views
-        that name it.
-        """
+        """Return the row of views, with the shared settings beside it, each visible with the views that name it."""
         row = {
             "name": "view",
             "kind": "views",

@@ -1,7 +1,7 @@
-"""Target and distractor: the two tokens of the vocabulary whose chances the views watch, shared by all of them.
+"""Target and distractor: the two tokens of the vocabulary whose probabilities the views watch, shared by all of them.
 
 A view that watches tokens has the part `fields(...)` and the measure OFFERED; the tokens themselves are
-`scene.picked.target` and `scene.picked.distractor`, so that what depends on them names "watched".
+`scene.picked.target` and `scene.picked.distractor`, so what depends on them names "watched".
 """
 
 import functools
@@ -27,7 +27,7 @@ Usual = Mapping[str, int | None]  # by role, the token that an empty field stand
 
 @dataclass(frozen=True)
 class Offered:
-    """The tokens offered for what was typed, the one that is taken first."""
+    """The tokens offered for a typed text, the default first."""
 
     typed: str
     ids: tuple[int, ...]
@@ -37,15 +37,15 @@ class Offered:
 
 
 def read(sent: object, scene: Scene) -> str:
-    """What is typed into a field of the part."""
+    """Return the text in a field of the part."""
     text = sent.get("typed") if isinstance(sent, Mapping) else None
     return whole(text[:MOST_TYPED]) if isinstance(text, str) else ""
 
 
 def measure_offered(scene: Scene, settings: Settings) -> Offered:
-    """Return the tokens that a text may mean: itself, then what begins with it, the likeliest next token first.
+    """Return the tokens that a text may mean: exact matches, then those that begin with it, likeliest next token first.
 
-    For no text: the likeliest next tokens, then those of the prompt.
+    For an empty text: the likeliest next tokens, then those of the prompt.
     """
     text = settings.targets
     logits = scene.unedited.logits_at(scene.position)[: scene.model.tokenizer.vocab_size]
@@ -65,7 +65,7 @@ def measure_offered(scene: Scene, settings: Settings) -> Offered:
 
 @functools.lru_cache(maxsize=4)
 def _bare(tokenizer: Tokenizer) -> tuple[str, ...]:
-    """Return the text of every token without the space in front, in small letters. [V]"""
+    """Return the text of every token without its leading space, in lowercase. [V]"""
     return tuple(tokenizer.piece(id).lstrip(" ").casefold() for id in range(tokenizer.vocab_size))
 
 
@@ -80,10 +80,10 @@ def fields(
     settings: tuple[str, ...] = (),
     depends: tuple[Depends, ...] = (),
 ) -> Part:
-    """Return the fields of target and distractor, of which `roles(seen)` are shown.
+    """Return the fields of target and distractor; only the roles in `roles(seen)` are shown.
 
     `usual(seen)`: the tokens that empty fields stand for; `of`: the measures that it reads. Words of the view:
-    `targets.<role>_empty` where they differ from the common ones.
+    `targets.<role>_empty` if they differ from the common ones.
     """
 
     def draw(seen: Seen) -> Payload:
@@ -114,7 +114,7 @@ _WORDS = ("clear", "likely", "prompt", "taken", "taken_spaced", "id", "offered")
 
 
 def _field(seen: Seen, role: str, chosen: int | None, usual: int | None) -> Payload:
-    """Return one field: its name, the token in it, and what it stands for while it is empty."""
+    """Return one field: its name, its token, and the token that it stands for while empty."""
     empty = seen.here[f"{role}_empty"]
     return {
         "role": role,

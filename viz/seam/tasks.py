@@ -1,4 +1,4 @@
-"""Questions for measures, and the form in which they travel to another process; some must stay here."""
+"""Questions for measures, and the form in which they are sent to another process; some must stay here."""
 
 import functools
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ OF_A_RUN = {"run", "plain"}
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """A measure of a view, asked of a scene under the settings of the view."""
+    """A measure of a view, for a scene under the view's settings."""
 
     view: View
     measure: Measure
@@ -29,18 +29,18 @@ class Question:
 
     @functools.cached_property
     def asked(self) -> Settings:
-        """Return the settings that the measure reads, or the result of its own `question`; computed once."""
+        """The settings that the measure reads, or the result of its own `question`; computed once."""
         chosen = self.settings.only(self.measure.settings)
         return self.measure.question(self.scene, chosen) if self.measure.question else chosen
 
     @functools.cached_property
     def used(self) -> tuple["Question", ...]:
-        """Return the questions whose answers this one builds on."""
+        """The questions whose answers this one builds on."""
         return tuple(replace(self, measure=self.view.measure(name)) for name in self.measure.uses)
 
     @functools.cached_property
     def beside(self) -> tuple | None:
-        """Return the other run that the measure reads, as Scene.beside takes it; None for a measure of one run."""
+        """The other run that the measure reads, as arguments of Scene.beside; None for a measure of one run."""
         return self.measure.beside(self.scene, self.asked) if self.measure.beside else None
 
     def answer(self, progress: Progress = silent, results: Mapping[str, Any] | None = None) -> Any:
@@ -106,7 +106,7 @@ def _of_this_process(question: Question) -> bool:
 
 
 def slow_ones(question: Question) -> Iterator[Question]:
-    """Yield the questions for slow measures that one builds on, directly or not."""
+    """Yield the questions for slow measures that a question builds on, directly or indirectly."""
     for each in question.used:
         if each.measure.slow:
             yield each

@@ -1,4 +1,4 @@
-"""Tokens that a person types into a field, and tokens as a sentence names them."""
+"""Tokens that a person types into a field, and tokens as sentences quote them."""
 
 from collections.abc import Mapping, Sequence
 
@@ -19,9 +19,7 @@ def quoted(scene: Scene, token: int) -> str:
 
 
 def typed_token(scene: Scene, values: object, name: str) -> int | None:
-    """Return the token that was typed into a field, None for an empty one; raises InputError where it is
-    not one token.
-    """
+    """Return the token that was typed into a field, None if it is empty; raises InputError if it is not one token."""
     text = values.get(name) if isinstance(values, Mapping) else None
     if not isinstance(text, str) or not text:
         return None
@@ -32,10 +30,11 @@ def typed_token(scene: Scene, values: object, name: str) -> int | None:
 
 
 def readings(scene: Scene, text: str) -> tuple[list[int], list[str]]:
-    """Return the tokens that a typed text may mean, the one that is taken first, and what the text is split into.
+    """Return the tokens that a typed text may mean, the default first, and the tokens that the text is split into.
 
-    Most tokens begin with a space, which is easily forgotten: the one with it comes first where the prompt holds it or
-    it is among the likeliest next ones, else the text as it was typed. Raises InputError for what cannot be read.
+    Most tokens begin with a space, which is easily forgotten: the token with the space comes first if the prompt
+    contains it or it is among the likeliest next ones, else the text as typed. Raises InputError for an unreadable
+    text.
     """
     token, pieces = token_of(scene.model, text)
     spaced = None if text[:1] in " ·↵\n⇥\t" else token_of(scene.model, f" {text}")[0]
@@ -48,25 +47,25 @@ def readings(scene: Scene, text: str) -> tuple[list[int], list[str]]:
 
 
 def not_one(words: Mapping[str, str], text: str, pieces: Sequence[str]) -> str:
-    """That a text is not one token but cut into these."""
+    """Return the message that a text is not one token but splits into these."""
     shown = " ".join(f"“{shorten(visible(piece), 24)}”" for piece in pieces[:MOST_PIECES])
     more = " …" if len(pieces) > MOST_PIECES else ""
     return words["common.not_one"].format(text=shorten(visible(text), 40), n=len(pieces), pieces=shown + more)
 
 
 def token_of(model: LanguageModel, text: str) -> tuple[int | None, list[str]]:
-    """Return the token that a text is, else None; and what it is split into. Raises InputError for what
-    cannot be read.
+    """Return the token of a text, None if it is not one token; and what it is split into. Raises InputError for an
+    unreadable text.
     """
     ids = ids_of(model, text)
     return ids[0] if len(ids) == 1 else None, [model.tokenizer.piece(number) for number in ids]
 
 
 def ids_of(model: LanguageModel, text: str) -> list[int]:
-    """Return the tokens of a text that was typed.
+    """Return the tokens of a typed text.
 
-    The signs that the page shows for spaces, line breaks and tabs are read as these, unless that is no token and the
-    sign itself is. A special token is meant where its whole text is given. Raises InputError for what cannot be read.
+    The signs that the page shows for spaces, line breaks and tabs are read as those characters, unless the sign itself
+    is a token and they are not. A special token must be typed in full. Raises InputError for an unreadable text.
     """
     if text in model.tokenizer.special:
         return [model.tokenizer.special[text]]

@@ -1,9 +1,9 @@
-"""The declaration of a view. The page, the API and the tests derive all the rest from it.
+"""The declaration of a view. The page, the API and the tests derive everything else from it.
 
-A view measures first and draws afterwards. A `Measure` is a pure function of a scene and settings; what it returns is
-a frozen dataclass of arrays, frames and plain values, kept under a key that follows from what the measure depends on.
-A `Part` draws what was measured: a function from `Seen` to the payload of one of the kinds of static/parts and
-static/views. Nothing here imports gradio, and nothing that draws touches a tensor.
+A view measures first and draws afterwards. A `Measure` is a pure function of a scene and settings; it returns a frozen
+dataclass of arrays, frames and plain values, cached under a key that follows from what the measure depends on. A `Part`
+draws the result: a function from `Seen` to the payload of one of the kinds of static/parts and static/views. Nothing
+here imports gradio, and no drawing code touches a tensor.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
@@ -45,10 +45,10 @@ Depends = Literal[
 class Measure:
     """Numbers of a view: `function(scene, settings)`, or `function(scene, settings, progress)` for a slow one.
 
-    One that `uses` others gets their results by name after the settings, None for a slow one that was not started.
-    The function holds the model while it works, so it must not ask the playground for traces or results. What it
-    needs of them is there: `scene.trace`, `scene.unedited` where it depends on "plain", the run that `beside` names. It
-    raises PlaygroundError for what cannot be measured; the parts then say so.
+    A measure that `uses` others gets their results by name after the settings, None for a slow one that has not been
+    started. The function holds the model while it works, so it must not ask the playground for traces or results. It
+    finds what it needs in `scene.trace`, in `scene.unedited` if it depends on "plain", and in the run that `beside`
+    names. It raises PlaygroundError for what cannot be measured; the parts then show the message.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts of a scene for its pictures: plain values."""
+    """The facts of a scene that its pictures need, as plain values."""
 
     model_id: str
     label: str
@@ -146,7 +146,7 @@ Values = Mapping[str, object]  # of the parts that ask, by name; as untrusted as
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """A part's payload, made only where its key differs from the one that the page shows."""
+    """A part's payload, computed only if its key differs from the one on the page."""
 
     key: object  # all that decides it besides the language, as something with a faithful repr
     make: Callable[[], "Payload"]
@@ -180,9 +180,10 @@ def Form(
     depends: tuple[Depends, ...] = (),
     settings: tuple[str, ...] = (),
 ) -> Part:
-    """Return the settings of the view. `of`, `depends`, `settings`: what its options depend on.
+    """Return the form of the view's settings. `of`, `depends`, `settings`: what its options depend on.
 
-    There by itself as "form" in the layout; declared only where its options follow from measures or other settings.
+    Every view has it as "form" in the layout; it is declared only if its options follow from measures or other
+    settings.
     """
     return Part("controls", draw, _names(of), depends=depends, settings=settings)
 
@@ -197,8 +198,8 @@ def Figure(
 ) -> Part:
     """Return a part that is a Plotly figure: {"title", "note", "figure", "columns", "python"} or {"absent": True}.
 
-    Source, file and words are added. `static/parts/figure.js` says what else its payload may ask for: what a click
-    picks, a layout for wide pages.
+    Source, file and words are added. `static/parts/figure.js` documents further fields: what a click selects, a layout
+    for wide pages.
     """
     return Part("figure", draw, _names(of), also, depends, settings)
 
@@ -211,9 +212,9 @@ def Table(
     depends: tuple[Depends, ...] = (),
     settings: tuple[str, ...] | None = None,
 ) -> Part:
-    """Return a part that is a table, or several: {"title", "about", "columns", "rows", "check", "same", "python"}.
+    """Return a part with one or more tables: {"title", "about", "columns", "rows", "check", "same", "python"}.
 
-    `static/parts/labtable.js` says what else its payload may ask for: several tables, bars, tokens, a verdict above.
+    `static/parts/labtable.js` documents further fields: several tables, bars, tokens, a verdict above.
     """
     return Part("labtable", draw, _names(of), also, depends, settings)
 
@@ -229,14 +230,12 @@ def Custom(
     shared: bool = False,
     kept: bool = False,
 ) -> Part:
-    """Return a part of a kind of its own. `kept`: its script holds a value, of which the server knows nothing, for
-    links.
-    """
+    """Return a part of a kind of its own. `kept`: its script holds a value for links, unknown to the server."""
     return Part(kind, draw, _names(of), also, depends, settings, shared=shared, kept=kept)
 
 
 def Steady(kind: str, draw: Draw, of: str | tuple[str, ...], first: Callable[[Words], Payload]) -> Part:
-    """Return a part of a kind of its own that tells nothing of a model or a prompt. `first` gets the words
+    """Return a part of a kind of its own that depends on neither model nor prompt. `first` gets the words
     of the view.
     """
     return Part(kind, draw, _names(of), steady=True, first=first)
@@ -253,9 +252,7 @@ def Asking(
     settings: tuple[str, ...] | None = (),
     shared: bool = False,
 ) -> Part:
-    """Return a part with a value of its own: `settings.<part>` is what `read` makes of it. `read` may raise
-    InputError.
-    """
+    """Return a part with a value of its own: `settings.<part>` is the result of `read`, which may raise InputError."""
     return Part(kind, draw, _names(of), also, depends, settings, read, shared=shared)
 
 
@@ -268,12 +265,12 @@ def Job(
     settings: tuple[str, ...] | None = None,
     again: bool = False,
 ) -> Part:
-    """Return the button of a slow measure. Words: `<part>.start`, and `<part>.hint` where there is no `hint` function.
+    """Return the button of a slow measure. Words: `<part>.start`, and `<part>.hint` if there is no `hint` function.
 
-    `again`: it measures times, which a second run may find otherwise.
+    `again`: it measures times, which may differ in a second run.
 
-    `hint(seen)` gives {"text"} of what it takes, and {"unready": True} where it cannot start, {"done": True} where
-    there is nothing left to start; {"start"} where the button says something else.
+    `hint(seen)` returns {"text"} with the cost, {"unready": True} if it cannot start, {"done": True} if nothing is left
+    to start, and {"start"} to change the button's label.
     """
     return Part(
         "job",
@@ -296,7 +293,7 @@ def _names(of: str | tuple[str, ...]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Visit:
-    """Whose page an event came from, and what stood on it at that moment."""
+    """The page that sent an event, with its settings at that moment."""
 
     playground: Playground
     session: str  # the visitor
@@ -309,7 +306,7 @@ class Visit:
 
 @dataclass(frozen=True)
 class Open:
-    """Yielded by an event: have the page load a model and show a prompt on it, in a tab."""
+    """Yielded by an event to make the page load a model and show a prompt on it, in a tab."""
 
     model_id: str
     prompt: str
@@ -318,15 +315,15 @@ class Open:
 
 @dataclass(frozen=True)
 class Models:
-    """Yielded by an event: the visitor may choose among other models now."""
+    """Yielded by an event to say that the visitor's list of models has changed."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """An event of a stream: `handle(visit, sent)`; `sent` is the value of the channel, unchecked.
+    """An event of a stream: `handle(visit, sent)`; `sent` is the value of the channel, untrusted.
 
     A generator function yields payloads of the channel, and is closed when the visitor leaves. Any other function is
-    called for what it does. What either raises is told to the page as {"error": {"text", "hint"}}.
+    called for its effect. Exceptions are sent to the page as {"error": {"text", "hint"}}.
     """
 
     handle: Callable[[Visit, Any], Iterator[Payload | Open | Models] | None]
@@ -334,18 +331,18 @@ class Event:
 
 
 def nothing() -> None:
-    """The state of a stream that keeps nothing."""
+    """Return the empty state of a stream that keeps nothing."""
 
 
 def forget_nothing(state: Any, session: str) -> None:
-    """The hook of such a stream for a visitor who leaves."""
+    """Do nothing when a visitor leaves a stream that keeps nothing."""
 
 
 @dataclass(frozen=True)
 class Stream:
     """A channel between a script of the page and the server: the script sends events and receives payloads.
 
-    `state` is made once for each page that is built; every event finds it as `visit.state`.
+    `state` is called once for each page that is built; every event finds its result as `visit.state`.
     """
 
     name: str
@@ -360,7 +357,8 @@ Layout = tuple["str | Layout", ...]
 
 @dataclass(frozen=True)
 class View:
-    """One view of a tab. Its words are the table `<key>` of the catalogue: `view`, `about`, `howto`, and its parts'.
+    """One view of a tab. Its words are the table `<key>` of the catalogue: `view`, `about`, `howto`, and those of its
+    parts.
 
     `layout` names the parts from top to bottom; a tuple in it is a row of columns, a tuple in a row is a column.
     """

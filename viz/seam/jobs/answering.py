@@ -1,4 +1,4 @@
-"""The model answers a conversation: the assistant's turn, step by step, by any strategy of the list."""
+"""The model's answer to a conversation: the assistant's turn, step by step, by any strategy of the list."""
 
 import contextlib
 import threading
@@ -22,7 +22,7 @@ FRAME = 8  # tokens that a template puts behind an answer, about
 
 @dataclass(frozen=True)
 class Written:
-    """The answer up to now."""
+    """The answer so far."""
 
     text: str
     tokens: int
@@ -30,7 +30,7 @@ class Written:
 
 
 def room(playground: Playground, model: LanguageModel, length: int) -> int:
-    """How many tokens an answer to `length` tokens may have; raises InputError where there is no room."""
+    """Return how many tokens an answer to `length` tokens may have; raises InputError if there is no room."""
     limit = min(model.config.n_ctx, playground.options.max_tokens)
     check_length(length + FRAME + 1, limit)
     return min(MOST, playground.options.allowed.new_tokens, limit - length - FRAME)
@@ -39,12 +39,10 @@ def room(playground: Playground, model: LanguageModel, length: int) -> int:
 def written(
     playground: Playground, model: LanguageModel, prompt: Prompt, strategy: str, stop: threading.Event
 ) -> Iterator[Written]:
-    """Yield the answer to a conversation that is open, step by step; it ends at the token that ends a turn.
+    """Yield the answer to an open conversation, step by step; it ends at the token that ends a turn.
 
-    An answer that was begun is part of it.
-
-    The model is held for one forward at a time. Raises InputError for a conversation that is not open, without room for
-    an answer, or for an unknown strategy.
+    An answer that was begun is part of it. The model is held for one forward pass at a time. Raises InputError for a
+    conversation that is not open, has no room for an answer, or for an unknown strategy.
     """
     if not (prompt.answer or prompt.begun):
         raise InputError("There is nothing to answer.", "", "End the conversation with an empty turn of the assistant.")

@@ -1,4 +1,4 @@
-"""Slow measures that are quick on the model at hand start by themselves, so that their views do not open empty."""
+"""Slow measures that are quick on the loaded model start by themselves, so that their views do not open empty."""
 
 from viz.seam.tasks import Question
 
@@ -10,7 +10,7 @@ PER_SECOND = 1e11  # multiplications and additions of a common computer
 def starts_itself(question: Question) -> bool:
     """Return whether the measure is estimated to be quick.
 
-    Never on a server for strangers, who would start each other's.
+    Always False on a shared server, where visitors would start each other's.
     """
     if question.measure.cost is None or question.scene.playground.options.public:
         return False
@@ -18,7 +18,7 @@ def starts_itself(question: Question) -> bool:
 
 
 def seconds(question: Question) -> float:
-    """Estimate a measure's time from its cost: two operations per weight and token, and a fixed time per block."""
+    """Estimate a measure's time from its cost: two operations per weight and token, and a fixed time per layer."""
     assert question.measure.cost
     runs, tokens = question.measure.cost(question.scene, question.asked)
     model = question.scene.model

@@ -1,7 +1,7 @@
-"""Work that takes longer than a click may: started by a button, with a bar, the time left and a cancel.
+"""Background jobs: work that takes longer than a click may, started by a button, with a progress bar and a cancel.
 
-A job leaves its result in `playground.results`; the tab's `draw` finds it there by the job's key. So what is shown is
-always of the present prompt and settings, and the same question is answered once.
+A job stores its result in `playground.results`; the tab's `draw` finds it there by the job's key. The result on the
+page therefore always belongs to the present prompt and settings, and the same question is answered once.
 """
 
 import contextlib
@@ -37,7 +37,9 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """A job's result, its duration, its approximate size, and when it was there, which tells two of one key apart."""
+    """A job's result, its duration, its approximate size, and its time of completion, which tells two of
+    one key apart.
+    """
 
     value: object
     seconds: float
@@ -46,16 +48,14 @@ class Result:
 
 
 def held(value: object) -> int:
-    """About how many bytes a value is: those of an array, else the least that a result counts for."""
+    """Return the approximate size of a value in bytes: that of an array, else the minimum that a result counts for."""
     return getattr(value, "nbytes", Result.nbytes)
 
 
 def computed_once(
     playground: Playground, key: tuple, make: Callable[[], Any], size: Callable[[object], int] = held
 ) -> Any:
-    """Return a value that takes a while, computed once and cached; an exception of `make` is raised and nothing is
-    cached.
-    """
+    """Return a slow value, computed once and cached; an exception of `make` is raised and not cached."""
 
     def result() -> Result:
         value = make()
@@ -69,7 +69,7 @@ class Cancelled(Exception):
 
 
 def button(name: str, catalogue: Mapping[str, str], result: Result | None, hint: str = "") -> dict:
-    """Return the payload of a job's part before it starts, or when its result is there. `name` is the word on the
+    """Return the payload of a job's part before it starts, or once its result is stored. `name` is the label of the
     button.
     """
     note = catalogue["job.done"].format(seconds=f"{result.seconds:.1f}") if result else hint
@@ -77,16 +77,17 @@ def button(name: str, catalogue: Mapping[str, str], result: Result | None, hint:
 
 
 def unready(catalogue: Mapping[str, str], name: str, why: str) -> dict:
-    """Return the payload of a job's part that cannot start yet, and why."""
+    """Return the payload of a job's part that cannot start yet, with the reason."""
     return {"state": "unready", "start": name, "text": why, "cancel": catalogue["job.cancel"]}
 
 
 def perform_in_turn(
     playground: Playground, owner: str, job: Job, language: str, name: str = ""
 ) -> Generator[tuple, None, None]:
-    """Do a job once it is this visitor's turn; until then the part says how many are before.
+    """Run a job when the visitor's turn comes; until then the part says how many jobs are ahead. Yields as `perform`
+    does.
 
-    Another one of the same visitor and name cancels it.
+    A later job of the same visitor and name cancels it.
     """
     try:
         ticket = playground.queue.join(owner, name=name)
@@ -110,14 +111,14 @@ def perform_in_turn(
 
 
 def hand_over(playground: Playground) -> None:
-    """Let others at the model between two steps of work that holds it."""
+    """Give other threads the model between two steps of work that holds it."""
     playground.computing.release()
     time.sleep(WAIT)
     playground.computing.acquire(later=True)
 
 
 def waiting(ahead: int, language: str) -> str:
-    """Return the text beside a bar while other jobs are before this one."""
+    """Return the text beside a bar while other jobs are ahead of this one."""
     catalogue = words(language)
     return catalogue["job.ahead_one"] if ahead == 1 else catalogue["job.ahead"].format(n=ahead)
 
@@ -129,10 +130,10 @@ def perform(
     stop: threading.Event | None = None,
     ended: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple]:
-    """Do a job in a thread and yield (its part, done) as it goes; setting `stop` or closing the iterator ends the work.
+    """Run a job in a thread and yield (payload of its part, done) as it goes on.
 
-    The model is handed to others between two steps, so that a click is answered while a job runs. `ended` is called
-    when the work has ended, which is one step after a cancel.
+    Setting `stop` or closing the iterator ends the work. Between two steps other threads get the model, so that clicks
+    are answered while a job runs. `ended` is called when the work has ended, which is one step after a cancel.
     """
     catalogue = words(language)
     reports: queue.SimpleQueue = queue.SimpleQueue()
@@ -181,7 +182,9 @@ def perform(
 
 
 def _newest(reports: queue.SimpleQueue, report: Any) -> Any:
-    """Return the newest report within _SHOW_EVERY seconds, else `report`. The one that ends a job comes last."""
+    """Return the newest report within _SHOW_EVERY seconds, else `report`. A report that ends the job is always the
+    last.
+    """
     until = time.monotonic() + _SHOW_EVERY
     while isinstance(report, tuple) and (left := until - time.monotonic()) > 0:
         try:
@@ -192,7 +195,7 @@ def _newest(reports: queue.SimpleQueue, report: Any) -> Any:
 
 
 def _bar(catalogue: Mapping[str, str], report: tuple[int, int | None, str], seconds: float) -> dict:
-    """Return the progress, the time left once it can be estimated, and what the work has told since."""
+    """Return the payload of the bar: progress, latest message, and the time left once it can be estimated."""
     done, total, told = report
     share = done / total if total else None
     left = catalogue["job.left"].format(seconds=round(seconds * (1 - share) / share)) if share and seconds > 1 else ""
@@ -205,7 +208,7 @@ def _bar(catalogue: Mapping[str, str], report: tuple[int, int | None, str], seco
 
 
 def failed(error: BaseException, language: str) -> dict:
-    """Why there is no result; the button is there to try again."""
+    """Return the payload of a failed job: the reason, and a button to try again."""
     catalogue = words(language)
     if isinstance(error, PlaygroundError):
         got = f" ({error.got})" if error.got else ""

@@ -1,4 +1,4 @@
-"""What the views of the workshop's runs have in common: a run started and followed, asked to pause or stop, opened."""
+"""Events shared by all views of training runs: start and follow a run, pause or stop it, and reconnect to it."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +19,7 @@ Piece = Callable[[LiveRun, str, tuple[int, int]], Payload]
 
 
 def follow(visit: Visit, job: Any, piece: Piece) -> Iterator[Payload | Models]:
-    """Start a run and yield pieces as it goes on. Closing the iterator stops the run."""
+    """Start a run and yield its pieces as it goes on. Closing the iterator stops the run."""
     run, have = visit.playground.workshop.start(visit.session, job), (0, 0)
     try:
         while True:
@@ -37,14 +37,16 @@ def follow(visit: Visit, job: Any, piece: Piece) -> Iterator[Payload | Models]:
 
 
 def own_run(visit: Visit, sent: object, kind: type) -> LiveRun | None:
-    """Return the run that a page means, if it is that visitor's and of this kind of job."""
+    """Return the run that a page names, if it is that visitor's and of this kind of job."""
     number = sent.get("run") if isinstance(sent, Mapping) else None
     mine = visit.playground.workshop.of(visit.session)
     return next((run for run in mine if run.id == number and isinstance(run.job, kind)), None)
 
 
 def live_run(playground: Playground, number: str, kind: type) -> LiveRun:
-    """Return a run by its number, which only the page that started it knows. Raises InputError where there is none."""
+    """Return a run by its number, which only the page that started it knows. Raises InputError if there is
+    no such run.
+    """
     run = playground.workshop.run(number)
     if run is None or not isinstance(run.job, kind):
         raise InputError("There is no such run.", "", "It is kept while the page that started it is open.")
@@ -52,7 +54,7 @@ def live_run(playground: Playground, number: str, kind: type) -> LiveRun:
 
 
 def wish(name: str, kind: type) -> Event:
-    """Ask the visitor's own run to "pause", "resume" or "stop"."""
+    """Return the event that asks the visitor's own run to "pause", "resume" or "stop"."""
 
     def tell(visit: Visit, sent: object) -> None:
         run = own_run(visit, sent, kind)
@@ -63,7 +65,7 @@ def wish(name: str, kind: type) -> Event:
 
 
 def again(kind: type, piece: Piece) -> Event:
-    """Return the parts that a page lacks of a run of its own."""
+    """Return the event that sends a reconnected page the missing pieces of its own run."""
 
     def answer(visit: Visit, sent: object) -> Iterator[Payload]:
         yield from lacking(visit, sent, kind, piece)
@@ -72,7 +74,7 @@ def again(kind: type, piece: Piece) -> Event:
 
 
 def lacking(visit: Visit, sent: object, kind: type, piece: Piece) -> Iterator[Payload]:
-    """Yield the parts of a visitor's own run that are more than the page says it has."""
+    """Yield the pieces of a visitor's own run that the page does not have yet."""
     run = own_run(visit, sent, kind)
     if run is not None and isinstance(sent, Mapping):
         have = [n if isinstance(n := sent.get(key), int) and n >= 0 else 0 for key in ("reports", "snapshots")]
@@ -80,7 +82,7 @@ def lacking(visit: Visit, sent: object, kind: type, piece: Piece) -> Iterator[Pa
 
 
 def about(run: LiveRun, have: tuple[int, int]) -> Payload:
-    """What a piece says of any run: its state, its pace in seconds a step, and where its model is found."""
+    """Return the fields common to all runs: state, pace in seconds per step, and where the model is found."""
     return {
         "run": run.id,
         "state": run.state,
@@ -96,7 +98,7 @@ def about(run: LiveRun, have: tuple[int, int]) -> Payload:
 
 
 def failure(run: LiveRun, language: str) -> Payload:
-    """Why a run failed, in the reader's language."""
+    """Return why a run failed, in the reader's language."""
     told, catalogue = run.failure or Failed(""), words(language)
     if not told.what:
         return {"text": catalogue["training.lab.failed"], "hint": catalogue["notice.failed_hint"]}

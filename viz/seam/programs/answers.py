@@ -1,13 +1,13 @@
-"""Arrays cut to the requested length: the largest cells, the strongest heads."""
+"""Arrays reduced to a requested length: the largest cells, the strongest heads."""
 
 import numpy as np
 import pandas as pd
 
 
 def largest_cells(z: np.ndarray, limit: int) -> list[tuple[int, int, float]]:
-    """(row, column, value) of the largest numbers of a matrix, the largest first; of equals the earlier cell.
+    """Return (row, column, value) of a matrix's largest numbers, largest first; ties in order of position.
 
-    NaN and what is not finite is left out. [R, C]
+    NaN and infinities are left out. [R, C]
     """
     flat = np.where(np.isfinite(z), z, -np.inf).ravel()
     order = np.argsort(-flat, kind="stable")[:limit]
@@ -15,14 +15,14 @@ def largest_cells(z: np.ndarray, limit: int) -> list[tuple[int, int, float]]:
 
 
 def ranked_heads(values: np.ndarray, limit: int, *, size: bool = False) -> list[dict]:
-    """Heads with their numbers, the largest first, with `size` the largest in size. [L, H]"""
+    """Return heads with their numbers, largest first; with `size`, largest magnitude first. [L, H]"""
     ranking = np.abs(values) if size else values
     cells = largest_cells(ranking, limit)
     return [{"layer": layer, "head": head, "value": float(values[layer, head])} for layer, head, _ in cells]
 
 
 def by_head(values: dict[str, np.ndarray]) -> list[dict]:
-    """Return a record a head of several numbers, each [L, H]."""
+    """Return one record per head from several [L, H] arrays."""
     L, H = next(iter(values.values())).shape
     return [
         {"layer": layer, "head": head} | {name: float(z[layer, head]) for name, z in values.items()}
@@ -32,14 +32,12 @@ def by_head(values: dict[str, np.ndarray]) -> list[dict]:
 
 
 def top_of(shares: np.ndarray, limit: int) -> list[int]:
-    """Return the indices of the largest numbers, the largest first, of equals the smaller. [V]"""
+    """Return the indices of the largest numbers, largest first; ties in order of index. [V]"""
     return [int(n) for n in np.argsort(-shares, kind="stable")[:limit]]
 
 
 def largest_parts(parts: pd.DataFrame, limit: int) -> list[dict]:
-    """Return the parts of a logit that are largest in size: kind, layer, head, value; None in place of -1, which is
-    none.
-    """
+    """Return the parts of a logit with the largest magnitudes: kind, layer, head, value; None instead of -1."""
     order = parts["value"].abs().sort_values(ascending=False, kind="stable").index[:limit]
     return [
         row | {name: None if row[name] == -1 else row[name] for name in ("layer", "head")}

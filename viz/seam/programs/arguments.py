@@ -1,4 +1,4 @@
-"""The arguments of the endpoints: what they may be, checked before anything is computed. They come from strangers."""
+"""The arguments of endpoints: their rules, checked before anything is computed. They are untrusted."""
 
 import math
 import types
@@ -32,7 +32,7 @@ class OneOf:
 
 @dataclass(frozen=True)
 class Long:
-    """A text whose length is checked where it is cut into tokens."""
+    """A text whose length is checked where it is tokenized."""
 
 
 Prompt = Annotated[str, Long()]
@@ -42,12 +42,12 @@ _KINDS = {str: "a text", int: "a whole number", float: "a number", bool: "true o
 
 
 def rule(hint: Any) -> Any:
-    """Return the Within, OneOf or Long of a type hint; None where it has none."""
+    """Return the Within, OneOf or Long of a type hint, None if it has no rule."""
     return get_args(hint)[1] if get_origin(hint) is Annotated else None
 
 
 def bare(hint: object) -> object:
-    """Return the type hint as a schema knows it: names as Literal, without the rules."""
+    """Return the type hint for a schema: names as Literal, without the rules."""
     constraint = rule(hint)
     if isinstance(constraint, OneOf):
         return Literal[constraint.names]
@@ -55,7 +55,7 @@ def bare(hint: object) -> object:
 
 
 def checked(name: str, value: Any, hint: Any) -> Any:
-    """Return the value of one argument; raises InputError where it does not fit its type hint and rule."""
+    """Return the value of one argument; raises InputError if it does not fit its type hint and rule."""
     constraint = rule(hint)
     result = _typed(name, value, get_args(hint)[0] if constraint else hint, isinstance(constraint, Long))
     if isinstance(constraint, OneOf) and result not in constraint.names:
@@ -73,12 +73,12 @@ def _list(names: tuple[str, ...]) -> str:
 
 
 def got(name: str, value: object) -> str:
-    """Return an argument as an error names it."""
+    """Return an argument as an error message quotes it."""
     return f"{name}: {shown(value)}"
 
 
 def _typed(name: str, value: Any, hint: Any, long: bool = False) -> Any:
-    """Return the value as the type that the hint names."""
+    """Convert the value to the type of the hint."""
     if get_origin(hint) in (types.UnionType, typing.Union):
         (one,) = (each for each in get_args(hint) if each is not type(None))
         return None if value is None else _typed(name, value, one)
@@ -96,7 +96,7 @@ def _typed(name: str, value: Any, hint: Any, long: bool = False) -> Any:
 
 
 def _is_a(value: object, hint: type) -> bool:
-    """Whether a value is of a plain type; 3.0 is a whole number, too, and True is none."""
+    """Return whether a value is of a plain type; 3.0 counts as an integer, True does not."""
     if hint is dict:
         return isinstance(value, Mapping) and all(isinstance(key, str) for key in value)
     if hint in (str, bool):

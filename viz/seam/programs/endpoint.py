@@ -7,9 +7,9 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One named function. It gets a Scene, (Playground, LanguageModel) or the Playground, then its own arguments.
+    """One named function. It receives a Scene, (Playground, LanguageModel) or the Playground, then its own arguments.
 
-    Its docstring is what the API page and MCP clients show: what it gives, then "Args:", then "Returns:".
+    The API page and MCP clients show its docstring: a summary, then "Args:", then "Returns:".
     """
 
     function: Callable[..., dict]
@@ -20,5 +20,5 @@ class Endpoint:
 
     @property
     def name(self) -> str:
-        """The name under which it is called."""
+        """The name under which programs call it."""
         return self.function.__name__

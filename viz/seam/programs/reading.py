@@ -1,4 +1,4 @@
-"""Helpers of the endpoints: positions, heads, tokens by their texts, and work that takes a while."""
+"""Helpers of endpoints: positions, heads, tokens given as text, and slow measures."""
 
 import dataclasses
 import time
@@ -26,7 +26,7 @@ BY_ID = "id:"
 
 
 def model_of(playground: Playground, model_id: str) -> LanguageModel:
-    """Return the model of that id: one of the picker's, one in memory, or one of the Hub; raises PlaygroundError."""
+    """Return the model with that id: from the picker, from memory, or from the Hub; raises PlaygroundError."""
     model_id = model_id or playground.options.model
     known = {each for _, each in playground.choices()}
     if model_id not in known and not model_id.startswith(HUB) and playground.models.peek(model_id) is None:
@@ -37,7 +37,9 @@ def model_of(playground: Playground, model_id: str) -> LanguageModel:
 
 
 def place(scene: Scene, position: int) -> int:
-    """Return a position counted from 0; negative ones count from the end. Raises InputError for none of the prompt."""
+    """Return a position counted from 0; negative ones count from the end. Raises InputError if it is outside the
+    prompt.
+    """
     T = len(scene.trace.tokens)
     if not -T <= position < T:
         raise InputError("There is no such position.", str(position), say("Positions run from 0 to {}.", T - 1))
@@ -45,18 +47,18 @@ def place(scene: Scene, position: int) -> int:
 
 
 def places(scene: Scene, positions: list[int]) -> list[int]:
-    """Return the same for several, each once; all of the prompt for none."""
+    """Return several positions without duplicates; all of the prompt for an empty list."""
     return list(dict.fromkeys(place(scene, each) for each in positions)) or list(range(len(scene.trace.tokens)))
 
 
 def at(scene: Scene, position: int) -> Scene:
-    """Return the scene of a page on which that token was picked."""
+    """Return the scene with that token selected."""
     return dataclasses.replace(scene, picked=dataclasses.replace(scene.picked, tokens=(place(scene, position),)))
 
 
 def watching(scene: Scene, token: str, distractor: str) -> Scene:
-    """Return the scene of a page on which these tokens were picked, "" for none; raises InputError for what is no
-    token.
+    """Return the scene with these tokens watched, "" for no token; raises InputError for a text that is not
+    one token.
     """
     ids = (token_id(scene.model, text) if text else None for text in (token, distractor))
     target, other = ids
@@ -64,7 +66,7 @@ def watching(scene: Scene, token: str, distractor: str) -> Scene:
 
 
 def on(scene: Scene, layer: int, head: int) -> Scene:
-    """Return the scene of a page on which that head was picked; raises InputError where there is none."""
+    """Return the scene with that head selected; raises InputError if there is no such head."""
     check_head(scene.model, layer, head)
     return dataclasses.replace(scene, picked=dataclasses.replace(scene.picked, heads=((layer, head),)))
 
@@ -77,7 +79,7 @@ def check_head(model: LanguageModel, layer: int, head: int) -> None:
 
 
 def unprompted(playground: Playground, model: LanguageModel | None = None) -> Scene:
-    """Return a scene without a run, for a result that depends on the model alone or on settings alone."""
+    """Return a scene without a run, for a result that depends only on the model or on settings."""
     model_alone: Any = model
     return Scene(playground, model_alone, Prompt(), cast(Any, None), "", words("en"), "en", Selection(heads=((0, 0),)))
 
@@ -96,7 +98,7 @@ def prompt_tokens(scene: Scene) -> list[str]:
 
 
 def token_id(model: LanguageModel, text: str) -> int:
-    """Return the token that a text is, or "id:1234"; raises InputError where it is not one token of the model."""
+    """Return the token that a text or "id:1234" stands for; raises InputError if it is not one token of the model."""
     if text.startswith(BY_ID) and text[len(BY_ID) :].isdecimal():
         number, size = int(text[len(BY_ID) :][:12]), model.tokenizer.vocab_size
         if number >= size:
@@ -110,7 +112,7 @@ def token_id(model: LanguageModel, text: str) -> int:
 
 
 def token_or_likeliest(scene: Scene, text: str, position: int) -> int:
-    """Return the token of a text; the likeliest next one of the run without edits where there is none."""
+    """Return the token of a text; for an empty text, the top next token of the unedited run."""
     if text:
         return token_id(scene.model, text)
     return likeliest(scene.unedited.logits_at(position)[: scene.model.tokenizer.vocab_size], 1)[0]
@@ -120,9 +122,9 @@ def token_or_likeliest(scene: Scene, text: str, position: int) -> int:
 
 
 def measured(view: View, name: str, scene: Scene, **settings: object) -> Any:
-    """Return a measure's numbers as the page shows them, under these settings and the defaults of the others.
+    """Return a measure's numbers as the page shows them, with these settings and defaults for the others.
 
-    A slow one is measured now, unless the page has done so already. Raises PlaygroundError.
+    A slow one is computed now, unless the page has done so already. Raises PlaygroundError.
     """
     chosen = panels.settings_of(view, scene, {}).but(**settings)
     if view.measure(name).slow:
@@ -134,14 +136,14 @@ def measured(view: View, name: str, scene: Scene, **settings: object) -> Any:
 
 
 def most_seconds(playground: Playground) -> float:
-    """How long one answer may compute on this server."""
+    """Return how long one answer may compute on this server."""
     return min(MOST_SECONDS, playground.options.allowed.job_seconds)
 
 
 def done(playground: Playground, job: background.Job) -> object:
-    """Return the result of a job, the one of a page where there is one; raises InputError where it takes too long.
+    """Return the result of a job, reusing the page's if there is one; raises InputError if it takes too long.
 
-    The model is handed to others between two steps, as by a page's job.
+    Other threads get the model between two steps, as with a page's job.
     """
     known = playground.results.peek(job.key)
     if known is not None:
