@@ -1,4 +1,4 @@
-"""What the layers keep of earlier positions, passed to the forward and never stored on a module."""
+"""The layers' memory of earlier positions, passed to the forward pass and never stored on a module."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -17,9 +17,9 @@ State = tuple[Tensor, ...]  # what a layer without keys and values keeps; the ba
 class KVCache:
     """Preallocated keys (after positions are applied) and values, the first `length` positions filled; and states.
 
-    Decoding with a cache, in chunks of any size, gives the logits of one uncached forward. Layers of full attention
-    keep all keys and values. The others (ModelConfig.stateful) keep a state, which is replaced and never written to:
-    their own, or the keys and values that are still in their window.
+    Decoding with a cache, in chunks of any size, gives the logits of one uncached forward pass. Layers of full
+    attention keep all keys and values. The others (ModelConfig.stateful) keep a state, which is replaced and never
+    modified: a mixer's own state, or the keys and values that are still in the window.
     """
 
     k: Tensor  # [L', B, G, S, E], of the L' layers of full attention
@@ -33,7 +33,9 @@ class KVCache:
 
     @staticmethod
     def empty(config: ModelConfig, batch: int, max_len: int, *, whole: bool = False) -> "KVCache":
-        """Room for `max_len` positions of `batch` sequences: 2 L' B G S E x 4 bytes, and the states beside."""
+        """Return an empty cache for `max_len` positions of `batch` sequences: 2 L' B G S E x 4 bytes, plus
+        the states.
+        """
         layers = [layer for layer in range(config.n_layer) if layer not in config.stateful]
         shape = (len(layers), batch, config.n_kv_head, max_len, config.d_head)
         slots = {layer: place for place, layer in enumerate(layers)} if config.stateful else None
@@ -41,17 +43,17 @@ class KVCache:
 
     @property
     def capacity(self) -> int:
-        """Number of positions that fit."""
+        """The number of positions that fit."""
         return self.k.shape[3]
 
     @property
     def batch(self) -> int:
-        """Number of sequences."""
+        """The number of sequences."""
         return self.k.shape[1]
 
     @property
     def nbytes(self) -> int:
-        """Bytes of keys, values and states."""
+        """The bytes of keys, values and states."""
         states = sum(part.nbytes for state in self.states.values() for part in state)
         return self.k.nbytes + self.v.nbytes + states
 
@@ -64,22 +66,22 @@ class KVCache:
         self.coming.clear()  # of a forward that did not come to its end
 
     def put(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Append [B, G, T, E]; return everything up to it, [B, G, S, E] each."""
+        """Append [B, G, T, E]; returns all keys and values so far, [B, G, S, E] each."""
         end, place = self.length + k.shape[2], layer if self.slots is None else self.slots[layer]
         self.k[place, :, :, self.length : end] = k
         self.v[place, :, :, self.length : end] = v
         return self.k[place, :, :, :end], self.v[place, :, :, :end]
 
     def state(self, layer: int) -> State | None:
-        """Return the state of a layer after the cached positions; None where there are none yet."""
+        """Return the state of a layer after the cached positions; None if there are none yet."""
         return self.states.get(layer)
 
     def keep(self, layer: int, state: State) -> None:
-        """The state of a layer after this forward, which `advance` puts in the place of the old one."""
+        """Store the state of a layer after this forward pass; `advance` puts it in place of the old one."""
         self.coming[layer] = state
 
     def advance(self, T: int) -> None:
-        """Count T positions as filled, once every layer has put its own."""
+        """Count T positions as filled, once every layer has stored its own."""
         if self.coming:
             self.before = (self.length, self.states)
             self.states = {**self.states, **self.coming}
@@ -89,8 +91,8 @@ class KVCache:
     def truncate(self, length: int) -> None:
         """Drop the positions from `length` on; no data is moved.
 
-        A state does not hold the tokens it was made of: with states, only a length of 0 and the one before the last
-        forward can be gone back to; others raise InputError.
+        A state cannot be rewound token by token: with states, `length` must be 0 or the length before the last forward
+        pass; any other value raises InputError.
         """
         if not 0 <= length <= self.length:
             raise ValueError(f"cannot rewind {self.length} positions to {length}")

@@ -123,12 +123,12 @@ class ModelConfig:
 
     @property
     def d_rotary(self) -> int:
-        """Number of the d_head dimensions that RoPE rotates."""
+        """The number of the d_head dimensions that RoPE rotates."""
         return int(self.d_head * self.rotary_fraction)
 
     @property
     def group_size(self) -> int:
-        """Query heads that share one KV head."""
+        """The number of query heads that share one KV head."""
         return self.n_head // self.n_kv_head
 
     def mixer_of(self, layer: int) -> str:
@@ -141,22 +141,22 @@ class ModelConfig:
         return (self.mixer,) * self.n_layer if isinstance(self.mixer, str) else self.mixer
 
     def is_attention(self, layer: int) -> bool:
-        """Whether the layer has scores and a softmax over them: full attention, or a window."""
+        """Return whether the layer has scores and a softmax over them: full attention, or a window."""
         return self.mixer_of(layer) in ATTENTION
 
     @property
     def stateful(self) -> tuple[int, ...]:
-        """The layers that keep what does not grow with the text, instead of the keys and values of all tokens."""
+        """The layers whose cache does not grow with the text, unlike keys and values of all tokens."""
         return tuple(layer for layer, name in enumerate(self.mixers) if name in BOUNDED)
 
     @property
     def d_inner(self) -> int:
-        """Channels of a Mamba layer."""
+        """The number of channels of a Mamba layer."""
         return self.expand * self.d_model
 
     def z_width(self, layer: int) -> int:
-        """Return the width of a head's output z in this layer: d_head, or a head's share of a Mamba layer's
-        channels.
+        """Return the width of a head's output z in this layer: d_head, or the number of channels per head in a Mamba
+        layer.
         """
         return self.d_inner // self.n_head if self.mixer_of(layer) == "mamba" else self.d_head
 

@@ -1,8 +1,8 @@
-"""A few tokens through a model by the compiled loops of `model.kernels.compiled`, as generation needs them.
+"""A forward pass of a few tokens by the compiled loops of `model.kernels.compiled`, for generation.
 
-The same numbers as those of `Transformer.trunk` and `logits`, to rounding: for models of full attention with dense MLPs
-whose matrices are float32 on the CPU, or of 8 bits. Of float32 matrices that a file has as whole numbers or in bfloat16
-these codes may be read in their place: the same weights in fewer bytes (model.kernels.coded).
+The results equal those of `Transformer.trunk` and `logits`, to rounding, for models of full attention with dense MLPs
+whose matrices are float32 on the CPU, or 8-bit. If a file stores float32 matrices as integers or in bfloat16, the loops
+may read these codes instead: the same weights in fewer bytes (model.kernels.coded).
 """
 
 import contextlib
@@ -42,7 +42,9 @@ Named = Callable[[str, nn.Module], Matrix | None]  # a matrix by its name, see `
 
 @dataclass(frozen=True)
 class Place:
-    """Where some of a step's rows stand: so many tokens of each of a cache's texts, after those that it holds."""
+    """The rows of a step that belong to one cache: a number of tokens for each of its texts, after those
+    that it holds.
+    """
 
     cache: KVCache
     tokens: int
@@ -51,14 +53,14 @@ class Place:
 
     @staticmethod
     def of(cache: KVCache, tokens: int, rope: tuple[Tensor, Tensor] | None) -> "Place":
-        """Return the place of the next tokens, with the angles of their positions, `rope_table`."""
+        """Return the place of the next tokens, with the rotary angles of their positions from `rope_table`."""
         none = np.empty((tokens, 0), np.float32)
         return Place(cache, tokens, *((none, none) if rope is None else (part.numpy() for part in rope)))
 
 
 @dataclass(frozen=True)
 class _Layer:
-    """A block's numbers, as the compiled loops take them."""
+    """The arrays of a layer, in the form of the compiled loops."""
 
     read: tuple  # of compiled.read: norm1 and the product of queries, keys and values
     attend: tuple  # of compiled.attention: gains of queries and keys, and eps
@@ -67,7 +69,7 @@ class _Layer:
 
 @dataclass(frozen=True, eq=False)
 class _Numbers:
-    """A model's numbers."""
+    """The arrays of a model."""
 
     layers: tuple[_Layer, ...]
     head: tuple  # of compiled.read: final norm and output head
@@ -75,7 +77,7 @@ class _Numbers:
 
 
 class _FromCodes:
-    """A step's numbers with the codes of its weights: made at their first use, there while these are the weights."""
+    """The arrays of a step with the codes of its weights, built at their first use and valid for these weights."""
 
     def __init__(self, codes: Codes | None, weights: Sequence[np.ndarray], model: "weakref.ref[nn.Module]") -> None:
         self._codes, self._weights, self._model = codes, weights, model
@@ -110,8 +112,8 @@ class _FromCodes:
 
 @dataclass(frozen=True, eq=False)
 class DecodeStep:
-    """A model's numbers where they lie, none of them copied, the codes of its weights, where there are some, and what
-    was the fastest way for so many rows.
+    """The arrays of a model, not copied, the codes of its weights if there are any, and the fastest way by number of
+    rows.
     """
 
     plain: _Numbers
@@ -123,22 +125,22 @@ class DecodeStep:
     until: dict[int, float] = field(default_factory=dict)  # rows: seconds of the clock up to which that holds
 
     def name(self, rows: int) -> str:
-        """What decides how long a step of so many texts takes: "1 row(s): 30 x float32 960x576, ..."."""
+        """Return a text of everything that decides the time of a step of `rows` texts: "1 row(s): 30 x float32 960x576,
+        ...".
+        """
         named = [f"{each.dtype} {'x'.join(map(str, each.shape))}" for each in _weights(self.plain)]
         of = f"{rows} row(s){' with codes' if self.coded.told else ''}: "
         return of + ", ".join(f"{count} x {each}" for each, count in Counter(named).items())
 
     def ways(self) -> Sequence[str]:
-        """Return those of WAYS in which it can be taken."""
+        """Return those of WAYS that are available for this step."""
         return WAYS if self.coded() else PLAIN
 
     def _numbers(self, way: str) -> _Numbers:
         return (self.coded() if way.startswith("codes") else None) or self.plain
 
     def blocks(self, x: Tensor, places: Sequence[Place], way: str) -> Tensor:
-        """Return all blocks; keys and values are put after those in the caches. The places' tokens x [N, D]
-        -> [N, D]
-        """
+        """Compute all layers, appending keys and values to the caches. x: the tokens of the places [N, D] -> [N, D]"""
         self._check(x, places)
         stream = np.array(x.numpy(), order="C")
         kept = [(place.cache.k.numpy(), place.cache.v.numpy()) for place in places]  # [L, B, G, S, E] each
@@ -158,18 +160,20 @@ class DecodeStep:
         return torch.from_numpy(stream)
 
     def following(self, x: Tensor, rope: tuple[Tensor, Tensor] | None, cache: KVCache, way: str) -> Tensor:
-        """`blocks` of the next tokens of one cache's texts. x [B, T, D] -> [B, T, D]"""
+        """Compute `blocks` for the next tokens of one cache's texts. x [B, T, D] -> [B, T, D]"""
         return self.blocks(x.flatten(0, 1), [Place.of(cache, x.shape[1], rope)], way).view_as(x)
 
     def _check(self, x: Tensor, places: Sequence[Place]) -> None:
-        """Raise ValueError for what the loops would read or write beyond: they look at no bounds."""
+        """Raise ValueError for arguments that the loops would read or write out of bounds: they check no bounds
+        themselves.
+        """
         rows = sum(place.cache.batch * place.tokens for place in places)
         full = any(place.cache.length + place.tokens > place.cache.capacity for place in places)
         if x.shape != (rows, self.width) or full:
             raise ValueError(f"{tuple(x.shape)} is no step of {rows} rows of {self.width}, or a cache is full")
 
     def logits(self, x: Tensor, way: str) -> Tensor:
-        """Final norm and output head. x [..., D] -> [..., V]"""
+        """Apply the final norm and the output head. x [..., D] -> [..., V]"""
         rows = np.ascontiguousarray(x.reshape(-1, self.width).numpy())
         logits = np.empty((len(rows), self.vocab), np.float32)
         with _loops(way) as (loops, threads):
@@ -179,7 +183,7 @@ class DecodeStep:
 
 @contextlib.contextmanager
 def _loops(way: str) -> Iterator[tuple[ModuleType, int]]:
-    """The compiled loops and the number of their threads, until the end of the block."""
+    """Yield the compiled loops and their number of threads."""
     if way.endswith("alone"):
         yield ready.now(), 1
     else:
@@ -192,9 +196,9 @@ _CODES: "weakref.WeakKeyDictionary[nn.Module, Codes]" = weakref.WeakKeyDictionar
 
 
 def step_of(model: nn.Module) -> DecodeStep | None:
-    """Return a model's compiled step; None for one that has none, or as long as nothing is compiled.
+    """Return a model's compiled step; None if it has none, or nothing is compiled yet.
 
-    Its weights must be in place: it has one from the time it was joined and tuned.
+    A model has a step only once its weights are in place, joined and tuned.
     """
     step = _STEPS.get(model) or _built(model)
     if step is None:
@@ -204,7 +208,7 @@ def step_of(model: nn.Module) -> DecodeStep | None:
 
 
 def pack_where_needed(model: nn.Module, rows: int) -> None:
-    """Reorder weights for torch's products of so many rows, unless the compiled loops will read them as they are."""
+    """Reorder weights for torch's products of `rows` rows, unless the compiled loops will read them as they are."""
     if rows >= PACKED_ROWS and (ready.never() or (model not in _STEPS and _built(model) is None)):
         pack(model)
 
@@ -245,9 +249,7 @@ def _is_whole(numbers: _Numbers, config: ModelConfig) -> bool:
 
 
 def parts_of(model: nn.Module) -> dict[str, tuple[str, ...]]:
-    """Return the matrices of a model's step by the names that they have here: of which of its layers each
-    was joined.
-    """
+    """Return the matrices of a model's step by name, each with the names of the layers that were joined in it."""
     parts = {"head": ("unembed",)}
     for i, block in enumerate(model.blocks):
         up = ("mlp.up",) if block.mlp.gate is None else ("mlp.gate", "mlp.up")
@@ -257,7 +259,7 @@ def parts_of(model: nn.Module) -> dict[str, tuple[str, ...]]:
 
 
 def _numbers_of(model: nn.Module, matrix: Named) -> _Numbers | None:
-    """Return a model's numbers, those of its matrices as they are found; None for one that has no such step."""
+    """Return a model's arrays, with the matrices that `matrix` finds; None if the model has no compiled step."""
     config, head = model.config, matrix("head", model.unembed)
     if config.n_expert > 1 or {*config.mixers} != {"softmax"} or head is None:
         return None
@@ -295,21 +297,21 @@ def _weights(numbers: _Numbers) -> list[np.ndarray]:
 
 
 def _coded(strips: Mapping[str, Strips], name: str, layer: nn.Module) -> Matrix | None:
-    """Return a matrix in strips where there are such of it, and as it is otherwise."""
+    """Return a matrix in strips if there are strips of it, else in its original form."""
     plain = _matrix(layer)
     return plain if plain is None or name not in strips else (*strips[name], plain[2])
 
 
 def take_codes(model: nn.Module, codes: Codes | None) -> None:
-    """Have a model's steps read its weights by their codes where that is fastest."""
+    """Let a model's steps read the codes of its weights if that is fastest."""
     if codes is not None:
         _CODES[model] = codes
 
 
 def take_bfloat16(model: nn.Module) -> None:
-    """The same with those of its matrices of which all numbers are bfloat16's, as they are in most files.
+    """Let a model's steps read those matrices in bfloat16 whose numbers all fit it exactly, as in most files.
 
-    Made at their first use, as far as there is memory for them.
+    The codes are made at their first use, as far as memory allows.
     """
     take_codes(model, Codes("", functools.partial(_bfloat16, weakref.ref(model))))
 
@@ -325,16 +327,16 @@ def _bfloat16(of: "weakref.ref[nn.Module]") -> dict[str, Strips]:
 
 
 def without_codes(model: nn.Module) -> nn.Module:
-    """Return the same model, whose steps read the weights themselves."""
+    """Return the same model with steps that read the weights themselves."""
     return copy.copy(model) if model in _CODES else model
 
 
 def look_again(model: nn.Module) -> None:
     """Make the next text use the model's current weights.
 
-    A step reads weights in place, so a change in place takes effect at the next token. A parameter, or
-    its data, that was replaced has another address, so the step is built anew. Codes are a copy of the weights and are
-    discarded when the `digest` differs. A change in the middle of a text may take effect only in the next one.
+    A step reads weights in place, so an in-place change takes effect at the next token. A replaced parameter, or
+    replaced data, has another address, so the step is rebuilt. Codes are a copy of the weights and are discarded when
+    the `digest` differs. A change in the middle of a text may take effect only in the next one.
     """
     step = _STEPS.get(model)
     if step is None:
@@ -349,7 +351,7 @@ def look_again(model: nn.Module) -> None:
 
 
 def weights_of(model: nn.Module) -> list[np.ndarray]:
-    """Return the float32 matrices of a joined model's step, whose `digest` its codes have. [out, in] each"""
+    """Return the float32 matrices of a joined model's step, for the `digest` of its codes. [out, in] each"""
     layers = [model.unembed]
     for block in model.blocks:
         up = block.mlp.up if block.mlp.gate is None else block.mlp.joint[0]
@@ -358,12 +360,12 @@ def weights_of(model: nn.Module) -> list[np.ndarray]:
 
 
 def _matrix(layer: nn.Module) -> Matrix | None:
-    """Return a layer's numbers; None for one whose product is not a matter for the compiled loops."""
+    """Return a layer's arrays; None if the compiled loops cannot compute its product."""
     arrays = getattr(layer, "arrays", None)
     return None if arrays is None else arrays()
 
 
 def _norm(norm: Norm) -> tuple[np.ndarray, np.ndarray, float, bool]:
-    """Return a norm's gain, bias or none, eps, and whether it is centered."""
+    """Return a norm's gain, its bias (empty if it has none), eps, and whether it is centered."""
     bias = _NONE if norm.bias is None else norm.bias.detach().numpy()
     return norm.weight.detach().numpy(), bias, norm.eps, norm.kind == "layernorm"

@@ -1,6 +1,6 @@
-"""In which way a step of generation is fastest for so many rows: found by trial, and remembered.
+"""The fastest way to compute a decode step for a number of rows, found by trial and remembered.
 
-By torch, or by the loops of `model.gpt.decode_step`: on one thread or on all, from the weights or from their codes.
+Either torch, or the loops of `model.gpt.decode_step`: on one thread or on all, from the weights or from their codes.
 """
 
 import math
@@ -29,11 +29,11 @@ _FOLDERS: "weakref.WeakKeyDictionary[nn.Module, Callable[[], Path]]" = weakref.W
 
 
 def way(model: nn.Module, rows: int) -> tuple[DecodeStep, str] | None:
-    """Return the compiled step and how it is fastest for so many rows; None where torch is, or where there is no such
-    step.
+    """Return the compiled step and its fastest way for this number of rows; None if torch is fastest or there is no
+    such step.
 
-    It is tried at the first use of a number of rows, by all of WAYS in turn, unless that is remembered. Where one
-    thread was fastest it is tried again after a while.
+    All of WAYS are tried at the first use of a number of rows, unless the result is remembered. If one thread was
+    fastest, the trial is repeated after a while.
     """
     step = step_of(model) if rows <= MOST_ROWS and not torch.is_grad_enabled() else None
     if step is None:
@@ -46,15 +46,17 @@ def way(model: nn.Module, rows: int) -> tuple[DecodeStep, str] | None:
 
 
 def remember(model: nn.Module, folder: Callable[[], Path] = loops_folder.folder) -> None:
-    """Have what the trials of a model find read from a file in a folder, and what they find anew written to it.
+    """Read the results of a model's trials from a file in a folder, and write new results to it.
 
-    The folder is asked for at the first trial: where nothing can be compiled there is none.
+    The folder is requested at the first trial, because there is none where nothing can be compiled.
     """
     _FOLDERS[model] = folder
 
 
 def lasts(how: object) -> bool:
-    """Return whether a way that was fastest will be: one thread is, too, while something else takes the other cores."""
+    """Return whether the fastest way will stay so. One thread may win only because other work occupies the
+    other cores.
+    """
     return how in WAYS and (not how.endswith("alone") or torch.get_num_threads() == 1)
 
 
@@ -72,7 +74,7 @@ def _fastest(model: nn.Module, step: DecodeStep, rows: int) -> str:
 
 
 def taken(model: nn.Module, ids: Tensor, cache: KVCache, how: str) -> Tensor:
-    """Return the logits of tokens that continue what a cache holds, in one of WAYS. ids [B, T] -> [B, T, V]"""
+    """Compute the logits of tokens that continue a cache, in one of WAYS. ids [B, T] -> [B, T, V]"""
     if how == "torch":
         return model.logits(model.trunk(ids, cache=cache, attend=attend_fused))
     step, (B, T) = step_of(model), ids.shape
@@ -84,9 +86,10 @@ def taken(model: nn.Module, ids: Tensor, cache: KVCache, how: str) -> Tensor:
 
 
 def trial(model: nn.Module, rows: int) -> tuple[Mapping[str, float], bool]:
-    """Least seconds of a step of so many texts, from their tokens to the logits, by each of WAYS; are they reliable?
+    """Time one decode step, from tokens to logits, with each of WAYS. Returns the minimum seconds and whether they are
+    reliable.
 
-    They are once every way that may be the fastest has taken its least time twice.
+    They are reliable once every way that may be the fastest has reached its minimum twice.
     """
     ids, cache = torch.zeros(rows, 1, dtype=torch.long), KVCache.empty(model.config, rows, 2)
     trying = step_of(model).ways()

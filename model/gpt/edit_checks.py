@@ -1,4 +1,4 @@
-"""Edits from unchecked values, and whether edits fit a model and a prompt."""
+"""Parsing of edits from untrusted values, and checks that edits fit a model and a prompt."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ def edit_of(value: object, config: ModelConfig, T: int) -> Edit:
 
 
 def check_edits(edits: Sequence[Edit], config: ModelConfig, T: int) -> None:
-    """Raise InputError unless all edits fit the model and T tokens and leave every row a key to read."""
+    """Raise InputError unless all edits fit the model and T tokens and leave every query at least one key."""
     for edit in edits:
         _check_fields(edit)
         _check_values(edit, config, T)
@@ -112,11 +112,11 @@ def _check_rows(edits: Sequence[Edit], config: ModelConfig) -> None:
 
 
 def _within(value: object, count: int) -> bool:
-    """None, or an integer of 0 .. count - 1; True and 1.0 do not count as integers."""
+    """Return whether a value is None or an integer of 0 .. count - 1; True and 1.0 do not count as integers."""
     return value is None or (type(value) is int and 0 <= value < count)
 
 
 def _usable(value: object, limit: float) -> bool:
-    """None, or a number from -limit to limit."""
+    """Return whether a value is None or a number from -limit to limit."""
     # The comparison is false for NaN, and right for whole numbers too large for a float.
     return value is None or (type(value) in (int, float) and abs(value) <= limit)

@@ -50,7 +50,9 @@ FIELDS = ("layer", "head", "factor", "query", "key", "neuron", "value", "token")
 
 @dataclass(frozen=True)
 class EditKind:
-    """A kind of edit: `function` writes into a tensor of `site`, given the edit and, where it takes one, a vector."""
+    """A kind of edit: `function` writes into a tensor of `site`, given the edit and, if the kind needs one,
+    a vector.
+    """
 
     needs: tuple[str, ...]  # required fields
     optional: tuple[str, ...]  # optional fields
@@ -196,10 +198,10 @@ def direction_tokens(edits: Sequence[Edit]) -> list[int]:
 
 
 def directions_of(edits: Sequence[Edit], unembed: Tensor) -> Directions:
-    """Return the stream directions that the edits need: each is read by a token's logit. W_U [V, D] -> [D] each
+    """Return the stream directions that the edits need, each read by one token's logit. W_U [V, D] -> [D] each
 
-    It is the token's row of W_U, of length 1 (0 for a row of zeros), without the final norm, which the direction does
-    not pass: nostalgebraist 2020.
+    A direction is the token's row of W_U, normalized to length 1 (0 for a row of zeros), without the final norm:
+    nostalgebraist 2020.
     """
     return {token: F.normalize(unembed.detach()[token], dim=0) for token in direction_tokens(edits)}
 

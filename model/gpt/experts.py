@@ -26,7 +26,7 @@ from model.gpt.passes import Pass
 
 @dataclass(frozen=True, eq=False)
 class Routing:
-    """What the router decides for n tokens."""
+    """The router's decisions for n tokens."""
 
     probabilities: Tensor  # [n, N] softmax of the router's logits
     experts: Tensor  # [n, k] the likeliest experts of each token, the likeliest first
@@ -35,11 +35,10 @@ class Routing:
 
 
 def route(logits: Tensor, k: int, capacity_factor: float | None = None) -> Routing:
-    """Return the k likeliest experts of each token, and whether each had room. logits [n, N]
+    """Choose the k likeliest experts of each token, and note whether each had room. logits [n, N]
 
-    With a capacity factor an expert takes `capacity` tokens, those of the earliest rows first, and every first choice
-    before any second one; the rest is dropped: the token passes that expert by. Fedus et al. 2021, "Switch
-    Transformers", 2.2.
+    With a capacity factor an expert takes at most `capacity` tokens: earlier rows first, and every first choice before
+    any second one; a token over the capacity skips that expert. Fedus et al. 2021, "Switch Transformers", 2.2.
     """
     if capacity_factor is not None and not 0 < capacity_factor < math.inf:
         raise InputError(
@@ -57,19 +56,21 @@ def route(logits: Tensor, k: int, capacity_factor: float | None = None) -> Routi
 
 
 def capacity(tokens: int, n_expert: int, k: int, factor: float) -> int:
-    """Most choices that one expert takes: its even share times the factor, rounded up. Fedus et al. 2021, eq. 3."""
+    """Return the largest number of tokens that one expert takes: an even split times the factor, rounded up. Fedus et
+    al. 2021, eq. 3.
+    """
     return math.ceil(factor * tokens * k / n_expert)
 
 
 def load(experts: Tensor, n_expert: int) -> Tensor:
-    """Return the share of the choices that fall on each expert; they sum to 1. experts [n, k] -> [N]"""
+    """Return the fraction of the choices that fall on each expert; they sum to 1. experts [n, k] -> [N]"""
     return torch.bincount(experts.flatten(), minlength=n_expert) / max(experts.numel(), 1)
 
 
 def balance_loss(logits: Tensor, k: int) -> Tensor:
-    """N * sum_i f_i P_i: 1 where every expert has the same load and probability, N where one has all. Without a unit.
+    """Compute N * sum_i f_i P_i: 1 if all experts have the same load and probability, N if one has all. Dimensionless.
 
-    f_i is the share of the choices that fall on expert i, P_i the mean of its probability, which alone has a gradient.
+    f_i is the fraction of the choices that fall on expert i, P_i the mean of its probability; only P_i has a gradient.
     Fedus et al. 2021, eq. 4 - 6, where k = 1. logits [n, N]
     """
     routing, N = route(logits, k), logits.shape[-1]
@@ -77,18 +78,20 @@ def balance_loss(logits: Tensor, k: int) -> Tensor:
 
 
 def entropy(probabilities: Tensor) -> Tensor:
-    """-sum p ln p in nats: 0 where the router is sure, ln N where it does not tell experts apart. [..., N] -> [...]"""
+    """Compute -sum p ln p in nats: 0 if the router is certain, ln N if it does not distinguish experts. [..., N] ->
+    [...]
+    """
     return torch.special.entr(probabilities).sum(-1)
 
 
 def require_dense(config: ModelConfig) -> None:
-    """Raise InputError for a model with experts, where something reads or changes the one MLP of a layer."""
+    """Raise InputError for a model with experts, for functions that read or change the single MLP of a layer."""
     if config.n_expert > 1:
         raise has_experts(config.n_expert)
 
 
 def has_experts(n_expert: int) -> InputError:
-    """Return the error of what needs one MLP a layer."""
+    """Return the error for functions that need a single MLP per layer."""
     return InputError(
         "This model has several experts in each layer instead of one MLP, and this reads that MLP.",
         f"{n_expert} experts",
@@ -105,12 +108,12 @@ class Stack(nn.Module):
         self.bias = nn.Parameter(torch.empty(n, d_out)) if bias else None
 
     def one(self, expert: int, x: Tensor) -> Tensor:
-        """Return the layer of one expert. [n, in] -> [n, out]"""
+        """Apply the layer of one expert. [n, in] -> [n, out]"""
         return F.linear(x, self.weight[expert], None if self.bias is None else self.bias[expert])
 
 
 class Mlps(nn.Module):
-    """The MLPs of a layer's experts, each as the dense MLP of that config."""
+    """The MLPs of a layer's experts, each shaped like the dense MLP of that config."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -121,16 +124,16 @@ class Mlps(nn.Module):
         self.down = Stack(N, M, D, bias)
 
     def one(self, expert: int, x: Tensor) -> Tensor:
-        """down(f(up(x))), or down(silu(gate(x)) * up(x)), of one expert. [n, D] -> [n, D]"""
+        """Compute down(f(up(x))), or down(silu(gate(x)) * up(x)), of one expert. [n, D] -> [n, D]"""
         up = self.up.one(expert, x)
         return self.down.one(expert, self.act(up) if self.gate is None else self.act(self.gate.one(expert, x)) * up)
 
 
 class Experts(nn.Module):
-    """In the place of a block's MLP: a router and its experts.
+    """Replacement of a layer's MLP: a router and its experts.
 
-    Nothing is dropped outside training, so that a token's output does not depend on those beside it, and a forward
-    with a cache equals one without.
+    No token is dropped outside training, so that a token's output does not depend on its batch, and a forward pass with
+    a cache equals one without.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -141,13 +144,13 @@ class Experts(nn.Module):
 
     @property
     def gate(self) -> NoReturn:
-        """There is no one gate projection: raises InputError, as do `up` and `down`."""
+        """Not available: there is no single gate projection. Raises InputError, as do `up` and `down`."""
         raise has_experts(self.router.weight.shape[0])
 
     up = down = gate
 
     def forward(self, x: Tensor, layer: int, run: Pass) -> Tensor:
-        """x [B, T, D] -> [B, T, D]; the tap sees `router` and `mlp_out`."""
+        """Route and mix: x [B, T, D] -> [B, T, D]; the tap sees `router` and `mlp_out`."""
         logits = run.at("router", layer, self.router(x))
         routing = route(logits.flatten(0, 1), self.k, self.capacity_factor if self.training else None)
         flat = x.flatten(0, 1)

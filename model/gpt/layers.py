@@ -13,7 +13,7 @@ from model.gpt.config import ModelConfig, RopeScaling
 
 
 def layernorm_parts(x: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """x minus its mean over D, and sqrt(variance + eps); their quotient is the normalized x.
+    """Return x minus its mean over D, and sqrt(variance + eps); their quotient is the normalized x.
 
     x [..., D] -> [..., D] and [..., 1]. Variance is the biased one, as in Ba et al. 2016, eq. 3.
     """
@@ -22,7 +22,9 @@ def layernorm_parts(x: Tensor, eps: float) -> tuple[Tensor, Tensor]:
 
 
 def rmsnorm_parts(x: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """x itself, and sqrt(mean square + eps). x [..., D] -> [..., D] and [..., 1]. Zhang & Sennrich 2019, eq. 4."""
+    """Return x itself, and sqrt(mean square + eps). x [..., D] -> [..., D] and [..., 1]. Zhang & Sennrich
+    2019, eq. 4.
+    """
     return x, (x.square().mean(-1, keepdim=True) + eps).sqrt()
 
 
@@ -35,7 +37,9 @@ NORMS: dict[str, Callable[[Tensor, float], tuple[Tensor, Tensor]]] = {
 
 
 def sinusoidal_positions(start: int, length: int, d_model: int) -> Tensor:
-    """Sines on even and cosines on odd dimensions, wavelengths 2 pi to 20,000 pi. [T, D]. Vaswani et al. 2017, 3.5."""
+    """Compute sines on even and cosines on odd dimensions, wavelengths 2 pi to 20,000 pi. [T, D]. Vaswani et al. 2017,
+    3.5.
+    """
     position = torch.arange(start, start + length, dtype=torch.float32)[:, None]
     frequency = torch.exp(torch.arange(0, d_model, 2, dtype=torch.float32) * (-math.log(10_000.0) / d_model))
     table = torch.empty(length, d_model)
@@ -45,14 +49,18 @@ def sinusoidal_positions(start: int, length: int, d_model: int) -> Tensor:
 
 
 def rope_frequencies(config: ModelConfig) -> Tensor:
-    """Angle in radians by which one step turns each pair of dimensions. [d_rotary / 2]. Su et al. 2021, 3.2.2."""
+    """Return the angle in radians by which one position turns each pair of dimensions. [d_rotary / 2]. Su et al. 2021,
+    3.2.2.
+    """
     exponent = torch.arange(0, config.d_rotary, 2, dtype=torch.float32) / config.d_rotary
     frequency = 1.0 / (config.rope_theta**exponent)
     return frequency if config.rope_scaling is None else _llama3_scaled(frequency, config.rope_scaling)
 
 
 def _llama3_scaled(frequency: Tensor, scaling: RopeScaling) -> Tensor:
-    """Llama 3's scaling: short wavelengths stay, long ones turn `factor` times slower, those between are blended."""
+    """Apply Llama 3's scaling: short wavelengths stay, long ones turn `factor` times slower, those between
+    are blended.
+    """
     turns = scaling.original_n_ctx * frequency / (2 * math.pi)  # turns made over the original context
     share = (turns - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor)
     share = share.clamp(0.0, 1.0)
@@ -82,17 +90,17 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 def split_heads(x: Tensor, d_head: int) -> Tensor:
-    """[B, T, n * E] -> [B, n, T, E]"""
+    """Reshape [B, T, n * E] -> [B, n, T, E]."""
     return x.unflatten(-1, (-1, d_head)).transpose(1, 2)
 
 
 def merge_heads(z: Tensor) -> Tensor:
-    """[B, H, T, E] -> [B, T, H * E]"""
+    """Reshape [B, H, T, E] -> [B, T, H * E]."""
     return z.transpose(1, 2).flatten(2)
 
 
 def attention_scores(q: Tensor, k: Tensor) -> Tensor:
-    """q.k / sqrt(d_head), -inf where the key lies in the future. q [B, H, T, E], k [B, G, S, E] -> [B, H, T, S].
+    """Compute q.k / sqrt(d_head), -inf for future keys. q [B, H, T, E], k [B, G, S, E] -> [B, H, T, S].
 
     The last query sees all S keys: with a cache, T < S. Query head h reads KV head h // (H / G).
     """
@@ -104,7 +112,7 @@ def attention_scores(q: Tensor, k: Tensor) -> Tensor:
 
 
 def future(T: int, S: int) -> Tensor:
-    """True where key s lies after query t, the T queries being the last of S positions. [T, S] bool."""
+    """Return a mask, True if key s lies after query t, the T queries being the last of S positions. [T, S] bool."""
     return torch.ones(T, S, dtype=torch.bool).triu_(S - T + 1)
 
 
@@ -121,7 +129,7 @@ def mix(pattern: Tensor, v: Tensor) -> Tensor:
 
 
 def fused_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """scores, pattern and mix in one kernel without a [T, S] matrix. -> [B, H, T, E]"""
+    """Compute scores, pattern and mix in one kernel without a [T, S] matrix. -> [B, H, T, E]"""
     T, S, gqa = q.shape[2], k.shape[2], q.shape[1] != k.shape[1]
     if T == S:
         return F.scaled_dot_product_attention(q, k, v, is_causal=T > 1, enable_gqa=gqa)
@@ -133,12 +141,12 @@ def fused_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 def gelu(x: Tensor) -> Tensor:
-    """x times the normal distribution function of x, by erf. Hendrycks & Gimpel 2016."""
+    """Compute x times the normal distribution function of x, by erf. Hendrycks & Gimpel 2016."""
     return F.gelu(x)
 
 
 def gelu_tanh(x: Tensor) -> Tensor:
-    """GELU by the tanh approximation that GPT-2 was trained with."""
+    """Compute GELU by the tanh approximation that GPT-2 was trained with."""
     return F.gelu(x, approximate="tanh")
 
 

@@ -1,4 +1,4 @@
-"""A linear layer that runs on the fastest exact float32 matrix product this CPU offers."""
+"""A linear layer that uses the fastest exact float32 matrix product of this CPU."""
 
 import functools
 from collections.abc import Sequence
@@ -47,7 +47,9 @@ class Linear(nn.Module):
         return self.products[row_class(x.numel() // x.shape[-1])](x, self.weight, self.bias)
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """Weight, no scale, and bias or none, for the compiled loops; None unless it is tuned, see `tune`."""
+        """Return weight, scale (empty) and bias (empty if absent) for the compiled loops; None unless it is tuned, see
+        `tune`.
+        """
         if not self.products or not _is_tuned(self.weight) or not self.weight.is_contiguous():
             return None
         none = np.empty(0, np.float32)
@@ -58,7 +60,7 @@ class Linear(nn.Module):
         return self.weight, self.bias
 
     def part(self, x: Tensor, rows: slice) -> Tensor:
-        """Return some of the outputs, by these rows of the weights. x [..., in] -> [..., rows]"""
+        """Compute the outputs of some rows of the weights. x [..., in] -> [..., rows]"""
         return F.linear(x, self.weight[rows], None if self.bias is None else self.bias[rows])
 
 
@@ -66,7 +68,7 @@ def join(*parts: Linear) -> Linear:
     """Return one layer that computes several layers of the same input at once: x -> their outputs side by side.
 
     The parts still work: their weights and biases become slices of the joint ones, so nothing is stored twice. `joined`
-    gives the layer as long as that is so.
+    returns the layer as long as that holds.
     """
     joint = Linear(parts[0].weight.shape[1], 0, bias=any(part.bias is not None for part in parts))
     joint.weight = nn.Parameter(_side_by_side([part.weight.detach() for part in parts]), requires_grad=False)
@@ -94,8 +96,8 @@ def held_by(layers: Sequence[nn.Module]) -> tuple:
 def joined(module: nn.Module) -> nn.Module | None:
     """Return the layer that computes a module's `parts` at once; None if there is none or a part was replaced.
 
-    A change of a weight in place changes the joint weight, too. A parameter, or its data, that was replaced has another
-    address; the parts must then be used separately until they are joined again.
+    An in-place change of a weight changes the joint weight, too. A parameter, or its data, that was replaced has
+    another address; the parts must then be used separately until they are joined again.
     """
     for joint in module.joint:
         if joint.held == held_by((joint, *module.parts())):
@@ -104,7 +106,7 @@ def joined(module: nn.Module) -> nn.Module | None:
 
 
 def _side_by_side(tensors: list[Tensor]) -> Tensor:
-    """Return the tensors as one, along the first axis: themselves where they lie so in memory, else a copy."""
+    """Concatenate tensors along the first axis, without a copy if they are adjacent in memory."""
     first, end = tensors[0], tensors[0].storage_offset()
     for tensor in tensors:
         if tensor.untyped_storage().data_ptr() != first.untyped_storage().data_ptr() or tensor.storage_offset() != end:
@@ -125,10 +127,10 @@ def linears(model: nn.Module) -> list[Linear]:
 def pack(model: nn.Module, limit: int = 1 << 30) -> int:
     """Reorder weights for products of a few rows, as in decoding a batch; returns the bytes of the copies.
 
-    Half again as fast for 4 to 15 rows on the tested machines, but a second copy of the weights: only
-    where the copy is at most `limit` bytes, only layers that it makes faster, and only once, unless the weights are
-    others by now: `packed` sees those that were replaced, or changed through the parameter; a change through its
-    `data` is seen here, by the `digest`.
+    Half again as fast for 4 to 15 rows on the tested machines, but a second copy of the weights. So only copies of at
+    most `limit` bytes are made, only for layers that become faster, and only again if the weights have changed:
+    `packed` detects weights that were replaced, or changed through the parameter; this function detects changes through
+    its `data`, by the `digest`.
     """
     layers = [layer for layer in worked(model) if layer.products and (not layer.packed or _is_stale(layer))]
     if sum(layer.weight.nbytes for layer in layers) > limit:
@@ -161,7 +163,7 @@ def _is_packed(product: Product) -> bool:
 
 
 def worked(model: nn.Module) -> list[Linear]:
-    """Return the layers used in a plain forward: the joint ones instead of their parts."""
+    """Return the layers used in a plain forward pass: the joint ones instead of their parts."""
     joining = [module for module in model.modules() if getattr(module, "joint", ())]
     used = {id(module): joined(module) for module in joining}
     idle = {id(joint) for module in joining if used[id(module)] is None for joint in module.joint}
@@ -172,7 +174,7 @@ def worked(model: nn.Module) -> list[Linear]:
 def tune(model: nn.Module, folder: Path | None = None) -> Choices:
     """Choose the product of every Linear in the model; returns {(out, in): a name per row class}.
 
-    With a folder, what was measured on this machine before is read from a file there, and what is new written to it.
+    With a folder, earlier measurements on this machine are read from a file there, and new ones are written to it.
     """
     layers = [layer for layer in linears(model) if not layer.stored and _is_tuned(layer.weight)]
     path = None if folder is None else remembered.file_in(folder)

@@ -1,4 +1,4 @@
-"""The norm of a block as a module: LayerNorm or RMSNorm, in one call or step by step for a tap."""
+"""LayerNorm or RMSNorm as a module, in one call or step by step for a tap."""
 
 import dataclasses
 
@@ -26,9 +26,7 @@ class Norm(nn.Module):
         return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
 
     def tapped(self, x: Tensor, name: str, layer: int, run: Pass) -> Tensor:
-        """Return the same norm, step by step where there is a tap, which sees `<name>_in`, `<name>_scale` and
-        `<name>_out`.
-        """
+        """Apply the norm, step by step if there is a tap, which sees `<name>_in`, `<name>_scale` and `<name>_out`."""
         if run.tap is None:
             return self(x)
         numerator, scale = NORMS[self.kind](run.tap(f"{name}_in", layer, x), self.eps)
@@ -37,7 +35,7 @@ class Norm(nn.Module):
 
 
 def rms(config: ModelConfig) -> ModelConfig:
-    """Return the config with RMSNorms: those over a head's q, k or output are, with the block's eps, whatever the
-    block's.
+    """Return the config with RMSNorms, as used over a head's q, k or output whatever norm the layer has, with the same
+    eps.
     """
     return dataclasses.replace(config, norm="rmsnorm")

@@ -1,4 +1,4 @@
-"""What every block of one forward is told: positions, the attention kernel, the cache and the tap."""
+"""The arguments of one forward pass for every layer: positions, the attention kernel, the cache and the tap."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ See = Callable[[int, Tensor], None]
 
 @dataclass(frozen=True)
 class Pass:
-    """Arguments of one forward for every block."""
+    """The arguments of one forward pass for every layer."""
 
     rope: tuple[Tensor, Tensor] | None  # cosines and sines of the query positions, [T, d_rotary / 2] each
     attend: Attend
@@ -28,17 +28,17 @@ class Pass:
     see: See | None = None  # gets the weights of every layer that does not call `attend`
 
     def at(self, site: str, layer: int, tensor: Tensor) -> Tensor:
-        """Return the tensor after the tap, or the tensor itself where there is none."""
+        """Return the tensor after the tap, or unchanged without one."""
         return tensor if self.tap is None else self.tap(site, layer, tensor)
 
 
 def attend_fused(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Return the fast path: no [T, S] matrix is computed."""
+    """Compute attention on the fast path, without a [T, S] matrix."""
     return fused_attention(q, k, v)
 
 
 def attend_explicit(tap: Tap) -> Attend:
-    """Return the same numbers step by step, with the tap at scores and pattern."""
+    """Return the attention function that works step by step, with the tap at scores and pattern."""
 
     def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         scores = tap("scores", layer, attention_scores(q, k))

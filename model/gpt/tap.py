@@ -88,7 +88,5 @@ def compose(*taps: Tap) -> Tap:
 
 
 def identity(site: str, layer: int, tensor: Tensor) -> Tensor:
-    """Return the tap that changes nothing: with it, the explicit path computes the numbers of a forward
-    without a tap.
-    """
+    """Return the tensor unchanged: with this tap, the explicit path computes the numbers of a pass without a tap."""
     return tensor

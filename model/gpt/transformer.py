@@ -1,4 +1,4 @@
-"""The GPT: one configurable forward that serves tracing, generation, training and interventions."""
+"""The GPT: one configurable forward pass that serves tracing, generation, training and interventions."""
 
 import math
 
@@ -67,7 +67,7 @@ class Block(nn.Module):
         self.mlp = MLP(config) if config.n_expert == 1 else Experts(config)
 
     def forward(self, x: Tensor, layer: int, run: Pass) -> Tensor:
-        """x [B, T, D] -> [B, T, D]"""
+        """Compute one layer. x [B, T, D] -> [B, T, D]"""
         x = run.at("resid_pre", layer, x)
         mid = self.middle(x, layer, run)
         if self.post_norm:
@@ -78,7 +78,7 @@ class Block(nn.Module):
         return run.at("resid_post", layer, out)
 
     def middle(self, x: Tensor, layer: int, run: Pass) -> Tensor:
-        """Return the attention half: resid_pre, after the tap, -> resid_mid. [B, T, D] -> [B, T, D]"""
+        """Compute the attention half: resid_pre, after the tap, -> resid_mid. [B, T, D] -> [B, T, D]"""
         if self.post_norm:
             mid = self.norm1.tapped(x + self.attn(x, layer, run), "norm1", layer, run)
         else:
@@ -87,14 +87,14 @@ class Block(nn.Module):
 
 
 def _embedding(rows: int, width: int) -> nn.Embedding:
-    """Return an uninitialized table: nn.Embedding would draw values, which costs a second of imports on the meta
+    """Return an uninitialized table; nn.Embedding would draw values, which costs a second of imports on the meta
     device.
     """
     return nn.Embedding(rows, width, _weight=torch.empty(rows, width))
 
 
 class Transformer(nn.Module):
-    """A decoder-only Transformer; freshly built it has random weights (GPT-2's initialization)."""
+    """A decoder-only Transformer; a new one has random weights (GPT-2's initialization)."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -109,15 +109,15 @@ class Transformer(nn.Module):
             _initialize(self)
 
     def tie(self) -> None:
-        """Make a tied head the embedding itself; needed again after parameters were replaced."""
+        """Make a tied head share the embedding's weights; needed again after parameters were replaced."""
         if self.config.tie_embeddings:
             self.unembed.weight = self.embed.weight
 
     def join(self) -> None:
-        """Compute layers of the same input by one product each: fewer, larger products are faster.
+        """Compute layers of the same input by one product: fewer, larger products are faster.
 
-        Call it once the weights are in place. Forwards with a tap or gradients use the single products. If a parameter
-        is replaced, all forwards do, until this is called again.
+        Call it once the weights are in place. Forward passes with a tap or gradients use the separate products. If a
+        parameter is replaced, all passes do, until this is called again.
         """
         for block in self.blocks:
             gated = isinstance(block.mlp, MLP) and block.mlp.gate is not None
@@ -130,7 +130,7 @@ class Transformer(nn.Module):
     def forward(self, ids: Tensor, *, cache: KVCache | None = None, tap: Tap | None = None) -> Tensor:
         """Return the logits of every position. ids [B, T] -> [B, T, V]; with a cache the ids continue the cached ones.
 
-        Raises ValueError for ids that are not [B, T], ids outside the vocabulary, or more positions than are learned.
+        Raises ValueError for ids that are not [B, T], ids outside the vocabulary, or more positions than were learned.
         """
         return self.logits(self.trunk(ids, cache=cache, tap=tap), tap=tap, cached=cache is not None)
 
@@ -143,11 +143,11 @@ class Transformer(nn.Module):
         attend: Attend | None = None,
         see: See | None = None,
     ) -> Tensor:
-        """Return the residual stream after the last block, before the final norm. ids [B, T] -> [B, T, D]
+        """Return the residual stream after the last layer, before the final norm. ids [B, T] -> [B, T, D]
 
-        `attend` replaces the attention kernel: fused where there is no tap, step by step where there is one. Layers
-        with another mixer than softmax attention have none to replace; `see` is shown theirs. With a cache and none of
-        these, few tokens are computed in the way that is fastest for them, model.gpt.decode_ways.
+        `attend` replaces the attention kernel: fused by default, step by step with a tap. Layers with another mixer
+        than softmax attention are not affected; `see` receives their maps. With a cache and none of these, a few tokens
+        are computed in the fastest way for them, model.gpt.decode_ways.
         """
         start = 0 if cache is None else cache.length
         self.check(ids, start)
@@ -178,7 +178,7 @@ class Transformer(nn.Module):
         cache: KVCache | None = None,
         see: See | None = None,
     ) -> Pass:
-        """Return a Pass to run the blocks at positions start .. start + T - 1."""
+        """Return a Pass to run the layers at positions start .. start + T - 1."""
         rope = rope_table(self.config, start, T) if self.config.positions == "rope" else None
         explicit = attend is None and tap is not None
         if attend is None:
@@ -186,7 +186,7 @@ class Transformer(nn.Module):
         return Pass(rope, attend, cache, tap, explicit, see)
 
     def embed_tokens(self, ids: Tensor, start: int, run: Pass) -> Tensor:
-        """Return the token embedding plus position embedding where there is one. [B, T] -> [B, T, D]"""
+        """Return the token embeddings, plus position embeddings if the model has them. [B, T] -> [B, T, D]"""
         x = self.embed(ids)
         if self.config.embed_scale:
             x = x * math.sqrt(self.config.d_model)
@@ -199,9 +199,10 @@ class Transformer(nn.Module):
         return x
 
     def logits(self, x: Tensor, *, tap: Tap | None = None, cached: bool = False) -> Tensor:
-        """Final norm and output head. x [B, T, D] -> logits [B, T, V]; `cached`: of a forward with a cache.
+        """Apply the final norm and the output head. x [B, T, D] -> logits [B, T, V]; `cached`: for a forward pass with
+        a cache.
 
-        What continues a text is computed in the way that is fastest for so few rows, model.gpt.decode_ways.
+        Decode steps are computed in the fastest way for their few rows, model.gpt.decode_ways.
         """
         if compiled := way(self, x.shape[:-1].numel()) if cached and tap is None else None:
             step, how = compiled
@@ -210,13 +211,13 @@ class Transformer(nn.Module):
         return run.at("logits", self.config.n_layer, self.unembed(self.normed(x, run)))
 
     def normed(self, x: Tensor, run: Pass | None = None) -> Tensor:
-        """Return the stream after the final norm, where the model has one. [B, T, D] -> [B, T, D]"""
+        """Apply the final norm, if the model has one. [B, T, D] -> [B, T, D]"""
         if self.final_norm is None:
             return x
         return self.final_norm.tapped(x, "final", self.config.n_layer, run or Pass(None, attend_fused))
 
     def check(self, ids: Tensor, start: int = 0) -> None:
-        """Raise ValueError for ids this model cannot run at positions start on."""
+        """Raise ValueError for ids that this model cannot run from position `start` on."""
         c = self.config
         if ids.ndim != 2 or 0 in ids.shape:
             raise ValueError(f"ids must be [B, T] with at least one token, got {tuple(ids.shape)}")
@@ -232,7 +233,9 @@ WRITES = ("attn.o.weight", "mlp.down.weight", "mlp.experts.down.weight")  # proj
 
 @torch.no_grad()
 def _initialize(model: Transformer) -> None:
-    """Normal(0, 0.02), the two projections that write to the stream by 1/sqrt(2 L) smaller, biases 0. Radford 2019."""
+    """Draw Normal(0, 0.02), with 1/sqrt(2 L) for the two projections that write to the stream; biases 0.
+    Radford 2019.
+    """
     small = 0.02 / math.sqrt(2 * model.config.n_layer)
     for name, parameter in model.named_parameters():
         if name.endswith("bias"):

@@ -30,7 +30,7 @@ class Attention(nn.Module):
         self.joint: tuple[Linear, ...] = ()  # q, k and v as one; in a tuple, so that no parameter is registered twice
 
     def project(self, x: Tensor, layer: int, run: Pass) -> tuple[Tensor, Tensor, Tensor]:
-        """q [B, H, T, E], k and v [B, G, T, E], norm and rotation applied. x [B, T, D]"""
+        """Return q [B, H, T, E], k and v [B, G, T, E], with norm and rotation applied. x [B, T, D]"""
         return project(self, x, layer, run)
 
     def parts(self) -> tuple[Linear, ...]:
@@ -38,7 +38,7 @@ class Attention(nn.Module):
         return self.q, self.k, self.v
 
     def initialize(self) -> None:
-        """Nothing beyond what every matrix and bias gets."""
+        """Do nothing beyond what every matrix and bias gets."""
 
     def forward(self, x: Tensor, layer: int, run: Pass) -> Tensor:
         q, k, v = self.project(x, layer, run)
@@ -48,7 +48,7 @@ class Attention(nn.Module):
         return run.at("attn_out", layer, self.o(merge_heads(run.at("z", layer, z))))
 
     def _recent(self, layer: int, k: Tensor, v: Tensor, cache: KVCache) -> tuple[Tensor, Tensor]:
-        """Return the keys and values after those that were kept, of which the last W - 1 are kept. [B, G, S, E] each"""
+        """Return the kept keys and values followed by the new ones, and keep the last W - 1. [B, G, S, E] each"""
         if held := cache.state(layer):
             k, v = torch.cat((held[0], k), 2), torch.cat((held[1], v), 2)
         first = 0 if cache.whole else max(k.shape[2] - self.window + 1, 0)
@@ -56,7 +56,7 @@ class Attention(nn.Module):
         return k, v
 
     def _through_window(self, layer: int, q: Tensor, k: Tensor, v: Tensor, run: Pass) -> Tensor:
-        """Return the heads' outputs with a window; the whole pattern is made only where a tap or `see` looks at it."""
+        """Return the heads' outputs with a window; the full pattern is computed only for a tap or `see`."""
         if run.see is None and not run.explicit:
             return window_attention(q, k, v, self.window)
         if run.cache is not None and not run.cache.whole:

@@ -28,17 +28,19 @@ TEMPERATURE = 16  # of the gate: it forgets slowly from the start
 
 
 def retention_log_decay(n_head: int) -> Tensor:
-    """ln(1 - 2^(-5 - h)) of each head: half lives of 22 tokens, 44, 88 ... Sun et al. 2023, eq. 8. float64 [H]"""
+    """Return ln(1 - 2^(-5 - h)) of each head: half-lives of 22 tokens, 44, 88 ... Sun et al. 2023, eq. 8.
+    float64 [H]
+    """
     return torch.log1p(-torch.exp2(-5.0 - torch.arange(n_head, dtype=torch.float64)))
 
 
 def gate_log_decay(gate: Tensor) -> Tensor:
-    """ln(sigmoid(gate)^(1/16)). [..., T] -> [..., T]"""
+    """Return ln(sigmoid(gate)^(1/16)). [..., T] -> [..., T]"""
     return F.logsigmoid(gate) / TEMPERATURE
 
 
 def between(log_a: Tensor) -> Tensor:
-    """a_(s+1) ... a_t for every pair s <= t, 0 above the diagonal. [..., T] -> [..., T, T]
+    """Return a_(s+1) ... a_t for every pair s <= t, 0 above the diagonal. [..., T] -> [..., T, T]
 
     Summed along t for each s: a difference of sums over the whole text would lose digits.
     """
@@ -48,12 +50,12 @@ def between(log_a: Tensor) -> Tensor:
 
 
 def matrix(q: Tensor, k: Tensor, log_a: Tensor) -> Tensor:
-    """M with M @ v = o. q and k [B, H, T, E], log_a [B, H, T] -> [B, H, T, T]"""
+    """Return M with M @ v = o. q and k [B, H, T, E], log_a [B, H, T] -> [B, H, T, T]"""
     return (q @ k.transpose(-1, -2)) * between(log_a)
 
 
 def recurrent(q: Tensor, k: Tensor, v: Tensor, log_a: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-    """o [B, H, T, E] and the state after the last token [B, H, E, E], a token at a time."""
+    """Compute o [B, H, T, E] and the state after the last token [B, H, E, E], one token at a time."""
     out = []
     for t in range(q.shape[2]):
         kept = log_a[:, :, t, None, None].exp() * state
@@ -63,7 +65,7 @@ def recurrent(q: Tensor, k: Tensor, v: Tensor, log_a: Tensor, state: Tensor) -> 
 
 
 def chunked(q: Tensor, k: Tensor, v: Tensor, log_a: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the same, a chunk at a time: products of matrices instead of a step a token."""
+    """Compute the results of `recurrent` one chunk at a time: matrix products instead of a step per token."""
     out = []
     for q_c, k_c, v_c, log_c in zip(*(x.split(CHUNK, 2) for x in (q, k, v, log_a)), strict=True):
         inside = between(log_c)  # [B, H, t, t]

@@ -18,27 +18,27 @@ CHUNK = 64  # tokens
 
 
 def directions(x: Tensor) -> Tensor:
-    """SiLU, then length 1. [..., E]. Yang et al. 2024, 3.3"""
+    """Apply SiLU and normalize to length 1. [..., E]. Yang et al. 2024, 3.3"""
     return F.normalize(F.silu(x), dim=-1)
 
 
 def solved(k: Tensor, beta: Tensor, x: Tensor) -> Tensor:
-    """(I + tril(diag(b) K K^T, -1))^(-1) diag(b) x. k [..., T, E], beta [..., T], x [..., T, n] -> [..., T, n]
+    """Compute (I + tril(diag(b) K K^T, -1))^(-1) diag(b) x. k [..., T, E], beta [..., T], x [..., T, n] -> [..., T, n]
 
-    Row t: b_t times x_t, less what the tokens before it have already put under k_t.
+    Row t: b_t times x_t, minus what earlier tokens have already written under k_t.
     """
     lower = beta[..., None] * (k @ k.transpose(-1, -2))
     return torch.linalg.solve_triangular(lower, beta[..., None] * x, upper=False, unitriangular=True)
 
 
 def matrix(q: Tensor, k: Tensor, beta: Tensor) -> Tensor:
-    """M with M @ v = o. q and k [B, H, T, E], beta [B, H, T] -> [B, H, T, T]"""
+    """Return M with M @ v = o. q and k [B, H, T, E], beta [B, H, T] -> [B, H, T, T]"""
     eye = torch.eye(k.shape[-2], dtype=k.dtype, device=k.device).expand(*k.shape[:-1], k.shape[-2])
     return (q @ k.transpose(-1, -2)).tril() @ solved(k, beta, eye)
 
 
 def recurrent(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-    """o [B, H, T, E] and the state after the last token [B, H, E, E], a token at a time."""
+    """Compute o [B, H, T, E] and the state after the last token [B, H, E, E], one token at a time."""
     out = []
     for t in range(q.shape[2]):
         key = k[:, :, t, :, None]  # [B, H, E, 1]
@@ -49,7 +49,7 @@ def recurrent(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, state: Tensor) -> t
 
 
 def chunked(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the same, a chunk at a time: what the chunk writes under its keys is one triangular system."""
+    """Compute the results of `recurrent` one chunk at a time: the chunk's writes are one triangular system."""
     out = []
     for q_c, k_c, v_c, beta_c in zip(*(x.split(CHUNK, 2) for x in (q, k, v, beta)), strict=True):
         writes = solved(k_c, beta_c, v_c - k_c @ state)  # [B, H, t, E]: S grows by k_s writes_s^T at token s

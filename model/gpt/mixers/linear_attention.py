@@ -52,10 +52,10 @@ class LinearAttention(nn.Module):
         return self.q, self.k, self.v
 
     def initialize(self) -> None:
-        """Nothing beyond what every matrix and bias gets."""
+        """Do nothing beyond what every matrix and bias gets."""
 
     def inputs(self, x: Tensor, layer: int, run: Pass) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """q, k, v [B, H, T, E] as the formulas take them, and the log decay, or beta, of each head [B or 1, H, T]."""
+        """Return q, k, v [B, H, T, E] as in the formulas, and the log decay, or beta, of each head [B or 1, H, T]."""
         q, k, v = project(self, x, layer, run)
         q, k, v = (wide(part) for part in (q, k, v))
         k, v = (part.repeat_interleave(self.n_head // part.shape[1], 1) for part in (k, v))
@@ -82,7 +82,7 @@ class LinearAttention(nn.Module):
         return run.at("attn_out", layer, self.o(merge_heads(run.at("z", layer, z))))
 
     def _mix(self, q: Tensor, k: Tensor, v: Tensor, given: Tensor, layer: int, run: Pass) -> Tensor:
-        """Return the heads' outputs before the norm; the state goes on from the cache's and into it. [B, H, T, E]"""
+        """Return the heads' outputs before the norm, continuing the cache's state and updating it. [B, H, T, E]"""
         rule = delta if self.kind == "delta" else decay
         held = None if run.cache is None else run.cache.state(layer)
         state = q.new_zeros(*q.shape[:2], self.d_head, self.d_head) if held is None else held[0]

@@ -28,7 +28,7 @@ SHORTEST, LONGEST = 1e-3, 1e-1  # step sizes of a new model
 
 
 class Convolution(nn.Module):
-    """Each channel on its own: a weighted sum of its last K values, with a bias."""
+    """A convolution per channel: a weighted sum of its last K values, with a bias."""
 
     def __init__(self, channels: int, width: int) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class Convolution(nn.Module):
         self.bias = nn.Parameter(torch.empty(channels))
 
     def forward(self, u: Tensor, tail: Tensor) -> tuple[Tensor, Tensor]:
-        """u [B, T, I] after the K - 1 values before it, tail [B, K - 1, I] -> the sums, and the next tail."""
+        """Return the sums for u [B, T, I] after the K - 1 values before it, tail [B, K - 1, I], and the next tail."""
         T, whole = u.shape[1], torch.cat((tail, u), 1)
         out = self.bias + sum(self.weight[:, n] * whole[:, n : n + T] for n in range(self.weight.shape[1]))
         return out, whole[:, T:]
@@ -59,11 +59,11 @@ class Mamba(nn.Module):
         self.joint: tuple[Linear, ...] = ()
 
     def parts(self) -> tuple[Linear, ...]:
-        """None: in_proj is one product already."""
+        """Return no parts: in_proj is one product already."""
         return ()
 
     def initialize(self) -> None:
-        """Rates 1 .. N, step sizes between SHORTEST and LONGEST, and fan-in for what is read. Gu & Dao 2023, 3.6."""
+        """Set rates 1 .. N, step sizes between SHORTEST and LONGEST, and fan-in for inputs. Gu & Dao 2023, 3.6."""
         channels, N = self.A_log.shape
         self.A_log.copy_(torch.arange(1, N + 1, dtype=torch.float32).log().expand(channels, N))
         self.D.fill_(1)
@@ -74,7 +74,7 @@ class Mamba(nn.Module):
         self.dt_proj.bias.copy_(size + torch.log(-torch.expm1(-size)))  # softplus of it is `size`
 
     def select(self, u: Tensor) -> Selection:
-        """What each token chooses, from the channels after the convolution. u [B, T, I]"""
+        """Return each token's selection, from the channels after the convolution. u [B, T, I]"""
         low, B, C = self.x_proj(u).split((self.rank, *[self.A_log.shape[1]] * 2), -1)
         delta = F.softplus(F.linear(wide(low), self.dt_proj.weight, self.dt_proj.bias))
         return Selection(wide(u), delta, -self.A_log.exp(), wide(B), wide(C))
@@ -94,7 +94,7 @@ class Mamba(nn.Module):
         return selective.matrix(chosen, slice(channel, channel + 1))[:, 0]
 
     def weights(self, chosen: Selection, heads: range) -> Tensor:
-        """Return the map of each of the heads: the mean size of its channels' matrices, rows summing to 1. [B, heads,
+        """Return the map of each head: the mean absolute value of its channels' matrices, rows summing to 1. [B, heads,
         T, T]
         """
         spans = [slice(head * self.width, (head + 1) * self.width) for head in heads]

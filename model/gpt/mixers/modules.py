@@ -1,4 +1,4 @@
-"""From the name of a mixer to its module. Every module maps [B, T, D] to [B, T, D] and writes through `o`."""
+"""The module of each mixer by name. Every module maps [B, T, D] to [B, T, D] and writes through `o`."""
 
 from torch import nn
 
@@ -9,7 +9,7 @@ from model.gpt.mixers.mamba import Mamba
 
 
 def build_mixer(config: ModelConfig, layer: int) -> nn.Module:
-    """Return the mixer of one layer, without values for its weights."""
+    """Return the mixer of one layer, with uninitialized weights."""
     name = config.mixer_of(layer)
     if name == "mamba":
         return Mamba(config)

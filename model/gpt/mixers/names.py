@@ -1,4 +1,4 @@
-"""The names of the mixers, and whether a config's choice of them fits its sizes."""
+"""The names of the mixers, and checks that a config's mixers fit its sizes."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -10,7 +10,7 @@ MIXERS = ("softmax", *BOUNDED)
 
 
 class Shape(Protocol):
-    """The fields of a ModelConfig that are looked at here."""
+    """The fields of a ModelConfig that are read here."""
 
     mixer: str | tuple[str, ...]
     n_layer: int
@@ -21,11 +21,11 @@ class Shape(Protocol):
 
 
 def checked_mixer(config: Shape) -> str | tuple[str, ...]:
-    """Return the config's mixer in its one form: a name where all layers have the same, else a tuple (JSON: a list) of
-    names.
+    """Return the config's mixer in canonical form: a name if all layers have the same, else a tuple of names (JSON: a
+    list).
 
-    Raises ValueError for an unknown name, another number of names than layers, a window without a size, and channels of
-    Mamba that do not divide into the heads.
+    Raises ValueError for an unknown name, a number of names other than that of the layers, a window without a size, and
+    Mamba channels that do not divide into the heads.
     """
     names = (config.mixer,) if isinstance(config.mixer, str) else config.mixer
     if not isinstance(names, (tuple, list)) or not all(isinstance(name, str) for name in names):
@@ -43,7 +43,7 @@ def checked_mixer(config: Shape) -> str | tuple[str, ...]:
 
 
 def dt_rank_of(d_model: int) -> int:
-    """Return the rank of the step sizes where none is given: d_model / 16, rounded up. Gu & Dao 2023, 3.6."""
+    """Return the default rank of the step sizes: d_model / 16, rounded up. Gu & Dao 2023, 3.6."""
     return -(-d_model // 16)
 
 

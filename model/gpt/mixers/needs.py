@@ -1,4 +1,4 @@
-"""What is said where something is defined for attention only and a layer has another mixer."""
+"""Errors for functions that are defined for attention only, in a layer with another mixer."""
 
 from model.arguments import check_layer
 from model.errors import InputError, say
@@ -6,7 +6,7 @@ from model.gpt.config import ModelConfig
 
 
 def need_scores(config: ModelConfig, layer: int) -> None:
-    """Raise InputError unless there is such a layer and it has scores and a softmax over them."""
+    """Raise InputError unless the layer exists and has scores and a softmax over them."""
     check_layer(layer, config.n_layer)
     if not config.is_attention(layer):
         what = "This layer has no attention scores: it carries a state from token to token."
@@ -16,7 +16,7 @@ def need_scores(config: ModelConfig, layer: int) -> None:
 
 
 def need_qkv(config: ModelConfig, layer: int) -> None:
-    """Raise InputError unless there is such a layer and it has queries, keys and values."""
+    """Raise InputError unless the layer exists and has queries, keys and values."""
     check_layer(layer, config.n_layer)
     if config.mixer_of(layer) == "mamba":
         what = "This layer has no queries and keys: it carries a state from token to token."
@@ -26,12 +26,12 @@ def need_qkv(config: ModelConfig, layer: int) -> None:
 
 
 def _others(config: ModelConfig) -> str:
-    """Return the layers with attention, "" where there are none."""
+    """Return the layers with attention as text, "" if there are none."""
     return ", ".join(str(layer) for layer in range(config.n_layer) if config.is_attention(layer))
 
 
 def need_attention(config: ModelConfig) -> None:
-    """Raise InputError unless every layer has full attention: for what replaces, shortens or shares it."""
+    """Raise InputError unless every layer has full attention: for functions that replace, shorten or share it."""
     other = [layer for layer, name in enumerate(config.mixers) if name != "softmax"]
     if other:
         raise InputError(
@@ -42,7 +42,7 @@ def need_attention(config: ModelConfig) -> None:
 
 
 def need_rewinding(config: ModelConfig) -> None:
-    """Raise InputError unless tokens that were read can be taken back: a state or a window does not hold them."""
+    """Raise InputError unless tokens can be taken back: a state or a window does not hold them."""
     if config.stateful:
         raise InputError(
             "This model does not keep all that it has read, so that no token can be taken back.",

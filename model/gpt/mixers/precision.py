@@ -1,9 +1,9 @@
-"""Sums over a whole text are taken in float32 at least, whatever the products before them are computed in."""
+"""Precision of sums over a text: at least float32, whatever type the products before them have."""
 
 import torch
 from torch import Tensor
 
 
 def wide(x: Tensor) -> Tensor:
-    """Return the tensor in float32, or in float64 where it is."""
+    """Return the tensor in float32, or unchanged if it is float64."""
     return x if x.dtype == torch.float64 else x.float()

@@ -26,7 +26,7 @@ STORED = 16  # tokens between the states that the forward keeps for the backward
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """What the tokens chose, and the channels themselves."""
+    """The tokens' selections, and the channels themselves."""
 
     u: Tensor  # channels after the convolution, [B, T, I]
     delta: Tensor  # step sizes, [B, T, I]
@@ -36,13 +36,13 @@ class Selection:
 
 
 def step(state: Tensor, s: Selection, t: int) -> Tensor:
-    """h after token t. [B, I, N] -> [B, I, N]"""
+    """Return h after token t. [B, I, N] -> [B, I, N]"""
     kept = torch.exp(s.delta[:, t, :, None] * s.A) * state
     return kept + (s.delta[:, t] * s.u[:, t])[:, :, None] * s.B[:, t, None, :]
 
 
 def recurrent(s: Selection, state: Tensor) -> tuple[Tensor, Tensor]:
-    """y [B, T, I] and h after the last token [B, I, N], as in the formula: the reference for `scan`."""
+    """Compute y [B, T, I] and h after the last token [B, I, N], as in the formula: the reference for `scan`."""
     out = []
     for t in range(s.u.shape[1]):
         state = step(state, s, t)
@@ -51,9 +51,9 @@ def recurrent(s: Selection, state: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def rows(s: Selection, channels: slice = slice(None)) -> Iterator[Tensor]:
-    """Yield the matrices of the channels a row at a time, token t's being [B, I', t + 1].
+    """Yield the matrices of the channels one row at a time, row t being [B, I', t + 1].
 
-    What is left of each token is carried along: it starts as d_s B_s and fades with every step.
+    The remainder of each token is carried along: it starts as d_s B_s and fades with every step.
     """
     delta, A = s.delta[:, :, channels], s.A[channels]
     left = delta.new_zeros(len(delta), A.shape[0], delta.shape[1], A.shape[1])  # of token s, [B, I', s, N]
@@ -64,7 +64,7 @@ def rows(s: Selection, channels: slice = slice(None)) -> Iterator[Tensor]:
 
 
 def matrix(s: Selection, channels: slice = slice(None)) -> Tensor:
-    """M of each of the channels, with M @ u = y from an empty state. [B, I', T, T]"""
+    """Return M of each of the channels, with M @ u = y from an empty state. [B, I', T, T]"""
     n, T, width = s.delta[:, :, channels].shape
     out = s.delta.new_zeros(n, width, T, T)
     for t, row in enumerate(rows(s, channels)):
@@ -73,7 +73,7 @@ def matrix(s: Selection, channels: slice = slice(None)) -> Tensor:
 
 
 def sizes(s: Selection, channels: slice = slice(None)) -> Tensor:
-    """Return the mean of |M| over the channels, none of whose matrices is kept. [B, T, T]"""
+    """Return the mean of |M| over the channels, without storing their matrices. [B, T, T]"""
     n, T, _ = s.delta.shape
     out = s.delta.new_zeros(n, T, T)
     for t, row in enumerate(rows(s, channels)):
@@ -82,15 +82,15 @@ def sizes(s: Selection, channels: slice = slice(None)) -> Tensor:
 
 
 def scan(s: Selection, state: Tensor) -> tuple[Tensor, Tensor]:
-    """y [B, T, I] and h after the last token [B, I, N], with a gradient of its own."""
+    """Compute y [B, T, I] and h after the last token [B, I, N], with a gradient of its own."""
     return _Scan.apply(s.u, s.delta, s.A, s.B, s.C, state)
 
 
 class _Scan(torch.autograd.Function):
     """The recurrence and its gradient.
 
-    Inside, tokens lie on the first axis, and of a state [N, B, I] the channels on the last: a step then works through
-    whole rows of memory, with B_t and C_t as factors of them.
+    Internally, tokens are on the first axis, and the channels of a state [N, B, I] on the last: a step then works
+    through contiguous rows of memory, with B_t and C_t as factors.
     """
 
     @staticmethod

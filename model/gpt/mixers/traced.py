@@ -1,4 +1,4 @@
-"""The matrices of a traced layer whatever its mixer is: what is drawn as a map, and what the output is made with."""
+"""The matrices of a traced layer for any mixer: the map that is drawn, and the matrix that produces the output."""
 
 from typing import Protocol
 
@@ -13,7 +13,7 @@ from model.gpt.transformer import Transformer
 
 
 class Traced(Protocol):
-    """A run with its stream: model.tracing.trace.Trace."""
+    """The part of model.tracing.trace.Trace that is used here."""
 
     model: Transformer
     residuals: Tensor  # [L + 1, T, D]
@@ -25,7 +25,7 @@ class Traced(Protocol):
 
 
 def mixer_input(trace: Traced, layer: int) -> tuple[Tensor, Pass]:
-    """What the layer's mixer reads, with the run's edits, and the Pass to run it. [1, T, D]"""
+    """Return the input of the layer's mixer, with the run's edits, and the Pass to run it. [1, T, D]"""
     run, block = trace.prepare(layer, trace.residuals.shape[1]), trace.model.blocks[layer]
     x = run.at("resid_pre", layer, trace.residuals[layer][None])
     return x if block.post_norm else block.norm1.tapped(x, "norm1", layer, run), run
@@ -53,6 +53,6 @@ def hidden_weights(trace: Traced, layer: int, head: int) -> Tensor:
 
 @torch.inference_mode()
 def selection(trace: Traced, layer: int) -> Selection:
-    """What the tokens of the run chose in a layer of Mamba; the batch axis is 1."""
+    """Return the selections of the run's tokens in a layer of Mamba; the batch axis is 1."""
     x, run = mixer_input(trace, layer)
     return trace.model.blocks[layer].attn.inputs(x, layer, run)[0]

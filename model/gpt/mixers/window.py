@@ -15,7 +15,9 @@ _ROWS = 128  # queries at once: their keys are few, so that no [T, S] matrix is 
 
 
 def outside(T: int, S: int, window: int) -> Tensor:
-    """True where key s lies `window` or more tokens before query t, the T queries being the last of S. [T, S] bool"""
+    """Return a mask, True if key s lies `window` or more tokens before query t, the T queries being the last of S. [T,
+    S] bool
+    """
     return torch.ones(T, S, dtype=torch.bool).tril_(S - T - window)
 
 
@@ -26,7 +28,7 @@ def window_scores(q: Tensor, k: Tensor, window: int) -> Tensor:
 
 
 def window_attention(q: Tensor, k: Tensor, v: Tensor, window: int) -> Tensor:
-    """scores, pattern and mix, a block of queries at a time over the keys that it sees.
+    """Compute scores, pattern and mix, one block of queries at a time over the keys that it sees.
 
     q [B, H, T, E], k and v [B, G, S, E], the queries being the last T of S positions -> [B, H, T, E]
     """
