@@ -5,7 +5,10 @@ import { define } from "../page/mount.js";
 define("howto", (root) => (payload) => {
   const details = el("details");
   details.append(el("summary", "", payload.title));
-  for (const [kind, text] of Object.entries(payload.parts)) details.append(el("p", `pg-howto-${kind}`, text));
+  const paragraphs = (kinds) => kinds.map((kind) => el("p", `pg-howto-${kind}`, payload.parts[kind])),
+    more = el("details", "pg-howto-more");
+  more.append(el("summary", "", payload.more), ...paragraphs(["formula", "caveat"]));
+  details.append(...paragraphs(["body", "try"]), more);
   details.ontoggle = () => root.classList.toggle("pg-howto-open", details.open);
   root.classList.remove("pg-howto-open"); // drawn anew it is closed
   root.replaceChildren(details);

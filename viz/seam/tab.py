@@ -109,8 +109,8 @@ class Tab:
         for view in self.all_views:
             payloads |= panels.fixed(view, words)
         for view in self.views:
-            howto = {"title": words["howto.title"], "parts": section(words, f"{view.key}.howto")}
-            payloads[f"{view.key}_howto"] = howto
+            parts = section(words, f"{view.key}.howto")
+            payloads[f"{view.key}_howto"] = section(words, "howto") | {"parts": parts}
             if not self.alone:
                 payloads[f"{view.key}_about"] = {"text": words[f"{view.key}.about"]}
         return payloads

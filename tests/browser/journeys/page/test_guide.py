@@ -76,10 +76,18 @@ def test_terms_open_their_meaning_on_a_narrow_dark_chinese_page(open_page):
     howto = page.locator("[data-part=map_howto]")
     page.set_viewport_size({"width": 1280, "height": 844})
     folded = howto.bounding_box()["width"]
-    page.locator(".pg-howto:visible summary").click()
+    page.locator(".pg-howto:visible > details > summary").click()
     expect(howto).to_have_class(re.compile("pg-howto-open"))
     assert howto.bounding_box()["width"] > 2 * folded  # a line of its own
     page.set_viewport_size({"width": 390, "height": 844})
+    formula = howto.locator(".pg-howto-formula")
+    expect(howto.locator(".pg-howto-try")).to_be_visible()
+    expect(formula).to_be_hidden()
+    more = howto.locator(".pg-howto-more > summary")
+    more.click()
+    expect(formula).to_have_text(words("zh")["map.howto.formula"])
+    expect(formula).to_be_visible()
+    more.click()
     text = howto.text_content()
     assert words("zh")["map.howto.body"] in text  # the text is the one of the catalogue
     term = howto.locator(".pg-term[data-term=sink]")
