@@ -55,7 +55,7 @@ class Explanation:
 @public(query=unchecked, key=unchecked)
 @torch.inference_mode()
 def explain(trace: Trace, layer: int, head: int, query: int, key: int) -> Explanation:
-    """Return every step from two projected vectors to the cell's output to the residual stream.
+    """Return every step from two projected vectors to the cell's contribution to the residual stream.
 
     Identities: the outputs of all keys and heads and the bias of o sum to attn_out at the query. With RoPE, dimensions
     i and i + r of the products sum to |a| |b| cos(arg a - arg b + angles[i]), where a and b are those two dimensions of
@@ -120,7 +120,7 @@ def _check_cell(T: int, query: int, key: int) -> None:
 def _before_rotation(
     trace: Trace, layer: int, head: int
 ) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray] | None]:
-    """q and k of all positions as projected, and after the q/k norm where there is one. Each [T, E]"""
+    """Return q and k of all positions as projected, and after the q/k norm if there is one. Each [T, E]"""
     block, kv = trace.model.blocks[layer], head // trace.config.group_size
     attn = block.attn
     read = "resid_pre" if block.post_norm else "norm1_out"
@@ -138,6 +138,6 @@ def _before_rotation(
 
 
 def _project(linear: Linear, x: Tensor, n: int, width: int) -> Tensor:
-    """Projection of x by the rows of head n. [T, D] -> [T, E]"""
+    """Project x by the rows of head n. [T, D] -> [T, E]"""
     rows = slice(n * width, (n + 1) * width)
     return F.linear(x, linear.weight[rows], None if linear.bias is None else linear.bias[rows])

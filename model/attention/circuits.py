@@ -57,13 +57,14 @@ class _Heads:
 @public()
 @torch.inference_mode()
 def copying(model: Transformer) -> np.ndarray:
-    """Copying score: whether a head makes the token it attends to likelier (+1) or less likely (-1). float32 [L, H]
+    """Compute the copying score: whether a head makes the token it attends to likelier (+1) or less likely (-1).
+    float32 [L, H]
 
-    Sum of the real parts of the eigenvalues of W_U W_OV W_E [V, V], over the sum of their absolute values; the gain
-    and centring of the final norm are folded into W_U. The nonzero ones are the eigenvalues of the [E, E] matrix W_V
-    (W_E W_U) W_O. NaN for a head that writes nothing, and in layers without attention. Elhage et al. 2021, "Summarizing
-    OV/QK matrices". It assumes tokens as they are embedded; where MLPs and earlier heads have rewritten them, a head
-    that copies may score low.
+    Sum of the real parts of the eigenvalues of W_U W_OV W_E [V, V], over the sum of their absolute values; the gain and
+    centering of the final norm are folded into W_U. The nonzero ones are the eigenvalues of the [E, E] matrix W_V (W_E
+    W_U) W_O. NaN for a head that writes nothing, and in layers without attention. Elhage et al. 2021, "Summarizing
+    OV/QK matrices". It assumes embedded tokens as input; where MLPs and earlier heads have rewritten them, a head that
+    copies may score low.
     """
     both = _embed_unembed(model)
     scores = np.full((model.config.n_layer, model.config.n_head), np.nan, np.float32)
@@ -77,14 +78,14 @@ def copying(model: Transformer) -> np.ndarray:
 @public()
 @torch.inference_mode()
 def composition(model: Transformer, layer: int, head: int) -> Composition:
-    """Composition of the head with earlier heads (`reads`) and with later heads (`feeds`).
+    """Compute the composition of the head with earlier heads (`reads`) and with later heads (`feeds`).
 
     score = ||M W_OV||_F / (||M||_F ||W_OV||_F), with W_OV of the earlier head and M of the later one: W_QK^T for its
-    query, W_QK for its key, W_OV for its value. It is 0 where the later head reads nothing that the earlier one
-    writes. It is 1 only for matrices of rank one that match exactly; if n directions pass on equally and nothing else
-    is read or written, it is 1 / sqrt(n), so compare with the baseline and 1 / sqrt(d_head). NaN at the head's own
-    layer, at layers on the wrong side of it or without attention, and for heads of zeros. Raises InputError for a
-    layer or head out of range or without attention. Elhage et al. 2021, "The mechanics of head composition".
+    query, W_QK for its key, W_OV for its value. It is 0 if the later head reads nothing that the earlier one writes. It
+    is 1 only for matrices of rank one that match exactly; if n directions pass on equally and nothing else is read or
+    written, it is 1 / sqrt(n), so compare with the baseline and 1 / sqrt(d_head). NaN at the head's own layer, at
+    layers on the wrong side of it or without attention, and for heads of zeros. Raises InputError for a layer or head
+    out of range or without attention. Elhage et al. 2021, "The mechanics of head composition".
     """
     config = model.config
     need_scores(config, layer)
@@ -104,7 +105,7 @@ def composition(model: Transformer, layer: int, head: int) -> Composition:
 
 
 def _scores(later: _Heads, earlier: _Heads) -> dict[str, Tensor]:
-    """Composition scores of later with earlier heads; either may be a single head. [H] each
+    """Compute the composition scores of later with earlier heads; either may be a single head. [H] each
 
     No [D, D] product is computed. M = A B with A [D, E] and B [E, D]; with X = B W_O, G_A = A^T A and G_V = W_V W_V^T,
     all [E, E], ||A B W_O W_V||^2 = tr(X^T G_A X G_V) and ||A B||^2 = tr(G_A B B^T).
@@ -163,7 +164,7 @@ def _folded(weight: Tensor, norm: Norm | None) -> Tensor:
 
 
 def _embed_unembed(model: Transformer) -> Tensor:
-    """W_E W_U, summed over the vocabulary; a factor on all embeddings changes no score. float64 [D, D]"""
+    """Compute W_E W_U, summed over the vocabulary; a factor on all embeddings changes no score. float64 [D, D]"""
     D = model.config.d_model
     both = torch.zeros(D, D, dtype=torch.float64)
     for embed, unembed in zip(model.embed.weight.split(_ROWS), model.unembed.weight.split(_ROWS), strict=True):

@@ -118,10 +118,10 @@ def near(pattern: np.ndarray, most: int = 4) -> float:
 
 
 def share_of_distance(scores: np.ndarray, *, first: bool = False) -> float:
-    """Return the share of the variance of a head's scores explained by distance alone, 0 to 1.
+    """Return the fraction of the variance of a head's scores that distance alone explains, 0 to 1.
 
-    NaN where it is undefined: too few scores, or scores that differ by rounding alone, four units in the last place of
-    the largest of them. Variance between the mean scores of the distances, corrected for their number: Kelley's epsilon
+    NaN if it is undefined: too few scores, or scores that differ by rounding alone, four units in the last place of the
+    largest of them. Variance between the mean scores of the distances, corrected for their number: Kelley's epsilon
     squared (1935) = 1 - (N - 1) / (N - K) (1 - eta squared), clipped at 0. scores [T, T], NaN above the diagonal.
     """
     each = [pooled(scores, (d, d), first).astype(np.float64) for d in range(len(scores))]

@@ -145,7 +145,7 @@ def _original(aim: _Aim) -> Tensor:
 @public(how=unchecked)
 @torch.inference_mode()
 def sweep(trace: Trace, how: Literal["zero", "mean"], target: Target, progress: Progress = silent) -> np.ndarray:
-    """Return each head ablated alone: the change of the target's number. float32 [L, H]
+    """Ablate each head alone, and return the change of the target's number. float32 [L, H]
 
     How: one of ABLATIONS; means are those of the unedited run. For "kl" the value is KL(p of `trace` || p ablated), at
     least 0, in nats. Edits of `trace` stay in force, the ablation comes after them: the value is
@@ -176,12 +176,13 @@ def patch(
     site: Literal["resid_pre", "attn_out", "mlp_out"],
     progress: Progress = silent,
 ) -> np.ndarray:
-    """Return the corrupted run with one vector of the clean run: the change of the target's number. float32 [L, T]
+    """Patch one vector of the clean run into the corrupted run, and return the change of the target's number. float32
+    [L, T]
 
     Row l, column t is for the site's vector at layer l, token t. Where both runs have the same vector, and after the
-    target's position, it is exactly 0; only the other places are run. Both runs keep their own edits. `progress(places
-    done, places in all, "Patching")` may raise to cancel. Raises InputError for runs of different models or lengths and
-    for "kl" and "loss". Source: Meng et al. 2022, section 2; Heimersheim & Nanda 2024.
+    target's position, the change is exactly 0; only the other places are run. Both runs keep their own edits.
+    `progress(places done, places in all, "Patching")` may raise to cancel. Raises InputError for runs of different
+    models or lengths and for "kl" and "loss". Source: Meng et al. 2022, section 2; Heimersheim & Nanda 2024.
     """
     _check_site(site)
     _check_pair(clean, corrupted, target)
@@ -196,14 +197,14 @@ def patch(
 def patch_heads(
     clean: Trace, corrupted: Trace, target: Target, position: int | None = None, progress: Progress = silent
 ) -> np.ndarray:
-    """Return the corrupted run with what one head writes in the clean run: the change of the target's number. float32
-    [L, H]
+    """Patch one head's output of the clean run into the corrupted run; returns the change of the target's number.
+    float32 [L, H]
 
-    Replaced is the head's z, and with it what the head adds to the residual stream, z times its rows of the output
-    projection: at every position, or at one, which counts from the end where it is negative. Heads that write the same
-    there in both runs have exactly 0 and are not run, nor is any where the position comes after the target's. Both runs
-    keep their own edits. `progress(heads done, heads in all, "Patching")` may raise to cancel. Raises InputError as
-    `patch` does, and for a position that does not exist. Source: Wang et al. 2022; Heimersheim & Nanda 2024.
+    The head's z is replaced, and with it what the head adds to the residual stream, z times its rows of the output
+    projection: at every position, or at one, which counts from the end if negative. Heads with the same output in both
+    runs have exactly 0 and are not run, nor is any head if the position comes after the target's. Both runs keep their
+    own edits. `progress(heads done, heads in all, "Patching")` may raise to cancel. Raises InputError as `patch` does,
+    and for a position that does not exist. Source: Wang et al. 2022; Heimersheim & Nanda 2024.
     """
     _check_pair(clean, corrupted, target)
     aim, config = _aim(corrupted, target, corrupted), clean.config
@@ -219,12 +220,12 @@ def patch_heads(
 
 
 def _heads_at(trace: Trace, at: int | slice) -> Tensor:
-    """z of every head at these positions. [L, H, n, E], at a single one [L, H, E]"""
+    """Return z of every head at these positions. [L, H, n, E], at a single one [L, H, E]"""
     return torch.stack([trace.sites(layer, ["z"])["z"][0, :, at] for layer in range(trace.config.n_layer)])
 
 
 def _everywhere(trace: Trace, site: str) -> Tensor:
-    """[L, T, D]"""
+    """Return the tensor of a site in every layer. [L, T, D]"""
     if site == "resid_pre":
         return trace.residuals[:-1]
     return torch.stack([trace.sites(layer, [site])[site][0] for layer in range(trace.config.n_layer)])
@@ -238,11 +239,12 @@ def _replaced_alone(
     tell: Callable[[int], None],
     at: int | slice = slice(None),
 ) -> np.ndarray:
-    """Change of the target's number by each single replacement, 0 elsewhere. values [L, n, ...] -> float32 [L, n]
+    """Return the change of the target's number by each single replacement, 0 elsewhere. values [L, n, ...] -> float32
+    [L, n]
 
     places [N, 2] are (layer, index) in ascending order; x[:, index, at] of the site is replaced by values[layer,
     index]. A batch row starts at its own layer, from the stream of the trace, so one batch spans several layers.
-    `tell(places done)` is called after every block.
+    `tell(places done)` is called after every layer.
     """
     effects, before = torch.zeros(values.shape[:2], dtype=torch.float64), _original(aim)
     done, blocks = 0, aim.trace.model.blocks
@@ -277,7 +279,7 @@ def _replace(site: str, rows: Tensor, index: Tensor, values: Tensor, at: int | s
 
 
 def recovered(effects: np.ndarray, clean_metric: float, corrupted_metric: float) -> np.ndarray:
-    """What patching changed as shares of the gap: 0 as corrupted, 1 as clean. NaN where there is no gap. float32"""
+    """Return the effects of patching as fractions of the gap: 0 as corrupted, 1 as clean. NaN without a gap. float32"""
     gap = clean_metric - corrupted_metric
     return np.full_like(effects, np.nan) if gap == 0 else effects / np.float32(gap)
 
@@ -290,17 +292,17 @@ def recovered(effects: np.ndarray, clean_metric: float, corrupted_metric: float)
 def next_tokens(
     before: Predicting, after: Predicting, position: int, most: int = 10, vocab: int | None = None
 ) -> pd.DataFrame:
-    """Return the likeliest next tokens of two runs, sorted by the larger of their probabilities; InputError for no
-    position.
+    """Return the likeliest next tokens of two runs, sorted by the larger of their probabilities.
 
     Columns id, p_before, p_after, logit_before, logit_after; up to 2 `most` rows, the union of both tops. Ids from
-    `vocab` on have no token and are excluded; the probabilities of the others then sum to 1.
+    `vocab` on have no token and are excluded; the probabilities of the others then sum to 1. Raises InputError for a
+    position that does not exist.
     """
     return next_rows(before.logits_at(position)[:vocab], after.logits_at(position)[:vocab], most)
 
 
 def next_rows(before: np.ndarray, after: np.ndarray, most: int = 10) -> pd.DataFrame:
-    """`next_tokens` from the logits of two runs after one position. [V] each"""
+    """Return the table of `next_tokens` from the logits of two runs after one position. [V] each"""
     logits = torch.stack([torch.from_numpy(each) for each in (before, after)])  # [2, V]
     share = logits.double().softmax(-1)
     ids = logits.topk(min(most, logits.shape[1])).indices.unique()  # ascending
@@ -314,7 +316,7 @@ def next_rows(before: np.ndarray, after: np.ndarray, most: int = 10) -> pd.DataF
 
 
 def _aim(trace: Trace, target: Target, reference: Trace) -> _Aim:
-    """Return the target on this trace; raises InputError where it does not fit."""
+    """Return the target on this trace; raises InputError if it does not fit."""
     T = len(trace.tokens)
     _check_target(target, trace.config, T)
     position = target.position % T

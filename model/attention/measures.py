@@ -30,10 +30,11 @@ _CHUNK = 256  # query rows of all heads in memory at once
 
 @torch.inference_mode()
 def attend_rows(trace: Trace, layer: int, queries: Sequence[int]) -> Tensor:
-    """Attention weights of all heads for some queries only. float32 [H, n, T], rows sum to 1, 0 for later keys.
+    """Return the attention weights of all heads for some queries. float32 [H, n, T], rows sum to 1, 0 for later keys.
 
     Equals the rows of `trace.pattern`. No [T, T] matrix is computed, except for an edited run, where an edit may need
-    the whole pattern. Raises InputError for a layer or position out of range, ValueError without any query.
+    the complete pattern. Raises InputError for a layer or position out of range, ValueError for an empty list of
+    queries.
     """
     T, config = len(trace.tokens), trace.config
     check_layer(layer, config.n_layer)
@@ -75,7 +76,7 @@ def query_chunks(trace: Trace, queries: Sequence[int]) -> list[Sequence[int]]:
 def value_rows(trace: Trace, layer: int, keys: Sequence[int]) -> Tensor:
     """Return the values of some tokens for every KV head. float32 [G, n, E]; InputError for a position out of range.
 
-    In a layer of Mamba its channels, a head each, [H, n, E'].
+    In a layer of Mamba, return its channels by head, [H, n, E'].
     """
     check_layer(layer, trace.config.n_layer)
     check_positions(keys, len(trace.tokens))
@@ -87,7 +88,7 @@ def value_rows(trace: Trace, layer: int, keys: Sequence[int]) -> Tensor:
 
 
 def output_weights(trace: Trace, layer: int) -> Tensor:
-    """W_O of every head: z @ W_O is the head's part of attn_out, before the bias of o. float32 [H, E, D]"""
+    """Return W_O of every head: z @ W_O is the head's part of attn_out, before the bias of o. float32 [H, E, D]"""
     weight = trace.model.blocks[layer].attn.o.weight.detach()  # [D, H * E]
     return weight.unflatten(1, (trace.config.n_head, -1)).permute(1, 2, 0)
 
@@ -151,7 +152,7 @@ def _value_weighted(trace: Trace, layer: int, head: int) -> np.ndarray:
 
 
 def with_residual(mean: Tensor) -> Tensor:
-    """0.5 A + 0.5 I with rows that sum to 1: the mixing matrix of a layer. [T, T]
+    """Compute 0.5 A + 0.5 I with rows that sum to 1: the mixing matrix of a layer. [T, T]
 
     `mean` is the pattern averaged over heads. The identity stands for the residual connection: Abnar & Zuidema 2020,
     section 3.
@@ -162,7 +163,7 @@ def with_residual(mean: Tensor) -> Tensor:
 
 
 def mixing(trace: Trace, layer: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    """`with_residual` of a layer's mean pattern. [T, T], 0 above the diagonal.
+    """Return `with_residual` of a layer's mean pattern. [T, T], 0 above the diagonal.
 
     Only this layer's patterns are in memory at once, and without edits only some rows at a time.
     """
@@ -172,9 +173,10 @@ def mixing(trace: Trace, layer: int, dtype: torch.dtype = torch.float32) -> Tens
 
 @torch.inference_mode()
 def rollout_of(mixed: Iterable[Tensor]) -> Tensor:
-    """Attention rollout R = A_l A_(l-1) ... A_0 of the layers' mixing matrices, from the lowest layer up. [T, T]
+    """Compute the attention rollout R = A_l A_(l-1) ... A_0 of the layers' mixing matrices, from the lowest layer up.
+    [T, T]
 
-    Rows sum to 1 where those of every A do. Abnar & Zuidema 2020, section 3, "Attention rollout".
+    Rows sum to 1 if those of every A do. Abnar & Zuidema 2020, section 3, "Attention rollout".
     """
     layers = iter(mixed)
     total = next(layers)
@@ -184,12 +186,13 @@ def rollout_of(mixed: Iterable[Tensor]) -> Tensor:
 
 
 def flow_of(mixed: Sequence[Tensor]) -> np.ndarray:
-    """Attention flow through causal layers, from the lowest up. Tensors [T, T] -> float32 [T, T], NaN above.
+    """Compute the attention flow through causal layers, from the lowest up. Tensors [T, T] -> float32 [T, T], NaN
+    above.
 
-    Entry i, j is the maximum flow from token i above the last layer to the input j, with entry t, s of layer l's
-    mixing matrix as the capacity of the edge. Abnar & Zuidema 2020, section 3, "Attention flow". It lies between the
-    rollout, which is one feasible flow, and 1, the total capacity out of token i. Capacities are rounded down to
-    2^-30: a flow falls short by less than 2^-30 for each edge of its minimum cut, 1e-7 where 100 edges limit it.
+    Entry i, j is the maximum flow from token i above the last layer to the input j, with entry t, s of layer l's mixing
+    matrix as the capacity of the edge. Abnar & Zuidema 2020, section 3, "Attention flow". It lies between the rollout,
+    which is one feasible flow, and 1, the total capacity out of token i. Capacities are rounded down to 2^-30: a flow
+    falls short by less than 2^-30 for each edge of its minimum cut, 1e-7 where 100 edges limit it.
     """
     from scipy.sparse import csr_array  # imported here: it takes a quarter of a second and is needed only for this
     from scipy.sparse.csgraph import maximum_flow
@@ -232,8 +235,8 @@ class Measure:
     """A measure of how much token i reads from token j. Its name, meaning and caveat are in viz/words.
 
     `function` maps (trace, layer, head) to float32 [T, T], rows are queries, NaN above the diagonal and where
-    undefined. A share lies in 0 .. 1, a signed number may be negative, a size is at least 0 and has no upper bound. A
-    measure of a layer combines all its heads and all layers below; it ignores `head`.
+    undefined. A fraction lies in 0 .. 1, a signed number may be negative, a size is at least 0 and has no upper bound.
+    A measure of a layer combines all its heads and all layers below; it ignores `head`.
     """
 
     formula: str

@@ -35,7 +35,7 @@ class StateSpace:
 
 
 def need_state_space(config: ModelConfig, layer: int) -> None:
-    """Raise InputError unless there is such a layer and it is a state space."""
+    """Raise InputError unless the layer exists and is a state space."""
     check_layer(layer, config.n_layer)
     if config.mixer_of(layer) != "mamba":
         layers = [str(other) for other, name in enumerate(config.mixers) if name == "mamba"]
@@ -46,11 +46,11 @@ def need_state_space(config: ModelConfig, layer: int) -> None:
 @public(source=unchecked)
 @torch.inference_mode()
 def state_space(trace: Trace, layer: int, source: int = 0) -> StateSpace:
-    """What the tokens chose in a layer, with the run's edits, and what its state holds of the token `source`.
+    """Return the selections of a layer's tokens, with the run's edits, and what its state holds of the token `source`.
 
-    Sizes, without signs: `kept` and `share` are sums of |numbers| over a channel's state. The shares of all tokens add
-    up to 1; before the source they are 0. NaN where a channel holds nothing at all, or got nothing from the source.
-    Raises InputError for a layer without a state space and for no such token.
+    Magnitudes, without signs: `kept` and `share` are sums of absolute values over a channel's state. The shares of all
+    tokens add up to 1; before the source they are 0. NaN where a channel holds nothing at all, or got nothing from the
+    source. Raises InputError for a layer without a state space and for a token that does not exist.
     """
     need_state_space(trace.config, layer)
     T = len(trace.tokens)
@@ -77,8 +77,8 @@ def state_space(trace: Trace, layer: int, source: int = 0) -> StateSpace:
 
 @public()
 def decay_tokens(found: StateSpace) -> np.ndarray:
-    """Return the tokens after which a number of the state is down to 1/e = 37 %, where every step is as long as the
-    mean one.
+    """Return the number of tokens after which a number of the state is down to 1/e = 37 %, if every step has the mean
+    length.
 
     1 / (-A d), d the channel's mean step size along the prompt. float32 [I, N]
     """

@@ -61,8 +61,8 @@ def survey(
     """Return the mean and standard deviation (divisor n - 1) of every head metric over sequences of ids, [T] int64
     each.
 
-    A sequence without repeated tokens does not count for the metrics of repeats. Raises ValueError without any
-    sequence; `progress` gets the number of finished sequences after each batch, and may raise to cancel.
+    A sequence without repeated tokens does not count for the metrics of repeats. Raises ValueError for an empty list of
+    sequences; `progress` gets the number of finished sequences after each batch, and may raise to cancel.
     """
     return _mean_and_spread(model, _run_all(model, sequences, sequences, progress))
 
@@ -136,7 +136,7 @@ def even_share(T: int) -> float:
 
 
 def _mean_and_spread(model: Transformer, metrics: Tensor) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Over sequences: metrics [N, L, H, metrics]; NaNs do not count."""
+    """Return the mean and standard deviation over sequences: metrics [N, L, H, metrics]; NaNs do not count."""
     config = model.config
     index = pd.MultiIndex.from_product([range(config.n_layer), range(config.n_head)], names=["layer", "head"])
     each = pd.DataFrame(metrics.double().flatten(1).numpy())  # a row a sequence
@@ -166,7 +166,7 @@ def _run_all(model: Transformer, ran: Sequence[Tensor], scored: Sequence[Tensor]
 
 
 def _batches(lengths: list[int]) -> Iterator[slice]:
-    """Consecutive sequences that fit into _TOGETHER tokens after padding to the longest; at least one each."""
+    """Yield consecutive sequences that fit into _TOGETHER tokens after padding to the longest; at least one each."""
     start = 0
     while start < len(lengths):
         end = start + 1
@@ -190,7 +190,7 @@ def _each(reducers: list[HeadReducer]) -> Callable[[int, Tensor, Tensor, Tensor]
 
 
 def _see_each(reducers: list[HeadReducer]) -> See:
-    """Return the same for layers that call no kernel: their weights, sequence b's to reducer b."""
+    """Return a `see` for layers that call no kernel: it passes their weights, sequence b's to reducer b."""
 
     def see(layer: int, weights: Tensor) -> None:
         for b, reducer in enumerate(reducers):

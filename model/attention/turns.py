@@ -1,4 +1,4 @@
-"""Numbers by token, summed by the turn of a conversation that each token is of."""
+"""Numbers by token, summed by the turn of the conversation that each token belongs to."""
 
 import numpy as np
 
@@ -10,8 +10,8 @@ from model.text.chat_places import TEMPLATE
 def by_turn(values: np.ndarray, turns: np.ndarray, count: int) -> np.ndarray:
     """Return the sum of `values` [..., S] over the tokens of each turn, the template's last. [..., count + 1]
 
-    `turns` [S] is 0 to count - 1, or -1 for the template. Each row adds up to what it did before, so that a row of
-    attention still sums to 1. Raises ValueError where the lengths differ or a turn is out of range.
+    `turns` [S] is 0 to count - 1, or -1 for the template. The sum of each row is preserved, so a row of attention still
+    sums to 1. Raises ValueError if the lengths differ or a turn is out of range.
     """
     if values.shape[-1] != len(turns):
         raise ValueError(f"values of {values.shape[-1]} tokens, turns of {len(turns)}")

@@ -1,8 +1,8 @@
-"""A run that goes on from another one: of a text that begins alike, only the positions after that are computed.
+"""A run that continues another: for a text with the same beginning, only the positions after it are computed.
 
-A token does not depend on those after it. So of a run of a text with the same beginning its residual stream, its
-statistics of rows and its thumbnails hold as they are, and earlier keys and values follow from the stream by their
-projections alone. The numbers are those of a fresh run, to float32 rounding.
+A token does not depend on later ones. So the residual stream, the row statistics and the thumbnails of a run of a text
+with the same beginning remain valid, and earlier keys and values follow from the stream by their projections alone. The
+numbers equal those of a fresh run, to float32 rounding.
 """
 
 import time
@@ -23,10 +23,10 @@ LEAST = 0.25  # share of a text from which on another run is gone on from: keys 
 
 
 def kept(before: Trace, model: Transformer, ids: np.ndarray) -> int:
-    """How many tokens of `before` a run of `ids` without edits can take over; 0 where it has to begin afresh.
+    """Return how many tokens of `before` a run of `ids` without edits can reuse; 0 if it must start from scratch.
 
-    Not from an edited run, nor from another model, nor where a layer is not full softmax attention. A thumbnail's cells
-    are as large as the longer text asks for: so both must have the same, and whole cells are taken over.
+    None can be reused from an edited run, from another model, or if a layer is not full softmax attention. The size of
+    a thumbnail's cells depends on the length of the text, so both must have the same, and only whole cells are reused.
     """
     config, cell = model.config, pool_size(len(ids))
     if before.model is not model or before.tap is not None or pool_size(len(before.tokens)) != cell:
@@ -49,9 +49,9 @@ def run_after(
     progress: Progress = silent,
     passed: Passed = unseen,
 ) -> Trace:
-    """`model.tracing.trace.run` without edits, which goes on from the one of `others` that begins most alike.
+    """Do `model.tracing.trace.run` without edits, continuing the one of `others` with the longest common beginning.
 
-    The same errors. `seconds` of the result are those of what was run.
+    Raises the same errors. `seconds` of the result covers only what was computed.
     """
     shared, before = max(
         ((kept(each, model, tokens.ids), each) for each in others), key=lambda one: one[0], default=(0, None)
@@ -71,7 +71,7 @@ def _run_on(
     progress: Progress,
     passed: Passed,
 ) -> Trace:
-    """Return the run of the tokens from position `start` on, after what `before` has of the others."""
+    """Return the run of the tokens from position `start` on, reusing the earlier ones from `before`."""
     check_length(len(tokens), model.config.n_ctx)
     started = time.perf_counter()
     ids, config = torch.from_numpy(np.ascontiguousarray(tokens.ids, dtype=np.int64)), model.config

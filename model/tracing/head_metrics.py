@@ -1,4 +1,4 @@
-"""Metrics of every head on one prompt, a few numbers and a thumbnail each: their definitions, from a whole pattern.
+"""Metrics of every head on one prompt, a few numbers and a thumbnail each, defined on a complete pattern.
 
 model.tracing.head_reducer computes the same while the model runs.
 """
@@ -176,7 +176,7 @@ def _weight_on(pattern: Tensor, repeats: Repeats, shift: int) -> Tensor:
 
 
 def thumbnails_from_pattern(pattern: Tensor) -> Tensor:
-    """Max-pooled square roots as codes 0 .. 254; MASKED above the diagonal. [H, T, T] -> uint8 [H, t, t]"""
+    """Return max-pooled square roots as codes 0 .. 254; MASKED above the diagonal. [H, T, T] -> uint8 [H, t, t]"""
     H, T, _ = pattern.shape
     k = pool_size(T)
     t = -(-T // k)
@@ -191,7 +191,7 @@ def pool_size(T: int) -> int:
 
 
 def encode(weights: Tensor) -> Tensor:
-    """Square-root ramp to 0 .. 254, which lifts small weights; blocks in the future become MASKED.
+    """Map weights to 0 .. 254 on a square-root ramp, which lifts small weights; future blocks become MASKED.
 
     The r rows are the last ones of t. [H, r, t]
     """
@@ -201,7 +201,7 @@ def encode(weights: Tensor) -> Tensor:
 
 
 def metrics_table(metrics: np.ndarray) -> pd.DataFrame:
-    """Return HEAD_METRICS of all heads, indexed by (layer, head), a column each. metrics [L, H, len(HEAD_METRICS)]"""
+    """Return HEAD_METRICS of all heads, indexed by (layer, head), one column each. metrics [L, H, len(HEAD_METRICS)]"""
     L, H, n = metrics.shape
     index = pd.MultiIndex.from_product([range(L), range(H)], names=["layer", "head"])
     return pd.DataFrame(metrics.reshape(L * H, n), index=index, columns=list(HEAD_METRICS))

@@ -1,7 +1,7 @@
 """Metrics and a thumbnail of every head, reduced while the model runs.
 
-No [H, T, T] pattern outlives the chunk of rows in which it was computed; so a thousand tokens and hundreds of heads
-can be analyzed together.
+A [H, T, T] pattern exists only for the chunk of rows being computed, so a thousand tokens and hundreds of heads can be
+analyzed together.
 """
 
 import math
@@ -35,12 +35,12 @@ class HeadReducer:
     """An attention kernel that computes the metrics and the thumbnail of every head.
 
     Pass it to `Transformer.trunk(attend=...)` for one sequence (B = 1, no cache), then call `finish`; it computes the
-    same z as the fused kernel. With a tap the whole pattern is computed and passed through the tap, and the result is
-    reduced; `tapped` names the layers whose scores or pattern the tap changes, where those are known. Short prompts
-    are batched over several layers: for them, the call of an operation costs more than its computation.
+    same z as the fused kernel. With a tap the complete pattern is computed and passed through the tap, and the result
+    is reduced; `tapped` names the layers whose scores or pattern the tap changes, if they are known. Short prompts are
+    batched over several layers: for them, the call of an operation costs more than its computation.
 
-    `known`: rows and thumbnails of the first positions, as another reducer made them, a multiple of `pool_size(T)` of
-    them; then the kernel is given the queries of the others only, with the keys and values of all.
+    `known`: rows and thumbnails of the first positions from another reducer, a multiple of `pool_size(T)` of them; the
+    kernel then receives only the queries of the other positions, with the keys and values of all.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class HeadReducer:
         return tensor
 
     def _keep(self, layers: list[int], stats: RowStats, codes: Tensor) -> None:
-        """Store the results of some layers, their heads one after the other: of the last rows, where some are known."""
+        """Store the results of some layers, concatenated over heads; if earlier rows are known, only the last rows."""
         rows = torch.stack([getattr(stats, field.name) for field in fields(stats)])
         n, r, t = rows.shape[-1], *codes.shape[-2:]
         self.rows[:, layers, :, -n:] = rows.view(len(rows), len(layers), -1, n)
@@ -111,7 +111,7 @@ class HeadReducer:
 
 @dataclass(frozen=True)
 class _Chunk:
-    """Query rows start .. end - 1, and where in the [end, rows] block of weights their repeats lie."""
+    """Query rows start .. end - 1, and where their repeats are in the [end, rows] block of weights."""
 
     start: int
     end: int
@@ -132,7 +132,7 @@ def _reduce(
     """Return the row statistics [H, n], pooled weights [H, r, t] and, given v, z [1, H, n, E], of the rows of the
     chunks.
 
-    They are the last n of T, and all where no others are known. q [H, n, E], k and v [G, T, E]
+    They are the last n of T rows; all rows unless earlier ones are known. q [H, n, E], k and v [G, T, E]
     """
     H, n, E = q.shape
     G, T = k.shape[:2]
@@ -158,7 +158,7 @@ def _reduce(
 
 
 def _reduce_chunk(q: Tensor, k: Tensor, read: Tensor, chunk: _Chunk, pool: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return one block of query rows against all keys up to its end.
+    """Reduce one block of query rows against all keys up to its end.
 
     Queries are on the contiguous axis, so every reduction over keys is vectorized. q [G, R C, E], k [G, b, E], read [G,
     (E +) E + 2, b] -> stats [fields of RowStats, G R, C], pooled [G, R, c, t], and the weighted means of `read`, [G, (E
@@ -220,7 +220,9 @@ def _listed(weight: Tensor, row: Tensor, key: Tensor) -> Tensor:
 
 
 def _block_max(scores: Tensor, pool: int) -> Tensor:
-    """Largest score of every `pool` keys, the last block may be short. [G, b, N] -> [G, ceil(b / pool), N]"""
+    """Return the largest score of every `pool` keys; the last block may be short. [G, b, N] -> [G, ceil(b /
+    pool), N]
+    """
     if pool == 1:
         return scores.clone()
     G, b, N = scores.shape

@@ -1,8 +1,8 @@
 """The logit lens: the model's prediction if it stopped at an earlier point of the residual stream.
 
-An earlier stream goes through the final norm and the output head as if it were the last one: nostalgebraist 2020,
-"interpreting GPT: the logit lens". The tuned lens first maps it to the basis of the last one: Belrose et al. 2023.
-The logits of all points are never in memory together; each is reduced to a few numbers once computed.
+An earlier stream passes through the final norm and the output head as if it were the last one: nostalgebraist 2020,
+"interpreting GPT: the logit lens". The tuned lens first maps it to the basis of the last one: Belrose et al. 2023. The
+logits of all points are never in memory together; each is reduced to a few numbers once computed.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,24 +34,25 @@ class Run(Protocol):
     tap: Tap | None
 
     def prepare(self, layer: int, T: int) -> Pass:
-        """A Pass to run block `layer` as in this trace."""
+        """Return a Pass to run layer `layer` as in this trace."""
 
     def logits_at(self, position: int) -> np.ndarray:
-        """Logits of a position. [V]"""
+        """Return the logits of a position. [V]"""
 
 
 class Translator(Protocol):
     """The used part of a model.predictions.tuned_lens.TunedLens."""
 
     def translate(self, layer: int, x: Tensor) -> Tensor:
-        """The stream entering block `layer` in the basis of the last one. [..., D] -> [..., D]"""
+        """Map the stream entering layer `layer` to the basis of the last one. [..., D] -> [..., D]"""
 
 
 @dataclass(frozen=True, eq=False)
 class Reading:
     """Lens predictions at K points of the stream and P positions; the last point is the model's own prediction.
 
-    `places` counts the blocks a stream has passed: 0 before the first, l + 1/2 between attention and MLP of block l.
+    `places` counts the layers that a stream has passed: 0 before the first, l + 1/2 between attention and MLP of layer
+    l.
     """
 
     places: np.ndarray  # float32 [K]
@@ -66,7 +67,7 @@ class Reading:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays."""
+        """The bytes of all arrays."""
         return sum(array.nbytes for array in vars(self).values())
 
 
@@ -74,8 +75,8 @@ class Reading:
 def lens_logits(model: Transformer, x: Tensor, tap: Tap | None = None) -> Tensor:
     """Return the logits of a stream as if it were the last one. x [N, D] -> [N, V]
 
-    The final norm, where there is one, is recomputed on x: its scale is that of x. For the stream that leaves the last
-    block these are the model's logits. nostalgebraist 2020.
+    The final norm, if the model has one, is recomputed on x: its scale is that of x. For the stream that leaves the
+    last layer these are the model's logits. nostalgebraist 2020.
     """
     return model.logits(x[None], tap=tap)[0]
 
@@ -89,12 +90,12 @@ def read_layers(
     lens: Translator | None = None,
     progress: Progress = silent,
 ) -> Reading:
-    """Lens predictions from the streams that enter the blocks and from the one that leaves the last. K = L + 1
+    """Compute lens predictions from the stream that enters each layer, and from the one that leaves the last. K = L + 1
 
-    `candidates` are the tokens to track by rank and probability, by default each position's most likely next token.
-    `lens` translates the streams first. Row -1 is the softmax of the run's logits, its KL is 0. `progress(rows done,
-    rows in all, "Reading the stream")` may raise to cancel. Raises InputError for a position that does not exist
-    and for top < 1, ValueError for no position and a token outside the vocabulary.
+    `candidates` are the tokens to track by rank and probability, by default each position's top next token. `lens`
+    translates the streams first. Row -1 is the softmax of the run's logits, its KL is 0. `progress(rows done, rows in
+    all, "Reading the stream")` may raise to cancel. Raises InputError for a position that does not exist and for top <
+    1, ValueError for an empty list of positions and a token outside the vocabulary.
     """
     L = len(run.residuals) - 1
 
@@ -109,9 +110,9 @@ def read_layers(
 def read_position(
     run: Run, position: int, *, top: int = 5, candidates: Sequence[int] | None = None, lens: Translator | None = None
 ) -> Reading:
-    """Lens predictions at one position, also between attention and MLP of every block. K = 2 L + 1, P = 1
+    """Compute lens predictions at one position, also between attention and MLP of every layer. K = 2 L + 1, P = 1
 
-    With a translator K = L + 1: there is none for the streams inside a block. Otherwise as `read_layers`.
+    With a translator K = L + 1, because it does not cover the streams inside a layer. Otherwise as `read_layers`.
     """
     if lens is not None:
         return read_layers(run, [position], top=top, candidates=candidates, lens=lens)
@@ -152,7 +153,7 @@ def some_positions(reading: Reading, start: int, end: int) -> Reading:
 
 @torch.inference_mode()
 def checkpoints(run: Run, position: int) -> Tensor:
-    """Return the stream of one position before the first block, inside and after each. [2 L + 1, D]"""
+    """Return the stream of one position before the first layer, inside and after each. [2 L + 1, D]"""
     L = len(run.residuals) - 1
     rows = []
     for layer in range(L):
@@ -162,10 +163,10 @@ def checkpoints(run: Run, position: int) -> Tensor:
 
 @torch.inference_mode()
 def middle_at(run: Run, layer: int, position: int) -> Tensor:
-    """Return the stream of one position between attention and MLP of a block, edits included. [D]
+    """Return the stream of one position between attention and MLP of a layer, edits included. [D]
 
-    Equals the row of `Trace.middle`. Without edits only this position's query is computed, and its visible keys and
-    values.
+    Equals the row of `Trace.middle`. Without edits only this position's query is computed, with the keys and values
+    that it sees.
     """
     block, each = run.model.blocks[layer], run.prepare(layer, position + 1)
     if each.tap is not None:
@@ -222,7 +223,7 @@ class _Truth:
 def _read(
     run: Run, streams: Callable[[Tensor], Tensor], places: np.ndarray, request: _Request, progress: Progress
 ) -> Reading:
-    """Reduce the logits of `streams(positions)`, [K, p, D], some positions and points at a time."""
+    """Reduce the logits of `streams(positions)`, [K, p, D], a few positions and points at a time."""
     rows = max(1, _HELD // run.model.config.vocab_size)
     K, P, done, parts = len(places), len(request.positions), 0, []
     for at in request.positions.split(rows):
@@ -251,13 +252,13 @@ def _truth(run: Run, x: Tensor, candidates: Tensor | None) -> tuple[Tensor, _Tru
 
 
 def _uncertainty(logits: Tensor, share: Tensor, likeliest: Tensor) -> tuple[Tensor, Tensor]:
-    """Log-sum-exp of the logits, and the entropy of their softmax `share`. [..., V], [..., 1] -> [...]"""
+    """Return the log-sum-exp of the logits, and the entropy of their softmax `share`. [..., V], [..., 1] -> [...]"""
     total = (logits.gather(-1, likeliest) - share.gather(-1, likeliest).log())[..., 0]
     return total, total - (share * logits).sum(-1)
 
 
 def _reduce(logits: Tensor, truth: _Truth, top: int) -> tuple[Tensor, ...]:
-    """Return the logits [g, p, V] to ids, probabilities, entropy, KL, ranks, shares: see Reading."""
+    """Reduce the logits [g, p, V] to ids, probabilities, entropy, KL, ranks, and tracked probabilities: see Reading."""
     share = logits.softmax(-1)
     ids = top_ids(logits, top)
     total, entropy = _uncertainty(logits, share, ids[..., :1])

@@ -33,17 +33,17 @@ class Run(Protocol):
     residuals: Tensor  # [L + 1, T, D]
 
     def prepare(self, layer: int, T: int, tap: Tap | None = None) -> Pass:
-        """A Pass to run block `layer` as in this trace, and then `tap`."""
+        """Return a Pass to run layer `layer` as in this trace, and then `tap`."""
 
     def sites(self, layer: int, names) -> dict[str, Tensor]:
-        """Tensors of one block at the named sites."""
+        """Return tensors of one layer at the named sites."""
 
 
 @torch.inference_mode()
 def stream_sites(run: Run, layer: int) -> dict[str, Tensor]:
-    """Return the inputs and divisors of a block's norms, and outputs of its sublayers: STREAM_SITES, [T, D] or [T, 1].
+    """Return the inputs and divisors of a layer's norms, and outputs of its sublayers: STREAM_SITES, [T, D] or [T, 1].
 
-    In pre-norm blocks without edits the MLP is not run: mlp_out is the difference of the stored streams, resid_post -
+    In pre-norm layers without edits the MLP is not run: mlp_out is the difference of the stored streams, resid_post -
     resid_mid, which is mlp_out to float32 rounding of the stream. Raises ValueError for a layer that does not exist.
     """
     L, T, store = len(run.model.blocks), len(run.tokens), {}
@@ -63,7 +63,9 @@ def stream_sites(run: Run, layer: int) -> dict[str, Tensor]:
 
 @torch.inference_mode()
 def final_sites(run: Run) -> dict[str, Tensor]:
-    """Return the input and divisor of the final norm: final_in [T, D] and final_scale [T, 1]; empty without one."""
+    """Return the input and divisor of the final norm: final_in [T, D] and final_scale [T, 1]; empty if there is no
+    final norm.
+    """
     L, store = len(run.model.blocks), {}
     if run.model.final_norm is None:
         return {}
@@ -73,7 +75,7 @@ def final_sites(run: Run) -> dict[str, Tensor]:
 
 
 def moments(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the mean and biased variance over the last axis, in float64: two passes, so that a large mean costs no
+    """Return the mean and biased variance over the last axis, in float64: two passes, so a large mean costs no
     precision.
 
     x [..., D] -> [...] each. The mean square is mean^2 + variance.
@@ -96,7 +98,7 @@ def norm_rows(run: Run) -> pd.DataFrame:
 
 
 def _rows(site: str, layer: int, x: Tensor) -> pd.DataFrame:
-    """x [T, D]"""
+    """Return one row per token with the statistics of x [T, D]."""
     mean, variance = moments(x)
     square = mean.square() + variance
     return pd.DataFrame(

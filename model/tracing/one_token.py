@@ -1,4 +1,4 @@
-"""The last tokens through a block on their own, with the keys and values of the earlier ones."""
+"""The last tokens through one layer on their own, with the keys and values of the earlier ones."""
 
 import torch
 from torch import Tensor
@@ -11,11 +11,11 @@ from model.gpt.transformer import Transformer
 
 
 def alone(model: Transformer, stream: Tensor, layer: int, position: int, tap: Tap | None = None) -> Pass:
-    """Return a Pass to run block `layer` for the token at `position` only.
+    """Return a Pass to run layer `layer` for the token at `position` only.
 
-    Of earlier tokens only keys and values are computed, or the state that the layer carries. `stream` [T, D] is the
-    block's input; the block is then called with the row of the position, [1, 1, D], and gives the result of the whole
-    prompt, to float32 rounding. For blocks without edits: `tap` sees one token.
+    For earlier tokens only keys and values are computed, or the state that the layer carries. `stream` [T, D] is the
+    layer's input; the layer is then called with the row of the position, [1, 1, D], and returns the result of the
+    complete prompt, to float32 rounding. For layers without edits: `tap` sees one token.
     """
     if model.config.mixer_of(layer) != "softmax":
         return Pass(model.prepare(position, 1).rope, attend_fused, _read(model, stream[:position], layer), tap)
@@ -32,9 +32,9 @@ def after(
     attend: Attend = attend_fused,
     tap: Tap | None = None,
 ) -> Pass:
-    """Return the same for the n tokens from `start` on, in a layer of full attention; `attend` is its kernel.
+    """Return a Pass to run the n tokens from `start` on, in a layer of full attention; `attend` is its kernel.
 
-    `stream` [S, D] has the block's input up to `start` at least. The kernel is given the queries of the n tokens, and
+    `stream` [S, D] holds the layer's input at least up to `start`. The kernel receives the queries of the n tokens, and
     the keys and values of all start + n.
     """
     block, kernel = model.blocks[layer], attend
@@ -54,7 +54,7 @@ def after(
 
 
 def _read(model: Transformer, stream: Tensor, layer: int) -> KVCache:
-    """Return a cache in which one layer has read these tokens. stream [T, D], the block's input"""
+    """Return a cache in which one layer has read these tokens. stream [T, D], the layer's input"""
     cache, block, T = KVCache.empty(model.config, 1, len(stream) + 1), model.blocks[layer], len(stream)
     if T:
         x = stream[None] if block.post_norm else block.norm1(stream[None])

@@ -1,4 +1,4 @@
-"""The largest tokens, and the ranks of given tokens; ties are broken by the smaller id."""
+"""The tokens with the largest logits, and the ranks of given tokens; ties are broken by the smaller id."""
 
 import numpy as np
 import torch
@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 def top_ids(logits: Tensor, top: int) -> Tensor:
-    """Return the largest first, ties by the smaller id. [..., V] -> [..., top]"""
+    """Return the ids of the largest logits, largest first, ties by the smaller id. [..., V] -> [..., top]"""
     values, ids = logits.topk(min(top + 1, logits.shape[-1]))
     if values.shape[-1] > top:
         tied = values[..., top - 1] == values[..., top]  # an excluded one may have a smaller id
@@ -18,7 +18,9 @@ def top_ids(logits: Tensor, top: int) -> Tensor:
 
 
 def ranks_of(logits: Tensor, ids: Tensor) -> Tensor:
-    """Ranks of tokens among all, 1 for the largest, ties by the smaller id. [..., V], [..., C] -> [..., C]"""
+    """Return the ranks of tokens among all, 1 for the largest, ties by the smaller id. [..., V], [..., C]
+    -> [..., C]
+    """
     rows, tokens = logits.flatten(0, -2).numpy(), ids.flatten(0, -2).tolist()
     ranks = [
         [np.count_nonzero(row[:token] >= row[token]) + np.count_nonzero(row[token:] > row[token]) + 1 for token in some]

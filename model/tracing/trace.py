@@ -47,9 +47,9 @@ class HeadQKV:
 class Trace:
     """The numbers of one run; build it with `run`.
 
-    `residuals[l]` enters block l and `residuals[n_layer]` leaves the last one. Methods recompute the inside of a
-    block from them, so their results equal those of the run to float32 rounding, its edits included. Layers and
-    heads out of range raise InputError.
+    `residuals[l]` enters layer l and `residuals[n_layer]` leaves the last one. Methods recompute the inside of a layer
+    from them, so their results equal those of the run to float32 rounding, its edits included. Layers and heads out of
+    range raise InputError.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Trace:
 
     @property
     def nbytes(self) -> int:
-        """Bytes in memory; logits count once they have been computed."""
+        """The bytes in memory; logits count once they have been computed."""
         logits = self.__dict__.get("logits")
         stored = self.residuals.nbytes + self.thumbnails.nbytes + self.metrics.nbytes + self.rows.nbytes
         last_logits = 0 if self._read is None else self._read[1].nbytes
@@ -83,16 +83,19 @@ class Trace:
     @public()
     @torch.inference_mode()
     def qkv(self, layer: int, head: int) -> HeadQKV:
-        """Queries, keys and values of one head; the KV head is head // (H / G). InputError for a state space."""
+        """Return queries, keys and values of one head; the KV head is head // (H / G). Raises InputError for a state
+        space.
+        """
         need_qkv(self.config, layer)
         return HeadQKV(*(part[0, 0].numpy() for part in self._head(layer, head)))
 
     @public()
     @torch.inference_mode()
     def scores(self, layer: int, head: int) -> np.ndarray:
-        """q.k / sqrt(d_head) before the softmax, NaN above the diagonal and where a window or an edit hides the key.
+        """Return q.k / sqrt(d_head) before the softmax, NaN above the diagonal and where a window or an edit hides the
+        key.
 
-        float32 [T, T], rows are queries. InputError for a layer without a softmax.
+        float32 [T, T], rows are queries. Raises InputError for a layer without a softmax.
         """
         need_scores(self.config, layer)
         if self._tap_in(layer) is not None:
@@ -106,10 +109,11 @@ class Trace:
     @public()
     @torch.inference_mode()
     def pattern(self, layer: int, head: int) -> np.ndarray:
-        """Attention weights: rows are queries, sum to 1, and are 0 above the diagonal. float32 [T, T]
+        """Return attention weights: rows are queries, sum to 1, and are 0 above the diagonal. float32 [T, T]
 
-        Without a softmax they are the sizes of the matrix that the layer's recurrence equals, every row divided by
-        its sum (model.gpt.mixers.hidden); for Mamba averaged over the head's channels. `mixing` has the matrix itself.
+        In a layer without a softmax they are the absolute values of the matrix that its recurrence equals, every row
+        divided by its sum (model.gpt.mixers.hidden); for Mamba averaged over the head's channels. `mixing` returns the
+        matrix itself.
         """
         head = self._checked(layer, head)
         if not self.config.is_attention(layer):
@@ -122,10 +126,10 @@ class Trace:
     @public(index=unchecked)
     @torch.inference_mode()
     def mixing(self, layer: int, index: int) -> np.ndarray:
-        """Return the matrix that makes outputs of values, signed: `mixing @ v = mixed`. float32 [T, T]
+        """Return the signed matrix that maps values to outputs: `mixing @ v = mixed`. float32 [T, T]
 
         `index` is a head; in a layer of Mamba a channel, v and mixed being those of the sites side by side. With a
-        softmax it is the pattern, and mixed is z.
+        softmax the matrix is the pattern, and mixed is z.
         """
         check_layer(layer, self.config.n_layer)
         if self.config.is_attention(layer):
@@ -142,13 +146,13 @@ class Trace:
     @public()
     @torch.inference_mode()
     def z(self, layer: int, head: int) -> np.ndarray:
-        """Return the head's output before the projection o: pattern times values. float32 [T, d_head]
+        """Return the head's output before the output projection: pattern times values. float32 [T, d_head]
         (config.z_width)
         """
         return self.sites(layer, ["z"])["z"][0, self._checked(layer, head)].numpy()
 
     def _head(self, layer: int, head: int) -> tuple[Tensor, Tensor, Tensor]:
-        """q, k, v of one head, [1, 1, T, E] each, from the weights of that head alone."""
+        """Return q, k, v of one head, [1, 1, T, E] each, from the weights of that head alone."""
         self._checked(layer, head)
         if self._tap_in(layer) is not None:
             names = ("q_rot", "k_rot", "v") if self.config.positions == "rope" else ("q", "k", "v")
@@ -176,10 +180,10 @@ class Trace:
     # --- one layer ---
 
     def prepare(self, layer: int, T: int, tap: Tap | None = None, *, explicit: bool = False) -> Pass:
-        """Return a Pass to run block `layer` as in this trace: with its edits, and then `tap`.
+        """Return a Pass to run layer `layer` as in this trace: with its edits, and then `tap`.
 
-        T may be less than the prompt's length: a token does not depend on those after it. `explicit` shows scores and
-        pattern to `tap`; without it the [H, T, T] tensors are computed only where an edit or the trace's own tap needs
+        T may be less than the prompt's length: a token does not depend on later ones. `explicit` passes scores and
+        pattern to `tap`; without it the [H, T, T] tensors are computed only if an edit or the trace's own tap needs
         them.
         """
         own = self._tap_in(layer)
@@ -189,13 +193,15 @@ class Trace:
         return self.model.prepare(0, T, tap=tap, attend=None if explicit else attend_fused)
 
     def _tap_in(self, layer: int) -> Tap | None:
-        """Return the trace's own tap where it may change this layer; other layers run without it."""
+        """Return the trace's own tap if it may change this layer; other layers run without it."""
         return self.tap if _reaches(self.key.edits, layer) else None
 
     @public(names=one_of(SITES))
     @torch.inference_mode()
     def sites(self, layer: int, names: Collection[str]) -> dict[str, Tensor]:
-        """Tensors of one block at the named sites of model.gpt.tap.SITES, e.g. "mlp_post"; axes as listed there."""
+        """Return tensors of one layer at the named sites of model.gpt.tap.SITES, e.g. "mlp_post"; axes as
+        listed there.
+        """
         check_layer(layer, self.config.n_layer)
         store: dict[tuple[str, int], Tensor] = {}
         each = self.prepare(layer, len(self.tokens), record(names, store), explicit=not _ATTENTION.isdisjoint(names))
@@ -215,14 +221,18 @@ class Trace:
 
     @public()
     def hidden(self, layer: int) -> np.ndarray:
-        """Residual stream entering block `layer`; for n_layer the stream after the last block. float32 [T, D]"""
+        """Return the residual stream entering layer `layer`; for n_layer the stream after the last layer. float32 [T,
+        D]
+        """
         check_layer(layer, self.config.n_layer + 1)
         return self.residuals[layer].numpy()
 
     @public()
     @torch.inference_mode()
     def middle(self, layer: int) -> np.ndarray:
-        """Residual stream between attention and MLP of a block (resid_mid), its attention half recomputed. [T, D]"""
+        """Return the residual stream between attention and MLP of a layer (resid_mid), its attention half recomputed.
+        [T, D]
+        """
         check_layer(layer, self.config.n_layer)
         each = self.prepare(layer, len(self.tokens))
         x = each.at("resid_pre", layer, self.residuals[layer][None])
@@ -232,7 +242,7 @@ class Trace:
 
     @public()
     def edit(self, *edits: Edit, progress: Progress = silent, passed: Passed = unseen) -> "Trace":
-        """Return a new run of the same tokens with these edits added; this trace stays as it is.
+        """Return a new run of the same tokens with these edits added; this trace is unchanged.
 
         Means are those of the unedited run. Raises InputError for an edit that does not fit the model or the prompt,
         ValueError for a trace whose tap is not made of edits: its key does not determine the result.
@@ -243,7 +253,7 @@ class Trace:
         return self._again(edits, unedited, progress, passed)
 
     def unedited(self) -> "Trace":
-        """Return the run without edits: this one where it has none, else a new one."""
+        """Return the run without edits: this one if it has no edits, else a new one."""
         return self if self.tap is None else self._again()
 
     def _again(
@@ -253,7 +263,7 @@ class Trace:
         progress: Progress = silent,
         passed: Passed = unseen,
     ) -> "Trace":
-        """Return the same tokens of the same model with other edits."""
+        """Run the same tokens through the same model with other edits."""
         of = {"model_id": self.key.model_id, "edits": edits, "unedited": unedited}
         trace = run(self.model, self.tokens, **of, progress=progress, passed=passed)
         trace.piece = self.piece
@@ -266,7 +276,7 @@ class Trace:
 
     @functools.cached_property
     def logits(self) -> np.ndarray:
-        """Logits of every position, computed at the first use. float32 [T, V]"""
+        """The logits of every position, computed at first use. float32 [T, V]"""
         return self._logits(self.residuals[-1])
 
     @public()
@@ -288,13 +298,13 @@ class Trace:
 
     @public(top=whole(1), positions=listed)
     def logit_lens(self, top: int = 10, positions: Sequence[int] | None = None) -> pd.DataFrame:
-        """Return the likeliest next tokens if the model stopped before each block, and at layer n_layer its own
+        """Return the likeliest next tokens if the model stopped before each layer, and at layer n_layer its own
         prediction.
 
         Columns layer, position, rank (1 is the likeliest), token id, piece, probability; all positions by default,
-        those below 0 counted from the end. `piece` is empty where the tokenizer is unknown. Layer n_layer has the
-        softmax of `logits`. Raises InputError for no such position and for top < 1. nostalgebraist 2020, "interpreting
-        GPT: the logit lens": the final norm is recomputed on each stream.
+        those below 0 counted from the end. `piece` is empty if the tokenizer is unknown. Layer n_layer has the softmax
+        of `logits`. Raises InputError for a position that does not exist and for top < 1. nostalgebraist 2020,
+        "interpreting GPT: the logit lens": the final norm is recomputed on each stream.
         """
         positions = range(len(self.tokens)) if positions is None else positions
         return lens_rows(read_layers(self, positions, top=top), self.piece or (lambda number: ""))
@@ -304,7 +314,7 @@ class Trace:
         return metrics_table(self.metrics)
 
     def norms(self) -> pd.DataFrame:
-        """Mean, variance, root mean square and length of each norm's inputs; one row per (site, layer, token).
+        """Return mean, variance, root mean square and length of each norm's inputs; one row per (site, layer, token).
 
         Sites are norm1, norm2 and final (layer n_layer). rms^2 = mean^2 + variance; norm = rms sqrt(d_model).
         """
@@ -326,11 +336,10 @@ def run(
 ) -> Trace:
     """Run the prompt once, keep the residual stream, and reduce every head to its metrics and thumbnail.
 
-    Edits become part of the key; `unedited`, a run of the same tokens without any, saves running it for their means.
-    `progress` is told of each layer, and may raise to end the run. `passed` is shown the trace before each layer but
-    the first: what its methods give of the layers before is as it will be.
-    Raises InputError for an empty prompt, one beyond the context, or edits that do not fit; ValueError for both a
-    tap and edits.
+    Edits become part of the key; `unedited`, a run of the same tokens without edits, saves another run for their means.
+    `progress` is called for each layer, and may raise to end the run. `passed` receives the trace before each layer but
+    the first: its methods already return the final numbers of earlier layers. Raises InputError for an empty prompt,
+    one beyond the context length, or edits that do not fit; ValueError for both a tap and edits.
     """
     check_length(len(tokens), model.config.n_ctx)
     edits = tuple(edits)
@@ -362,7 +371,7 @@ def run(
 
 
 def show(trace: Trace, layer: int, started: float, passed: Passed) -> None:
-    """Show a trace that is being run before each layer but the first, with the seconds it took so far."""
+    """Pass a trace under construction to `passed` before each layer but the first, with the seconds so far."""
     if layer:
         trace.seconds = time.perf_counter() - started
         passed(trace, layer)
@@ -380,19 +389,19 @@ def _means(model: Transformer, tokens: Tokens, edits: Sequence[Edit], unedited: 
 
 
 def _written(trace: Trace, layer: int, head: int | None) -> Tensor:
-    """Return a head's z [T, E], or for None the output of the layer's MLP [T, D]."""
+    """Return a head's z [T, E], or for head None the output of the layer's MLP [T, D]."""
     if head is None:
         return trace.sites(layer, ["mlp_out"])["mlp_out"][0]
     return torch.from_numpy(trace.z(layer, head))
 
 
 def _reaches(edits: Sequence[Edit], layer: int) -> bool:
-    """Whether the tap may change this layer: a tap that is not made of edits may change any."""
+    """Return whether the tap may change this layer: a tap that is not made of edits may change any."""
     return not edits or bool(sites_edited(edits, layer))
 
 
 def _explicit(edits: Sequence[Edit], layer: int) -> bool:
-    """Whether the tap needs the scores or the pattern of this layer."""
+    """Return whether the tap needs the scores or the pattern of this layer."""
     return not edits or not _ATTENTION.isdisjoint(sites_edited(edits, layer))
 
 

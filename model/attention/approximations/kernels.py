@@ -1,7 +1,7 @@
 """Attention by feature maps: exp(q.k / sqrt(d_head)) replaced by phi(q).phi(k), so that keys can be summed beforehand.
 
-Every feature map here is positive and kept as its logarithm, so that nothing over- or underflows. A row's own factor
-cancels when the row is divided by its sum, so that it is left out.
+Every feature map here is positive and stored as its logarithm, to avoid overflow and underflow. A row's own factor
+cancels when the row is divided by its sum, so it is left out.
 """
 
 import math
@@ -19,9 +19,9 @@ _TINY = 1e-200  # a sum below it has lost digits
 def directions(count: int, width: int, *, orthogonal: bool, generator: torch.Generator) -> Tensor:
     """Return random vectors w, each normal with variance 1 in every dimension. float64 [m, E]
 
-    `orthogonal`: every `width` of them stand at right angles, with the lengths of independent ones (Choromanski et al.
-    2021, "orthogonal random features"). The basis is uniform over all (Mezzadri 2007, section 5), so that each vector
-    alone is as normal as before and the estimate stays unbiased.
+    `orthogonal`: every `width` of them are orthogonal, with the lengths of independent ones (Choromanski et al. 2021,
+    "orthogonal random features"). The basis is uniform over all (Mezzadri 2007, section 5), so each single vector stays
+    normal and the estimate unbiased.
     """
     drawn = torch.randn(count, width, generator=generator, dtype=torch.float64)
     if not orthogonal:
@@ -34,10 +34,10 @@ def directions(count: int, width: int, *, orthogonal: bool, generator: torch.Gen
 
 
 def positive_features(w: Tensor) -> FeatureMap:
-    """FAVOR+: phi(x) = exp(w.x - |x|^2 / 2) / sqrt(m) for x = q or k over d_head^(1/4). w [m, E]
+    """Return FAVOR+: phi(x) = exp(w.x - |x|^2 / 2) / sqrt(m) for x = q or k over d_head^(1/4). w [m, E]
 
-    E[phi(x).phi(y)] = exp(x.y), so that the estimate of exp(q.k / sqrt(d_head)) is unbiased: Choromanski et al. 2021,
-    lemma 1. Weights, which are quotients of estimates, are not.
+    E[phi(x).phi(y)] = exp(x.y), so the estimate of exp(q.k / sqrt(d_head)) is unbiased: Choromanski et al. 2021, lemma
+    1. Weights, which are quotients of estimates, are not.
     """
 
     def features(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
@@ -49,9 +49,9 @@ def positive_features(w: Tensor) -> FeatureMap:
 
 
 def elu_features(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-    """Linear attention: phi(x) = elu(x) + 1, which is x + 1 above 0 and exp(x) below.
+    """Compute the features of linear attention: phi(x) = elu(x) + 1, which is x + 1 above 0 and exp(x) below.
 
-    Katharopoulos et al. 2020, section 3.2.1. It is another kernel, no estimate of the softmax's: no size makes it
+    Katharopoulos et al. 2020, section 3.2.1. It is another kernel, not an estimate of the softmax's: no size makes it
     closer.
     """
     return _log_elu(q), _log_elu(k)
@@ -62,12 +62,12 @@ def _log_elu(x: Tensor) -> Tensor:
 
 
 def kernel(log_q: Tensor, log_k: Tensor) -> Tensor:
-    """phi(q).phi(k), not divided by anything. [..., R, m] and [..., T, m] -> [..., R, T]"""
+    """Compute phi(q).phi(k), unnormalized. [..., R, m] and [..., T, m] -> [..., R, T]"""
     return log_q.exp() @ log_k.exp().transpose(-1, -2)
 
 
 def hidden(rows: Tensor, T: int) -> Tensor:
-    """True where a key lies after the query. rows [R] positions of queries -> bool [R, T]"""
+    """Return a mask, True if a key lies after the query. rows [R] positions of queries -> bool [R, T]"""
     return torch.arange(T) > rows[:, None]
 
 
@@ -92,10 +92,10 @@ def parallel(log_q: Tensor, log_k: Tensor, rows: Tensor) -> Tensor:
 
 
 def recurrent(log_q: Tensor, log_k: Tensor, v: Tensor) -> Tensor:
-    """Return the same outputs by a state of one size, whatever the length: S = sum phi(k) v^T, s = sum phi(k).
+    """Compute the outputs of `parallel` by a state of constant size: S = sum phi(k) v^T, s = sum phi(k).
 
     z = phi(q) S / phi(q).s, token by token. log_q and log_k [T, m], v [T, E] -> [T, E]. Katharopoulos et al. 2020,
-    section 3.4. Each feature is kept over its largest value so far, as the online softmax does.
+    section 3.4. Each feature is scaled by its largest value so far, as in the online softmax.
     """
     T, m = log_k.shape
     state, total = torch.zeros(m, v.shape[-1], dtype=v.dtype), torch.zeros(m, dtype=v.dtype)

@@ -12,7 +12,7 @@ _CELLS = 1 << 22  # landmark x key weights in memory at once
 
 
 def exact(q: Tensor, k: Tensor, rows: Tensor) -> Tensor:
-    """Return the softmax attention. q [..., R, E] at positions `rows` [R], k [..., T, E] -> [..., R, T]"""
+    """Return softmax attention. q [..., R, E] at positions `rows` [R], k [..., T, E] -> [..., R, T]"""
     scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
     return scores.masked_fill(hidden(rows, k.shape[-2]), -math.inf).softmax(-1)
 
@@ -21,15 +21,15 @@ def exact(q: Tensor, k: Tensor, rows: Tensor) -> Tensor:
 
 
 def random_projection(count: int, T: int, generator: torch.Generator) -> Tensor:
-    """Normal with variance 1 / r: a Johnson-Lindenstrauss projection of the length T to r. float64 [r, T]
+    """Draw a Johnson-Lindenstrauss projection of the length T to r, normal with variance 1 / r. float64 [r, T]
 
-    Wang et al. 2020, theorem 1; there E and F are learned, here nothing is.
+    Wang et al. 2020, theorem 1; there E and F are learned, here they are random.
     """
     return torch.randn(count, T, generator=generator, dtype=torch.float64) / math.sqrt(count)
 
 
 def segments(count: int, T: int) -> Tensor:
-    """1 where a token lies in a segment; r segments of nearly one length, no more than there are tokens. [r, T]"""
+    """Return 1 where a token lies in a segment; r segments of nearly equal length, at most one per token. [r, T]"""
     count = min(count, T)
     return (torch.arange(T) * count // T == torch.arange(count)[:, None]).double()
 
@@ -40,9 +40,9 @@ def linformer(q: Tensor, k: Tensor, rows: Tensor, projection: Tensor, *, mean: b
 
     q [..., R, E] at positions `rows` [R], k [..., T, E], projection [r, T] -> [..., R, T]. Wang et al. 2020, eq. 7, and
     section 4 for one projection shared by keys and values. As published every projected key mixes all tokens, later
-    ones, too; here query i reads sums over the keys 0 .. i, so that nothing of the future enters. With `mean` each sum
-    is divided by how many keys it has, and one without keys is not seen. Under a random projection weights of single
-    tokens may be negative and rows need not sum to 1: only the row over projected keys is divided by its sum.
+    ones, too; here query i reads sums over the keys 0 .. i, so that no future token enters. With `mean` each sum is
+    divided by its number of keys, and an empty one is not seen. Under a random projection weights of single tokens may
+    be negative and rows need not sum to 1: only the row over projected keys is divided by its sum.
     """
     seen = ~hidden(rows, k.shape[-2])  # [R, T]
     dots = (q @ k.transpose(-1, -2)).masked_fill(~seen, 0.0)
@@ -59,10 +59,10 @@ def linformer(q: Tensor, k: Tensor, rows: Tensor, projection: Tensor, *, mean: b
 
 
 def pseudoinverse(a: Tensor, iterations: int = ITERATIONS) -> Tensor:
-    """About the Moore-Penrose inverse, by products alone. [..., m, m] -> [..., m, m]
+    """Approximate the Moore-Penrose inverse by products alone. [..., m, m] -> [..., m, m]
 
     Xiong et al. 2021: Z <- Z (13 I - A Z (15 I - A Z (7 I - A Z))) / 4 from A^T / (|A|_1 |A|_inf); 6 times, as
-    published, which is short of the inverse where A is nearly singular.
+    published, which is short of the inverse if A is nearly singular.
     """
     eye = torch.eye(a.shape[-1], dtype=a.dtype)
     size = a.abs().sum(-2).amax(-1) * a.abs().sum(-1).amax(-1)
@@ -74,12 +74,12 @@ def pseudoinverse(a: Tensor, iterations: int = ITERATIONS) -> Tensor:
 
 
 def nystrom(q: Tensor, k: Tensor, rows: Tensor, count: int, iterations: int = ITERATIONS) -> Tensor:
-    """Return the row i of the matrix that Nystromformer computes for the tokens 0 .. i.
+    """Return for each row i the row of the matrix that Nystromformer computes for the tokens 0 .. i.
 
     Xiong et al. 2021. q [..., T, E] of all queries, k [..., T, E] -> [..., R, T] for the positions `rows` [R], in
     order: softmax(q K~^T) softmax(Q~ K~^T)^+ softmax(Q~ K^T), where the m landmarks Q~ and K~ are means of segments. As
-    published landmarks mix later tokens into every row; here each query has its own landmarks of what it has read,
-    which is causal and saves nothing. Up to m tokens each is a landmark, and the row is softmax's own.
+    published, landmarks mix later tokens into every row; here each query has landmarks of only the tokens that it has
+    read, which is causal and saves nothing. Up to m tokens each is a landmark, and the row is softmax's own.
     """
     T, few = k.shape[-2], rows[rows < count]
     parts = [exact(q[..., few, :], k, few)] if len(few) else []

@@ -1,4 +1,4 @@
-"""How far an approximation of the softmax is from it: one head, at one size, and over sizes and draws."""
+"""The error of an approximation of the softmax: one head, at one size, and over sizes and draws."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ ROWS = 64  # queries of a longer prompt that a sweep looks at
 
 @dataclass(frozen=True, eq=False)
 class Approximation:
-    """One head under softmax and under what replaces it."""
+    """One head under softmax and under its replacement."""
 
     exact: np.ndarray  # float32 [T, T]
     matrix: np.ndarray  # float32 [T, T]: by which the values are mixed instead
@@ -38,7 +38,7 @@ class Approximation:
 
     @property
     def mean_distance(self) -> float:
-        """Mean L1 distance of the rows: 0 for the same, 2 for two distributions without a common key."""
+        """The mean L1 distance of the rows: 0 if equal, 2 for two distributions without a common key."""
         return float(self.distance.mean())
 
 
@@ -73,7 +73,7 @@ CURVES = {
 
 
 def curve_of(way: Way) -> str:
-    """Return the curve that a way is on."""
+    """Return the curve that a method belongs to."""
     used = (way.method, way.orthogonal and way.method == "performer", way.projection)
     kind = used if way.method == "linformer" else (*used[:2], "random")
     return next(key for key, each in CURVES.items() if each == kind)
@@ -82,8 +82,7 @@ def curve_of(way: Way) -> str:
 @public(layer=whole(0))
 @torch.inference_mode()
 def approximate(qkv: HeadQKV, way: Way, layer: int = 0) -> Approximation:
-    """Return one head with its softmax replaced, in float64. The identity: the matrix times v is the recurrent form's
-    output.
+    """Replace the softmax of one head, in float64. Identity: the matrix times v is the recurrent form's output.
 
     `layer` only decides which draws are used.
     """
@@ -111,18 +110,20 @@ def approximate(qkv: HeadQKV, way: Way, layer: int = 0) -> Approximation:
 
 
 def doubles(qkv: HeadQKV) -> tuple[Tensor, Tensor, Tensor]:
-    """q, k and v as float64 tensors. [T, E] each"""
+    """Return q, k and v as float64 tensors. [T, E] each"""
     q, k, v = (torch.from_numpy(np.asarray(part)).double() for part in (qkv.q, qkv.k, qkv.v))
     return q, k, v
 
 
 def _uniform(rows: Tensor, T: int) -> Tensor:
-    """Return the rows that read all keys so far alike. [R, T]"""
+    """Return rows that read all keys so far with equal weight. [R, T]"""
     return (torch.arange(T) <= rows[:, None]).double() / (rows[:, None] + 1)
 
 
 def _errors(true: Tensor, made: Tensor, v: Tensor) -> tuple[Tensor, Tensor, float]:
-    """L1 distance of each row, relative error of each row's output, and that of all. [R, T] twice, v [T, E]"""
+    """Return the L1 distance of each row, the relative error of each row's output, and of all. [R, T]
+    twice, v [T, E]
+    """
     apart = made - true
     z, missed = true @ v, apart @ v
     return apart.abs().sum(-1), missed.norm(dim=-1) / z.norm(dim=-1), float(missed.norm() / z.norm())
@@ -131,7 +132,9 @@ def _errors(true: Tensor, made: Tensor, v: Tensor) -> tuple[Tensor, Tensor, floa
 @public(layer=whole(0), seeds=whole(1), curves=one_of(CURVES))
 @torch.inference_mode()
 def sweep(qkv: HeadQKV, layer: int = 0, seeds: int = SEEDS, curves: Sequence[str] = tuple(CURVES)) -> Sweep:
-    """Errors of every kind over its sizes, random ones with several draws, on at most ROWS evenly spaced queries."""
+    """Measure the errors of every kind over its sizes, random ones with several draws, on at most ROWS evenly spaced
+    queries.
+    """
     q, k, v = doubles(qkv)
     T = len(q)
     rows = torch.arange(T) if T <= ROWS else torch.linspace(0, T - 1, ROWS).round().long()

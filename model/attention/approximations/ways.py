@@ -1,4 +1,4 @@
-"""The ways to replace a head's softmax, and the T x T matrix that each of them equals."""
+"""The replacements of a head's softmax, and the T x T matrix that each of them equals."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ _APART = 1_000_003  # between the draws of two layers
 class Way:
     """A method and its size.
 
-    `size`: Performer's random features, Linformer's projected keys, Nystromformer's landmarks; linear attention has
-    none. `seed` and `orthogonal` are of random draws. Raises InputError for what does not exist, ValueError for a size
-    of 0 where there is one.
+    `size`: Performer's random features, Linformer's projected keys, Nystromformer's landmarks; linear attention has no
+    size. `seed` and `orthogonal` apply to random draws. Raises InputError for an unknown method, ValueError for a size
+    of 0 where one is needed.
     """
 
     method: str  # of METHODS
@@ -41,10 +41,10 @@ class Way:
 
 
 def matrix(way: Way, q: Tensor, k: Tensor, rows: Tensor, layer: int = 0) -> Tensor:
-    """Return the matrix by which the way mixes the values: z = matrix @ v. 0 where a key lies in the future.
+    """Return the matrix by which the method mixes the values: z = matrix @ v. 0 for future keys.
 
     q and k [..., T, E] float64, `rows` [R] positions of the queries wanted, in order -> [..., R, T]. The heads of a
-    layer share its draws, as in the published programs; `layer` tells layers apart.
+    layer share its draws, as in the published programs; `layer` distinguishes the draws of layers.
     """
     return _MATRICES[way.method](way, q, k, rows, layer)
 

@@ -1,4 +1,4 @@
-"""The whole model with the softmax of every head replaced: what its predictions lose."""
+"""The loss of the complete model when the softmax of every head is replaced."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ SEEDS = 3
 
 @dataclass(frozen=True)
 class Replaced:
-    """The model with one way in all of its layers."""
+    """The model with one method in all of its layers."""
 
     way: Way
     reading: Reading  # against the model with its softmax
@@ -26,29 +26,31 @@ class Replaced:
 
 @dataclass(frozen=True)
 class Experiment:
-    """One kind of approximation over its sizes and draws, and the floor: every row reads all it can alike."""
+    """One kind of approximation over its sizes and draws, and the floor: every row reads all keys with equal weight."""
 
     rows: tuple[Replaced, ...]  # by size, then by seed
     uniform: Reading
 
     @property
     def before(self) -> float | None:
-        """The loss with softmax, nats a token; None for one token."""
+        """The loss with softmax, in nats per token; None for a single token."""
         return self.uniform.before
 
     def of(self, size: int) -> list[Reading]:
-        """Return the readings at a size, one a draw."""
+        """Return the readings at a size, one per draw."""
         return [each.reading for each in self.rows if each.way.size == size]
 
 
 def ways_of(method: str, *, orthogonal: bool = False, projection: str = "random") -> tuple[Way, ...]:
-    """What an experiment tries: each size, random ones with SEEDS draws."""
+    """Return the methods of an experiment: each size, random ones with SEEDS draws."""
     draws = SEEDS if Way(method, 1, 0, orthogonal, projection).drawn else 1
     return tuple(Way(method, size, seed, orthogonal, projection) for size in SIZES[method] for seed in range(draws))
 
 
 def attend_by(way: Way, report: Callable[[], None] = lambda: None) -> Attend:
-    """Attention that mixes values by the way's matrix, in float64; `report` is called after every layer."""
+    """Return an attention kernel that mixes values by the method's matrix, in float64; `report` is called after every
+    layer.
+    """
 
     def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         rows, group = torch.arange(q.shape[2]), q.shape[1] // k.shape[1]
@@ -61,14 +63,14 @@ def attend_by(way: Way, report: Callable[[], None] = lambda: None) -> Attend:
 
 
 def attend_alike(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Return every row the mean of all values so far."""
+    """Attend with equal weight to all keys so far: every row is the mean of the values so far."""
     counts = torch.arange(1, v.shape[2] + 1, dtype=v.dtype)[:, None]
     return (v.cumsum(2) / counts).repeat_interleave(q.shape[1] // v.shape[1], 1)
 
 
 @torch.inference_mode()
 def measure(model: Transformer, ids: Sequence[int], ways: Sequence[Way], progress: Progress = silent) -> Experiment:
-    """Losses, KL and agreement of a text with each way in all layers, layer after layer; the model is not changed."""
+    """Measure loss, KL and agreement on a text with each method in all layers; the model is not changed."""
     need_attention(model.config)
     total, done = len(ways) * len(model.blocks), 0
 
