@@ -42,10 +42,10 @@ def rank_heads(
 ) -> np.ndarray:
     """Return how much each head reads from the keys, as a mean over the queries. float32 [L, H]
 
-    "weights": the summed attention weight on the keys, a fraction. "value_weighted": the length of the keys' summed output,
-    |sum_k A[q, k] v_k W_O| (Kobayashi et al. 2020, section 3, for one key). A key after a query counts 0 there; repeated
-    positions count once. With every position among the keys, "weights" is 1 for all heads. Raises InputError for an unknown
-    measure, an empty list, a position out of range, and if every key lies after every query.
+    "weights": the summed attention weight on the keys, a fraction. "value_weighted": the length of the keys' summed
+    output, |sum_k A[q, k] v_k W_O| (Kobayashi et al. 2020, section 3, for one key). A key after a query counts 0 there;
+    repeated positions count once. With every position among the keys, "weights" is 1 for all heads. Raises InputError
+    for an unknown measure, an empty list, a position out of range, and if every key lies after every query.
     """
     _check(queries, keys, len(trace.tokens))
     queries, keys = sorted(set(queries)), sorted(set(keys))
