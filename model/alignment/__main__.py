@@ -12,7 +12,7 @@ COMMANDS = (reward_command, reinforcement)  # each adds its own and sets `act`
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Return the command line; the exit status is 0 unless the request is invalid."""
+    """Run the command line; returns exit status 0 unless the request is invalid."""
     parser = argparse.ArgumentParser(prog="python -m model.alignment", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     for each in COMMANDS:

@@ -1,8 +1,8 @@
-"""Adapters as a folder that peft reads: adapter_config.json and adapter_model.safetensors, under transformers' names.
+"""Adapters as a folder in peft's format: adapter_config.json and adapter_model.safetensors, under transformers' names.
 
 peft multiplies the product B A of a layer by alpha / r, as here. GPT-2 and GPT-NeoX keep q, k and v in one matrix, so
-their adapters become one of a rank that is theirs together: the rows of A below one another, the blocks of B on a
-diagonal; its rows in the order of the fused matrix, which GPT-NeoX interleaves by head.
+their adapters are merged into one whose rank is the sum: the rows of A stacked, the blocks of B on a diagonal; its rows
+are in the order of the fused matrix, which GPT-NeoX interleaves by head.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ ATTENTION = MATRICES["attention"]
 
 @dataclass(frozen=True)
 class Naming:
-    """The names that transformers gives the layers of an architecture's blocks."""
+    """The names that transformers gives the linear layers of an architecture."""
 
     start: str  # before the number of the block, in peft's model
     layers: dict[str, tuple[str, ...]]  # its layer: those of ours that it holds, by their names in a block
@@ -64,7 +64,7 @@ _GPT_NEOX_SHAPE = _ROTARY | {"norm": "layernorm", "norm_bias": True, "qk_norm": 
 
 
 def naming_of(config: ModelConfig) -> Naming:
-    """Return the names of the architecture whose shape a model has: GPT-2, GPT-NeoX, or Llama and Qwen.
+    """Return the names of the architecture that has a model's shape: GPT-2, GPT-NeoX, or Llama and Qwen.
 
     Raises UnsupportedModel for any other, with the fields in which it differs from the nearest of them.
     """
@@ -98,7 +98,7 @@ def _nameless(label: str, fields: str) -> UnsupportedModel:
 
 
 def is_gpt2(config: ModelConfig) -> bool:
-    """Return whether a model is of GPT-2's shape. Raises UnsupportedModel where adapters have no names."""
+    """Return whether a model has GPT-2's shape. Raises UnsupportedModel if its adapters have no names."""
     return naming_of(config) is GPT2
 
 
@@ -114,7 +114,7 @@ def peft_state(model: Transformer) -> dict[str, Tensor]:
 
 
 def _layers(model: Transformer, layer: int, naming: Naming) -> Iterator[tuple[str, Tensor, Tensor]]:
-    """Yield (name, A, B) of the adapted layers of a block."""
+    """Yield (name, A, B) of the adapted linear layers of a layer."""
     block = model.blocks[layer]
     for theirs, ours in naming.layers.items():
         parts = [getattr(block.attn if name in ATTENTION else block.mlp, name) for name in ours]
@@ -162,7 +162,7 @@ def peft_config(config: ModelConfig, lora: Lora, base: str) -> dict:
 def save_peft(folder: Path, model: Transformer, lora: Lora, base: str) -> None:
     """Write both files, each complete or absent, the config last.
 
-    Raises UnsupportedModel for a model that has the shape of none of these architectures.
+    Raises UnsupportedModel for a model with the shape of none of these architectures.
     """
     values, state = peft_config(model.config, lora, base), peft_state(model)
     folder.mkdir(parents=True, exist_ok=True)

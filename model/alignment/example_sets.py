@@ -1,4 +1,4 @@
-"""Small sets of examples that come with the program, made of our own sentences; the same ones every time."""
+"""Small example sets that come with the program, made of our own sentences; always the same."""
 
 import itertools
 import random
@@ -22,7 +22,7 @@ _OPPOSITES = (
 
 
 def questions() -> list[Example]:
-    """Return a sentence and a question on it: the answer stands in the sentence and has only to be found."""
+    """Return examples with a sentence and a question on it: the answer only has to be found in the sentence."""
     rng = random.Random(1)
     rows = []
     for name, color, thing, place in _some(rng, 240, _NAMES, _COLORS, _THINGS, _PLACES):
@@ -40,7 +40,7 @@ def questions() -> list[Example]:
 
 
 def stories() -> list[Example]:
-    """Tell a story of three sentences about a named child and animal that ends well."""
+    """Return examples that ask for a story of three sentences about a named child and animal with a happy end."""
     rng = random.Random(2)
     ends = (
         "In the end, they were both very happy.",
@@ -55,8 +55,9 @@ def stories() -> list[Example]:
 
 
 def opposites() -> list[Example]:
-    """Return the opposite of a word. Little tells the opposite of a held-out word: such a set is mostly learned by
-    heart.
+    """Return examples that ask for the opposite of a word.
+
+    Nothing in the data hints at the opposite of a held-out word: such a set is mostly memorized.
     """
     pairs = [pair.split() for pair in _OPPOSITES.split(", ")]
     rows = [Example("Say the opposite.", a, b) for one, other in pairs for a, b in ((one, other), (other, one))]
@@ -65,7 +66,7 @@ def opposites() -> list[Example]:
 
 
 def _some(rng: random.Random, n: int, *lists: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """n different combinations of one word from each list."""
+    """Return n different combinations of one word from each list."""
     return rng.sample([*itertools.product(*lists)], n)
 
 

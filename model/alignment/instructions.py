@@ -27,7 +27,7 @@ class Example:
 
 
 def read_examples(path: Path) -> list[Example]:
-    """Return the examples of a .jsonl file. Raises InputError naming the line that is not one."""
+    """Read the examples of a .jsonl file. Raises InputError naming an invalid line."""
     try:
         if Path(path).exists() and not Path(path).is_file():  # a device file has no end
             raise OSError("it is not a file")
@@ -39,9 +39,7 @@ def read_examples(path: Path) -> list[Example]:
 
 
 def parse_examples(text: str, name: str = "") -> list[Example]:
-    """Return the examples of JSON lines. Raises InputError naming the line that is not one, and where there
-    are none.
-    """
+    """Parse examples from JSON lines. Raises InputError naming an invalid line, and if there are no examples."""
     lines = text.split("\n")  # not splitlines: JSON strings may hold U+2028
     examples = [_example(line, number) for number, line in enumerate(lines, start=1) if line.strip()]
     if not examples:
@@ -50,7 +48,7 @@ def parse_examples(text: str, name: str = "") -> list[Example]:
 
 
 def to_lines(examples: Sequence[Example]) -> str:
-    """Return the JSON lines that `parse_examples` reads; an empty input is left out."""
+    """Return the JSON lines that `parse_examples` reads; an empty input is omitted."""
     rows = [{key: value for key, value in asdict(each).items() if value} for each in examples]
     return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
 
@@ -68,7 +66,10 @@ def _example(line: str, number: int) -> Example:
 
 
 def split(examples: Sequence[Example], share: float = 0.1, seed: int = 0) -> tuple[list[Example], list[Example]]:
-    """(to learn from, held out), both in their order; at least one is held out. Raises InputError for a single one."""
+    """Return (examples to learn from, held-out examples), both in order; at least one is held out.
+
+    Raises InputError for a single example.
+    """
     if len(examples) < 2:
         raise InputError("One example alone cannot be split.", "", "Give at least two examples.")
     count = max(1, round(share * len(examples)))
@@ -88,7 +89,7 @@ _PLACE = re.compile(r"\{(\w+)\}")
 def check_template(template: str) -> None:
     """Raise InputError for a template that cannot be filled.
 
-    It holds {instruction} and may hold {input}; what stands between [[ and ]] is left out where the input is empty.
+    It contains {instruction} and may contain {input}; text between [[ and ]] is omitted if the input is empty.
     """
     hint = "Put instruction and input in braces, and what is left out without an input in double brackets."
     if len(template) > MOST_TEMPLATE:
@@ -104,41 +105,37 @@ def check_template(template: str) -> None:
 
 
 def prompt_text(example: Example, template: str = TEMPLATE) -> str:
-    """Return the prompt for an example. Places in the example's own text are left as they are."""
+    """Return the prompt for an example. Placeholders in the example's own text are left as they are."""
     values = {"instruction": example.instruction, "input": example.input}
     shown = _OPTIONAL.sub(r"\1" if example.input else "", template)
     return _PLACE.sub(lambda place: values[place[1]], shown)
 
 
 def answer_text(example: Example, template: str = TEMPLATE) -> str:
-    """Return the answer as it follows the prompt: after a space, unless the template ends with one or with a line
-    break.
+    """Return the answer as it follows the prompt: after a space, unless the template ends with a space or a
+    line break.
     """
     return example.output if template[-1:].isspace() else f" {example.output}"
 
 
 def prompt_ids(example: Example, tokenizer: Tokenizer, template: str = TEMPLATE) -> list[int]:
-    """Return the ids of the prompt, after a beginning-of-text token where the vocabulary asks for one."""
+    """Return the ids of the prompt, after a beginning-of-text token if the vocabulary requires one."""
     return tokenizer.prompt_ids(prompt_text(example, template))
 
 
 def to_ids(example: Example, tokenizer: Tokenizer, end: int | None, template: str = TEMPLATE) -> tuple[list[int], int]:
-    """Return the ids of prompt, answer and end of text, and the length of the prompt; without the end where there is
-    none.
-    """
+    """Return the ids of prompt, answer and end of text, and the length of the prompt; no end if `end` is None."""
     prompt, ends = prompt_ids(example, tokenizer, template), [] if end is None else [end]
     return [*prompt, *tokenizer.encode_ids(answer_text(example, template)), *ends], len(prompt)
 
 
 def end_of(tokenizer: Tokenizer) -> int:
-    """Return the token that ends an answer: the vocabulary's own end. Raises InputError for a vocabulary
-    without one.
-    """
+    """Return the vocabulary's own end token, which ends an answer. Raises InputError for a vocabulary without one."""
     return end_of_text(tokenizer) if tokenizer.end_id is None else tokenizer.end_id
 
 
 def has_end(tokenizer: Tokenizer) -> bool:
-    """Whether a vocabulary has a token that ends an answer; without one, a model cannot be fine-tuned."""
+    """Return whether a vocabulary has a token that ends an answer; without one, a model cannot be fine-tuned."""
     return tokenizer.end_id is not None or END_OF_TEXT in tokenizer.special
 
 
@@ -160,7 +157,7 @@ def to_row(ids: Sequence[int], prompt: int, length: int, end: int) -> tuple[np.n
 def fitting(
     examples: Sequence[Example], tokenizer: Tokenizer, end: int, length: int, template: str = TEMPLATE
 ) -> list[tuple[list[int], int]]:
-    """Return the examples that fit into a row, as pairs of `to_ids`. Raises InputError where none does."""
+    """Return the examples that fit into a row, as pairs of `to_ids`. Raises InputError if none fits."""
     rows = [to_ids(example, tokenizer, end, template) for example in examples]
     fitting_rows = [row for row in rows if len(row[0]) <= length + 1]
     if not fitting_rows:
@@ -170,7 +167,7 @@ def fitting(
 
 
 def demonstrations(rows: Sequence[tuple[list[int], int]], end: int) -> Source:
-    """Batches of examples drawn at random."""
+    """Return a source of batches of randomly drawn examples."""
 
     def draw(rng: np.random.Generator, count: int, length: int, done: float) -> Batch:
         chosen = [to_row(*rows[i], length, end) for i in rng.integers(0, len(rows), size=count)]
@@ -181,7 +178,7 @@ def demonstrations(rows: Sequence[tuple[list[int], int]], end: int) -> Source:
 
 
 def every_demonstration(rows: Sequence[tuple[list[int], int]], end: int) -> HeldOut:
-    """Return all examples once, in their order."""
+    """Return all examples once, in order."""
 
     def every(count: int, length: int):
         for at in range(0, len(rows), count):

@@ -1,4 +1,4 @@
-"""LoRA: a frozen matrix plus a small product of two that is learned. Hu et al. 2021."""
+"""LoRA: a frozen matrix plus a learned product of two small matrices. Hu et al. 2021."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -54,16 +54,16 @@ class Adapted(nn.Module):
 
     @torch.no_grad()
     def merged(self) -> Tensor:
-        """W + (alpha / r) B A [out, in]: one matrix that does what both did. Worked out in float64, then rounded."""
+        """Return W + (alpha / r) B A [out, in], one matrix equal to both. Computed in float64, then rounded."""
         update = self.scale * (self.b.double() @ self.a.double())
         return (self.base.weight.double() + update).to(self.base.weight.dtype)
 
 
 @public(seed=whole(0, MOST_SEED))
 def adapt(model: Transformer, lora: Lora, seed: int = 0) -> int:
-    """Freeze a model and put adapters on the chosen matrices of every block; returns the parameters that are learned.
+    """Freeze a model and add adapters to the chosen matrices of every layer; returns the number of trained parameters.
 
-    The model is changed in place. Raises InputError where it has none of these matrices.
+    The model is changed in place. Raises InputError if it has none of these matrices.
     """
     for parameter in model.parameters():
         parameter.requires_grad_(False)
@@ -81,9 +81,9 @@ def adapt(model: Transformer, lora: Lora, seed: int = 0) -> int:
 
 
 def adapted_beside(model: Transformer, lora: Lora, seed: int = 0) -> Transformer:
-    """Return a second model with adapters on the same weights, which are stored once: the first stays as it is.
+    """Return a second model with adapters on the same weights, which are stored once; the first is unchanged.
 
-    Of the two, the first is the second with its adapters off. Raises InputError as `adapt` does.
+    The first model is the second with its adapters off. Raises InputError as `adapt` does.
     """
     beside = build(model.config, model.state_dict())
     adapt(beside, lora, seed)
@@ -101,26 +101,26 @@ def count(parameters: Iterable[nn.Parameter]) -> int:
 
 
 def adapters(model: nn.Module) -> Iterator[tuple[str, Adapted]]:
-    """Return the adapted layers by name."""
+    """Yield the adapted linear layers by name."""
     return ((name, module) for name, module in model.named_modules() if isinstance(module, Adapted))
 
 
 def adapter_state(model: nn.Module) -> dict[str, Tensor]:
-    """Return the learned matrices by name: all that has to be stored beside the model."""
+    """Return the learned matrices by name: everything that must be stored beside the model."""
     return {
         f"{name}.{which}": getattr(module, which).detach() for name, module in adapters(model) for which in ("a", "b")
     }
 
 
 def start(model: Transformer, lora: Lora, recipe: Recipe) -> Run:
-    """Return a run that trains adapters alone: AdamW, with the recipe's weight decay on all of them."""
+    """Return a run that trains only adapters: AdamW, with the recipe's weight decay on all of them."""
     adapt(model, lora, recipe.seed)
     betas, decay = (recipe.beta1, recipe.beta2), recipe.weight_decay
     return Run(model, torch.optim.AdamW(learned(model), lr=recipe.learning_rate, betas=betas, weight_decay=decay))
 
 
 def save_run(path: Path, run: Run, lora: Lora, recipe: Recipe) -> None:
-    """The state of a run of adapters, without the weights that they stand beside."""
+    """Save the state of a run of adapters, without the base weights."""
     state = {
         "lora": vars(lora),
         "recipe": vars(recipe),
@@ -133,9 +133,9 @@ def save_run(path: Path, run: Run, lora: Lora, recipe: Recipe) -> None:
 
 
 def load_run(path: Path, model: Transformer, lora: Lora, recipe: Recipe) -> Run:
-    """Return the run that `save_run` saved, on the model that it was begun on, in place, under a recipe.
+    """Load a run of `save_run` onto the model that it started from, in place, under a recipe.
 
-    Raises CheckpointError for a file that is no such run, InputError where it has other adapters.
+    Raises CheckpointError for a file that is not such a run, InputError if it has other adapters.
     """
     with reading(path):
         state = read_state(path)
@@ -149,7 +149,7 @@ def load_run(path: Path, model: Transformer, lora: Lora, recipe: Recipe) -> Run:
 
 
 def _fitting(model: Transformer, found: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Adapters, of which all are there and of the model's shapes; raises ValueError."""
+    """Return the adapters if all are there with the model's shapes; raises ValueError otherwise."""
     shapes = {name: tensor.shape for name, tensor in adapter_state(model).items()}
     if {name: tensor.shape for name, tensor in found.items()} != shapes:
         raise ValueError("the adapters do not fit the model")
@@ -157,7 +157,7 @@ def _fitting(model: Transformer, found: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def merged(model: Transformer) -> Transformer:
-    """Return a plain model that computes the same, with the adapters worked into the weights; to rounding."""
+    """Return a plain model with the adapters merged into the weights; equal to rounding."""
     state = {name: tensor for name, tensor in model.state_dict().items() if not name.endswith((".a", ".b"))}
     state = {name.replace(".base.", "."): tensor for name, tensor in state.items()}
     state |= {f"{name}.weight": module.merged() for name, module in adapters(model)}

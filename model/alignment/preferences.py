@@ -1,4 +1,4 @@
-"""Pairs of texts of which one is better: chosen by a person, or by rules between two texts that the model wrote."""
+"""Pairs of texts with a preferred one: chosen by a person, or by rules between two texts that the model wrote."""
 
 import hashlib
 import json
@@ -43,7 +43,7 @@ PROMPTS = (
 
 @dataclass(frozen=True)
 class Pair:
-    """Two texts that continue one prompt. Raises InputError where there are no two texts to tell apart."""
+    """Two texts that continue one prompt. Raises InputError unless the two texts differ."""
 
     prompt: str
     chosen: str  # without the prompt
@@ -70,7 +70,7 @@ class Pair:
 )
 @dataclass(frozen=True)
 class Ask:
-    """How the two texts of each pair are written. Raises InputError for a number out of range."""
+    """Settings for writing the two texts of each pair. Raises InputError for a number out of range."""
 
     pairs: int = 20  # of each prompt, ties included
     new_tokens: int = 40
@@ -80,7 +80,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Made:
-    """Pairs that a rule chose, and how many pairs of texts it could not tell apart."""
+    """Pairs chosen by a rule, and the number of ties."""
 
     pairs: tuple[Pair, ...]
     ties: int
@@ -88,7 +88,7 @@ class Made:
 
 @dataclass(frozen=True)
 class Split:
-    """Pairs to learn from and pairs to be judged by, apart."""
+    """Pairs to learn from, and held-out pairs."""
 
     train: tuple[Pair, ...]
     held_out: tuple[Pair, ...]
@@ -100,9 +100,9 @@ class Split:
 
 @public()
 def read_pairs(text: str) -> tuple[Pair, ...]:
-    """Return the pairs of JSON lines: {"prompt", "chosen", "rejected"} and, if known, "by": "person" or "rule".
+    """Parse the pairs of JSON lines: {"prompt", "chosen", "rejected"} and, if known, "by": "person" or "rule".
 
-    Raises InputError naming the first line that is none, for no pairs, and for more than MOST_PAIRS.
+    Raises InputError naming the first invalid line, for an empty text, and for more than MOST_PAIRS.
     """
     lines = [(at, line) for at, line in enumerate(text.split("\n"), 1) if line.strip()]
     if not 1 <= len(lines) <= MOST_PAIRS:
@@ -111,7 +111,7 @@ def read_pairs(text: str) -> tuple[Pair, ...]:
 
 
 def write_pairs(pairs: Iterable[Pair]) -> str:
-    """JSON lines that `read_pairs` reads as these pairs."""
+    """Return the JSON lines that `read_pairs` reads as these pairs."""
     return "".join(json.dumps(asdict(pair), ensure_ascii=False) + "\n" for pair in pairs)
 
 
@@ -134,7 +134,7 @@ def _pair(line: str, number: int) -> Pair:
 
 
 def write_texts(lm: LanguageModel, prompt: str, count: int, ask: Ask, progress: Progress = silent) -> tuple[str, ...]:
-    """`count` texts of the model that continue a prompt, without it; the same for the same seed.
+    """Return `count` texts of the model that continue a prompt, without it; deterministic for a seed.
 
     Sampled from the model's own distribution at a temperature, in batches with a cache. Raises InputError as
     LanguageModel.generate does.
@@ -148,9 +148,10 @@ def write_texts(lm: LanguageModel, prompt: str, count: int, ask: Ask, progress: 
 def pairs_by_rule(
     lm: LanguageModel, prompts: Sequence[str], rules: Sequence[Rule], ask: Ask, progress: Progress = silent
 ) -> Made:
-    """`ask.pairs` pairs of texts of each prompt, the better one by `score`; equal scores are ties and left out.
+    """Return `ask.pairs` pairs of texts for each prompt, ordered by `score`; pairs with equal scores are ties and left
+    out.
 
-    `progress` counts texts. Raises InputError for no prompts, too many, or too many pairs, and as `write_texts`.
+    `progress` counts texts. Raises InputError for an empty list, too many prompts or pairs, and as `write_texts`.
     """
     prompts = tuple(dict.fromkeys(prompts))
     if not 1 <= len(prompts) <= MOST_PROMPTS or len(prompts) * ask.pairs > MOST_PAIRS:
@@ -171,7 +172,7 @@ def pairs_by_rule(
 
 
 def chosen_by(rules: Sequence[Rule], prompt: str, one: str, other: str) -> Pair | None:
-    """Return the pair as the rules would choose; None where they cannot tell the texts apart."""
+    """Return the pair in the order that the rules prefer; None if the texts have equal scores."""
     first, second = score(rules, (one, other))
     if one == other or first == second:
         return None
@@ -183,7 +184,7 @@ def chosen_by(rules: Sequence[Rule], prompt: str, one: str, other: str) -> Pair 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How rules would have chosen in pairs that were chosen already."""
+    """Agreement between rules and the choices in existing pairs."""
 
     same: int
     other: int
@@ -191,23 +192,23 @@ class Agreement:
 
     @property
     def share(self) -> float:
-        """Of the pairs that the rules can tell apart; NaN for none."""
+        """The fraction of agreement among the pairs without a tie; NaN if there are none."""
         decided = self.same + self.other
         return self.same / decided if decided else float("nan")
 
 
 def agreement(pairs: Sequence[Pair], rules: Sequence[Rule]) -> Agreement:
-    """Return whether rules choose the same text of each pair."""
+    """Count in how many pairs the rules choose the same text."""
     better = score(rules, [pair.chosen for pair in pairs]) - score(rules, [pair.rejected for pair in pairs])
     return Agreement(int((better > 0).sum()), int((better < 0).sum()), int((better == 0).sum()))
 
 
 @public(share=above(0, 0.999), seed=whole(0, MOST_SEED))
 def split(pairs: Sequence[Pair], share: float = 0.25, seed: int = 0) -> Split:
-    """Hold out whole prompts, about `share` of the pairs; of a single prompt, pairs.
+    """Hold out complete prompts, about `share` of the pairs; for a single prompt, pairs.
 
-    Both parts have at least one pair. The order of the prompts is that of a hash with the seed, so that a further pair
-    moves no other. Raises InputError for fewer than two pairs.
+    Both parts have at least one pair. The prompts are ordered by a hash with the seed, so that an additional pair moves
+    no other. Raises InputError for fewer than two pairs.
     """
     if len(pairs) < 2:
         raise InputError("There are too few pairs to learn from.", str(len(pairs)), "Choose a few more.")

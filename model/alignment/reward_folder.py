@@ -1,4 +1,4 @@
-"""A reward model as a folder: reward.json, reward.safetensors (the head), and "body" where the whole model learned."""
+"""A reward model as a folder: reward.json, reward.safetensors (the head), and "body" if all weights were trained."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ KIND = "reward model"
 
 @dataclass(frozen=True)
 class About:
-    """What a folder says of its reward model."""
+    """The metadata of a reward model's folder."""
 
     name: str
     base: str  # id of the model that it began from
@@ -31,7 +31,7 @@ class About:
 
 
 def save_reward(path: Path, reward: RewardModel, *, name: str, base: str, body: bool, weights: str) -> About:
-    """Write a reward model; `weights` is the fingerprint of the model that it began from."""
+    """Write a reward model; `weights` is the fingerprint of its base model."""
     path = Path(path)
     path.mkdir(parents=True, exist_ok=True)
     about = About(plain(name)[:200], base, body, reward.model.config.d_model, weights)
@@ -43,7 +43,7 @@ def save_reward(path: Path, reward: RewardModel, *, name: str, base: str, body: 
 
 
 def about_reward(path: Path) -> About:
-    """What the folder says; raises CheckpointError where it is no reward model."""
+    """Read the metadata of a folder; raises CheckpointError if it is not a reward model."""
     values = read_json(Path(path) / CONFIG, MAX_CONFIG_BYTES)
     kinds = {"name": str, "base": str, "body": bool, "d_model": int, "weights": str}
     fits = values.get("kind") == KIND and values.keys() == kinds.keys() | {"kind"}
@@ -53,7 +53,7 @@ def about_reward(path: Path) -> About:
 
 
 def load_reward(path: Path, base: Transformer) -> RewardModel:
-    """Return the reward model of a folder; a head alone needs the model that it was trained on, with the same weights.
+    """Load the reward model of a folder; a head alone needs the model that it was trained on, with the same weights.
 
     Raises CheckpointError for files that are missing, broken or of another shape, and for another base.
     """
@@ -82,7 +82,7 @@ def load_reward(path: Path, base: Transformer) -> RewardModel:
 
 
 def fingerprint(model: Transformer) -> str:
-    """SHA-256 of a model's weights and their names: equal for equal weights."""
+    """Return the SHA-256 of a model's weights and their names: equal for equal weights."""
     digest = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}\n".encode())

@@ -1,6 +1,6 @@
-"""A reward model as one piece of work for a process of its own: pairs made, learned from, the result written down.
+"""The training of a reward model as one task for a separate process: pairs, training, and the saved result.
 
-What goes in and what comes out are plain values and files, so that neither process holds the other's weights.
+Inputs and outputs are plain values and files, so that neither process holds the other's weights.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ WRITING = 400  # of them for the texts that a rule judges, where it has to
 
 @dataclass(frozen=True)
 class RewardLesson:
-    """What is learned from what, as plain values."""
+    """The settings of the task, as plain values."""
 
     source: Resolved  # the model that it begins from, which is left as it is
     recipe: RewardRecipe
@@ -60,7 +60,7 @@ class Told:
 
 @dataclass(frozen=True, eq=False)
 class RewardLearned:
-    """A reward model that was trained, and how well it does on held-out pairs."""
+    """A trained reward model, and its results on held-out pairs."""
 
     recipe: RewardRecipe
     weight: np.ndarray  # [D] float32
@@ -79,7 +79,7 @@ class RewardLearned:
 
 
 def check(recipe: RewardRecipe, n_params: int, limits: Limits) -> None:
-    """Raise InputError for a model of more parameters than may learn, or be opened beside the page, on this server."""
+    """Raise InputError for a model with more parameters than this server trains, or loads beside the page."""
     if recipe.body and n_params > limits.full_parameters:
         hint = "Train the readout alone, or choose a smaller model."
         raise InputError("This model is too large to learn as a whole here.", f"{n_params:,}", hint)
@@ -89,7 +89,7 @@ def check(recipe: RewardRecipe, n_params: int, limits: Limits) -> None:
 
 
 def learn(lesson: RewardLesson, tell: Callable[[int], None]) -> RewardLearned:
-    """Do the lesson and write the reward model to its folder. `tell` gets how many of WHOLE parts are done.
+    """Train the reward model and write it to its folder. `tell` receives how many of WHOLE parts are done.
 
     Raises InputError for fewer than LEAST_PAIRS pairs, and as `pairs_by_rule` and `train` do.
     """
@@ -127,12 +127,12 @@ def learn(lesson: RewardLesson, tell: Callable[[int], None]) -> RewardLearned:
 
 
 def portion(tell: Callable[[int], None], start: int, end: int) -> Progress:
-    """Progress of one part of the work, from `start` to `end`."""
+    """Return a progress callback for one part of the work, from `start` to `end`."""
     return lambda done, total, what: tell(start + (end - start) * done // (total or 1))
 
 
 def texts_told(lm: LanguageModel, apart: Split, reward: RewardModel) -> tuple[np.ndarray, list[Told]]:
-    """Return the held-out texts with their rewards. [2 n], 2 n of them"""
+    """Return the rewards of the held-out texts [2 n], and the texts with them."""
     fitting = [pair for pair in apart.held_out if pair_ids(lm, [pair])]
     rewards = reward.score_ids([ids for both in pair_ids(lm, fitting) for ids in both]).numpy()
     texts = [(pair, text) for pair in fitting for text in (pair.chosen, pair.rejected)]

@@ -1,4 +1,4 @@
-"""A reward model: a number for a text, learned from pairs of texts of which one was chosen.
+"""A reward model: a number for a text, learned from pairs of texts with a preferred one.
 
 The reward is a linear function of the model's last hidden state, h_T after the final norm at the last token of the
 text: r = w . h_T + b. The probability that text c is chosen over text d is sigma(r_c - r_d) (Bradley & Terry 1952), so
@@ -37,21 +37,21 @@ class RewardModel:
     bias: Tensor  # []
 
     def score_ids(self, texts: Sequence[Sequence[int]]) -> Tensor:
-        """Return the reward of each text, read to its last token, without gradients. float32 [n]
+        """Return the reward of each text at its last token, without gradients. float32 [n]
 
-        Raises InputError for an empty text, one beyond the context, and ids outside the vocabulary.
+        Raises InputError for an empty text, one beyond the context length, and ids outside the vocabulary.
         """
         return last_states(self.model, texts) @ self.weight + self.bias
 
     @torch.no_grad()
     def along(self, ids: Sequence[int]) -> Tensor:
-        """Return the reward if the text ended at each of its tokens. float32 [T]; the last one is `score_ids`."""
+        """Return the reward as if the text ended at each of its tokens. float32 [T]; the last one is `score_ids`."""
         _check(self.model, ids)
         return self.model.normed(self.model.trunk(torch.tensor([list(ids)])))[0] @ self.weight + self.bias
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all parameters."""
+        """The bytes of all parameters."""
         return self.weight.nbytes + self.bias.nbytes + sum(each.nbytes for each in self.model.parameters())
 
 
@@ -65,7 +65,7 @@ class RewardModel:
 )
 @dataclass(frozen=True)
 class RewardRecipe:
-    """How a reward model is trained. Raises InputError for a number out of range."""
+    """The settings of the training. Raises InputError for a number out of range."""
 
     body: bool = False  # whether the whole model learns, or the head alone
     steps: int = 40
@@ -94,7 +94,7 @@ class Look:
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Whether a probability of 80 % is right in 80 of 100 held-out pairs: by bins of the predicted probability."""
+    """Reliability by bins of the predicted probability: is 80 % right in 80 of 100 held-out pairs?"""
 
     edges: np.ndarray  # [bins + 1] float64, from 0.5 to 1
     predicted: np.ndarray  # [bins] mean probability of the text with the higher reward; NaN for an empty bin
@@ -109,7 +109,7 @@ class Calibration:
 def last_states(model: Transformer, texts: Sequence[Sequence[int]], progress: Progress = silent) -> Tensor:
     """Return the final norm's output at the last token of each text. float32 [n, D]; `progress` counts texts
 
-    Texts of about the same length are read together, padded at the end: no token sees what comes after it.
+    Texts of similar length are read together, padded at the end, which no token before the padding sees.
     """
     for ids in texts:
         _check(model, ids)
@@ -125,7 +125,9 @@ def last_states(model: Transformer, texts: Sequence[Sequence[int]], progress: Pr
 
 @public(chosen=array(), rejected=array())
 def pair_loss(chosen: Tensor, rejected: Tensor) -> Tensor:
-    """-log sigma(r_chosen - r_rejected), the mean over pairs, in nats; ln 2 where both are equal. [n], [n] -> []"""
+    """Compute -log sigma(r_chosen - r_rejected), the mean over pairs, in nats; ln 2 if both are equal. [n],
+    [n] -> []
+    """
     check_alike(chosen=chosen, rejected=rejected)
     return -F.logsigmoid(chosen - rejected).mean()
 
@@ -135,7 +137,7 @@ _loss = without_checks(pair_loss)  # of a training, which says itself that its n
 
 @public(margins=array("n", empty=True))
 def accuracy(margins: np.ndarray) -> float:
-    """Return the share of the pairs with r_chosen - r_rejected above 0; equal rewards count one half. NaN for no pairs.
+    """Return the fraction of pairs with r_chosen - r_rejected above 0; equal rewards count one half. NaN for no pairs.
     [n]
     """
     return float((margins > 0).mean() + 0.5 * (margins == 0).mean()) if len(margins) else float("nan")
@@ -143,10 +145,10 @@ def accuracy(margins: np.ndarray) -> float:
 
 @public(margins=array("n", empty=True), bins=whole(1))
 def calibration(margins: np.ndarray, bins: int = BINS) -> Calibration:
-    """Predicted probability sigma(|margin|) against the share of pairs that agree. [n]
+    """Compare the predicted probability sigma(|margin|) with the fraction of pairs that agree. [n]
 
     The bins of reliability diagrams (DeGroot & Fienberg 1983), here from 1/2 to 1: the text with the higher reward is
-    the one that is predicted. Equal rewards predict nothing and agree in half of the cases.
+    the predicted one. Equal rewards predict nothing and agree in half of the cases.
     """
     edges = np.linspace(0.5, 1, bins + 1)
     probability = 1 / (1 + np.exp(-np.abs(margins.astype(np.float64))))
@@ -160,7 +162,7 @@ def calibration(margins: np.ndarray, bins: int = BINS) -> Calibration:
 
 
 def _states(model: Transformer, texts: Sequence[Sequence[int]], train: bool = False) -> Tensor:
-    """Return the same of one batch, with gradients where they are enabled. [n, D]"""
+    """Return the last states of one batch, with gradients if enabled. [n, D]"""
     ends = torch.tensor([len(ids) - 1 for ids in texts])
     ids = torch.zeros(len(texts), int(ends.max()) + 1, dtype=torch.long)
     for row, text in zip(ids, texts, strict=True):
@@ -170,7 +172,7 @@ def _states(model: Transformer, texts: Sequence[Sequence[int]], train: bool = Fa
 
 
 def _batches(order: Sequence[int], texts: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-    """Neighbors of `order`, which sorts by length, with at most MOST_BATCH_TOKENS together."""
+    """Yield neighbors of `order`, which sorts by length, with at most MOST_BATCH_TOKENS together."""
     batch: list[int] = []
     for at in order:
         if batch and (len(batch) + 1) * len(texts[at]) > MOST_BATCH_TOKENS:
@@ -192,7 +194,7 @@ def _check(model: Transformer, ids: Sequence[int]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A reward model with the course of its training."""
+    """A reward model with the curves of its training."""
 
     reward: RewardModel
     looks: tuple[Look, ...]
@@ -201,7 +203,7 @@ class Trained:
 
 
 def pair_ids(lm: LanguageModel, pairs: Sequence[Pair]) -> list[tuple[list[int], list[int]]]:
-    """Return the ids of prompt and chosen, and of prompt and rejected text, of the pairs that fit into the context."""
+    """Return the ids of prompt + chosen and prompt + rejected text, for the pairs within the context length."""
     both = [
         tuple(lm.encode(pair.prompt + text).ids.tolist() for text in (pair.chosen, pair.rejected)) for pair in pairs
     ]
@@ -210,11 +212,11 @@ def pair_ids(lm: LanguageModel, pairs: Sequence[Pair]) -> list[tuple[list[int], 
 
 @public()
 def train(lm: LanguageModel, parts: Split, recipe: RewardRecipe, progress: Progress = silent) -> Trained:
-    """Train a reward model on pairs; the language model itself is left as it is.
+    """Train a reward model on pairs; the language model itself is unchanged.
 
     The bias does not enter the loss. As in Ouyang et al. 2022, section 3.5, it is set after training so that rewards
-    have a mean of 0, there over demonstrations, here over the texts to learn from. `progress` counts steps. Raises
-    InputError where no pair fits into the context, CheckpointError where the loss is not finite.
+    have a mean of 0, there over demonstrations, here over the training texts. `progress` counts steps. Raises
+    InputError if no pair fits into the context, CheckpointError if the loss is not finite.
     """
     rows, held = pair_ids(lm, parts.train), pair_ids(lm, parts.held_out)
     if not rows or not held:
@@ -230,7 +232,7 @@ Rows = Sequence[tuple[list[int], list[int]]]
 
 
 def _fit_head(model: Transformer, rows: Rows, held: Rows, recipe: RewardRecipe, progress: Progress) -> tuple:
-    """Return the head alone: states are computed once, and every look is at all pairs."""
+    """Train the head alone: states are computed once, and every look covers all pairs."""
     texts = [ids for pair in (*rows, *held) for ids in pair]
 
     def told(done: int, total: int | None, what: str) -> None:
@@ -256,10 +258,10 @@ def _fit_head(model: Transformer, rows: Rows, held: Rows, recipe: RewardRecipe, 
 
 
 def _deviations(states: Tensor) -> Tensor:
-    """Return the deviation of each direction, by which it is scaled while it learns. [N, D] -> [D]
+    """Return the deviation of each direction, which scales it during training. [N, D] -> [D]
 
-    Directions in which states hardly vary would learn slowly otherwise. Where they vary by rounding alone, relative to
-    their size, it is infinite: such a direction learns nothing.
+    Directions in which states hardly vary would otherwise learn slowly. If they vary by rounding alone, relative to
+    their magnitude, the deviation is infinite: such a direction learns nothing.
     """
     exact = states.double()
     deviation = exact.std(0, correction=0)
@@ -268,7 +270,7 @@ def _deviations(states: Tensor) -> Tensor:
 
 
 def _fit_body(model: Transformer, rows: Rows, held: Rows, recipe: RewardRecipe, progress: Progress) -> tuple:
-    """Head and body together, on a copy of the model; about ten looks."""
+    """Train head and body together, on a copy of the model, with about ten looks."""
     body = copied(model)
     weight = torch.zeros(model.config.d_model, requires_grad=True)
     parameters = [*body.parameters()]
@@ -302,7 +304,7 @@ def _fit_body(model: Transformer, rows: Rows, held: Rows, recipe: RewardRecipe, 
 
 
 def copied(model: Transformer) -> Transformer:
-    """Return a copy with weights of its own, without products that were joined for speed."""
+    """Return a copy with its own weights, without products that were joined for speed."""
     state = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
     if model.config.tie_embeddings:
         del state["unembed.weight"]
@@ -323,7 +325,7 @@ def _drawn(n: int, recipe: RewardRecipe, step: int) -> np.ndarray:
 
 
 def _set_rate(optimizer: torch.optim.Optimizer, recipe: RewardRecipe, step: int) -> None:
-    """From the learning rate down to a tenth of it in a line, after a tenth of the steps in which it rises."""
+    """Set the learning rate: it rises over the first tenth of the steps, then falls linearly to a tenth."""
     share = (step + 1) / recipe.steps
     for group in optimizer.param_groups:
         group["lr"] = recipe.rate * min(1.0, 10 * share) * (1 - 0.9 * share)

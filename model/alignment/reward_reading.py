@@ -1,4 +1,4 @@
-"""What a reward model has learned: its reward along a text, and without or in place of single words."""
+"""What a reward model responds to: its reward along a text, and with single words erased or replaced."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
 @dataclass(frozen=True, eq=False)
 class Changed:
-    """A text in which one word at a time is left out, or another one put in its place."""
+    """The rewards of a text with one word at a time erased or replaced."""
 
     reward: float  # of the text as it is
     words: tuple[str, ...]  # [n]
@@ -27,7 +27,7 @@ class Changed:
 
     @property
     def carried(self) -> np.ndarray:
-        """What each word adds: the reward less that without it. [n]"""
+        """The contribution of each word: the reward minus that without it. [n]"""
         return self.reward - self.without
 
 
@@ -40,11 +40,11 @@ def change_words(
     progress: Progress = silent,
     most: int = MOST_WORDS,
 ) -> Changed:
-    """Return the reward of a text without each of its words, and with another word in the place of each.
+    """Return the reward of a text without each of its words, and with another word in place of each.
 
-    Erasing one part at a time, as Li et al. 2016 ("Understanding neural networks through representation erasure"). A
-    text without a word is one that nobody wrote: the reward model may never have seen its like. Only the first `most`
-    words are changed. Raises InputError for a text without words.
+    Erasing one part at a time, as in Li et al. 2016 ("Understanding neural networks through representation erasure"). A
+    text with a word erased is unnatural: the reward model may never have seen its like. Only the first `most` words are
+    changed. Raises InputError for a text without words.
     """
     found = list(_WORD.finditer(text))[:most]
     if not found:

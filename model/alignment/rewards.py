@@ -1,7 +1,7 @@
-"""Programmable rewards: rules that give a written text a number, and their weighted sum.
+"""Programmable rewards: rules that score a text, and their weighted sum.
 
-A rule reads the text alone: neither the prompt nor the model. What it cannot read it cannot reward, and what it counts
-is what a model that is trained on it will write ("reward hacking", Amodei et al. 2016, section 4).
+A rule reads only the written text, neither the prompt nor the model. A model trained on a rule will write what the rule
+counts, whether that was meant or not ("reward hacking", Amodei et al. 2016, section 4).
 """
 
 import re
@@ -46,7 +46,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule with its value ("" where it takes none) and its weight. Raises InputError for what it cannot be."""
+    """One rule with its value ("" if it takes none) and its weight. Raises InputError for an invalid value."""
 
     name: str  # a key of RULES
     value: str | float = ""
@@ -67,15 +67,13 @@ def score(rules: Sequence[Rule], texts: Sequence[str]) -> np.ndarray:
 
 
 def parts(rules: Sequence[Rule], texts: Sequence[str]) -> np.ndarray:
-    """Return the number of each rule for each text, within `low` and `high` of its kind, not weighted. float64 [n,
-    rules]
-    """
+    """Return each rule's number for each text, within `low` and `high` of its kind, unweighted. float64 [n, rules]"""
     numbers = [[RULES[rule.name].number(text, rule.value) for rule in rules] for text in texts]
     return np.array(numbers, np.float64).reshape(len(texts), len(rules))
 
 
 def span(rules: Sequence[Rule]) -> tuple[float, float]:
-    """Return the least and the largest reward that these rules can give together, were each free of the others."""
+    """Return the lowest and the highest reward that these rules can give together, if each could vary freely."""
     ends = [sorted(rule.weight * end for end in (RULES[rule.name].low, RULES[rule.name].high)) for rule in rules]
     return sum(low for low, _ in ends), sum(high for _, high in ends)
 
@@ -85,11 +83,11 @@ def span(rules: Sequence[Rule]) -> tuple[float, float]:
 
 @public()
 def parse_rules(value: object) -> tuple[Rule, ...]:
-    """Rules from what a person, a page or a command line sends.
+    """Parse rules from the input of a person, a page or a command line.
 
-    A text has a rule between semicolons or on each line, as `name: value * weight`, where value and weight may be
+    A text has rules separated by semicolons or line breaks, as `name: value * weight`, where value and weight may be
     missing: "contains: happy, glad * 2; full_stop". A list has such texts, objects with "name", "value" and "weight",
-    or rules. Raises InputError for an unknown rule, a value that does not fit it, and for none or more than MOST_RULES.
+    or rules. Raises InputError for an unknown rule, an invalid value, and for no rules or more than MOST_RULES.
     """
     if isinstance(value, str):
         value = [line for line in re.split(r"[;\n]", value) if line.strip()]
@@ -110,7 +108,7 @@ def _line(rule: Rule) -> str:
 
 
 def _plain(number: float) -> str:
-    """Return a number as one would type it; reading it gives the number again."""
+    """Format a number as one would type it; parsing the text returns the number."""
     return repr(number).removesuffix(".0")
 
 
@@ -131,7 +129,7 @@ def _rule(value: object) -> Rule:
 
 
 def _number(text: str) -> object:
-    """Return a number where the text is one, else the text itself, for the error that says so."""
+    """Parse a number; other text is returned unchanged, for the error message."""
     try:
         return float(text)
     except ValueError:
@@ -139,7 +137,7 @@ def _number(text: str) -> object:
 
 
 def _checked_value(kind: Kind, value: object) -> str | float:
-    """Return a rule's value, its default where there is none."""
+    """Return a rule's value, or its default if there is no value."""
     if value is None or value == "":
         return kind.default
     if kind.value == "none":
@@ -167,20 +165,20 @@ def _words_value(value: object) -> str:
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text in small letters: runs of letters and digits, with apostrophes and hyphens inside."""
+    """Return the words of a text in lowercase: runs of letters and digits, with apostrophes and hyphens inside."""
     small = unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
     return _WORD.findall(small.replace("’", "'"))
 
 
 def endings(text: str) -> list[str]:
-    """Return the last word of each line or, where there is one line only, of each sentence."""
+    """Return the last word of each line or, in a single line, of each sentence."""
     lines = [line for line in text.splitlines() if words(line)]
     pieces = lines if len(lines) > 1 else [piece for piece in _END.split(text) if words(piece)]
     return [words(piece)[-1] for piece in pieces]
 
 
 def rime(word: str) -> str:
-    """Return the letters that must agree: from the last vowels on, a silent e not counted as one ("lake": "ake")."""
+    """Return the letters that must agree: from the last vowels on, ignoring a silent e ("lake": "ake")."""
     found = _RIME.search(word)
     return found[1] if found else ""
 

@@ -1,7 +1,7 @@
-"""Supervised fine-tuning as a job: what is learned, how, and what is looked at on the way.
+"""Supervised fine-tuning as a job: examples, recipe, and snapshots on the way.
 
-The loss is that of the answers alone, after Ouyang et al. 2022, section 3.1, who fine-tune on demonstrations; the
-masking is that of instructions.py. All randomness follows from the recipe's seed and the step.
+The loss covers only the answers, after Ouyang et al. 2022, section 3.1, who fine-tune on demonstrations;
+instructions.py masks the prompts. All randomness follows from the recipe's seed and the step.
 """
 
 import math
@@ -52,7 +52,7 @@ def default_recipe(adapted: bool) -> Recipe:
 
 @dataclass(frozen=True, kw_only=True)
 class TuneJob:
-    """A model and the examples it learns from. `lora` is None where all weights are trained."""
+    """A model and the examples that it learns from. `lora` is None if all weights are trained."""
 
     source: Resolved
     name: str = "own"  # of the examples: a key of SETS, or "own"
@@ -65,7 +65,7 @@ class TuneJob:
 
 @dataclass(frozen=True, eq=False)
 class TuneStarted:
-    """Facts about a run, known once the examples are tokens."""
+    """Facts about a run, known once the examples are tokenized."""
 
     n_params: int
     n_learned: int  # parameters that are trained
@@ -93,7 +93,7 @@ class TuneSnapshot:
 
 
 def check(job: TuneJob, limits: Limits) -> None:
-    """Raise InputError for settings beyond the limits; the size of the model is looked at once it is open."""
+    """Raise InputError for settings beyond the limits; the model's size is checked once it is loaded."""
     recipe = job.recipe
     for what, value, low, high in (
         ("examples", len(job.examples), 2, MOST_EXAMPLES),
@@ -109,7 +109,7 @@ def check(job: TuneJob, limits: Limits) -> None:
 
 
 def name_of(job: TuneJob) -> str:
-    """Return the base, and what it was tuned on."""
+    """Return a name: the base model, and the examples."""
     return f"{job.source.label} + {job.name}" if job.name in SETS else f"{job.source.label} + own examples"
 
 
@@ -118,7 +118,7 @@ def name_of(job: TuneJob) -> str:
 
 @dataclass(eq=False)
 class Tuning:
-    """A run under way: the model with what it learns from."""
+    """A run under way: the model and its examples."""
 
     run: Run
     recipe: Recipe
@@ -173,8 +173,8 @@ def open_job(job: TuneJob, limits: Limits) -> RunningJob:
 
 
 def begin(model: Transformer, tokenizer: Tokenizer, job: TuneJob) -> Tuning:
-    """Return a new run; adapters are put on the model in place. Raises InputError for examples that cannot
-    be learned.
+    """Return a new run; adapters are added to the model in place. Raises InputError for examples that cannot be
+    learned.
     """
     end, longest = instructions.end_of(tokenizer), min(job.recipe.length, model.config.n_ctx)
     parts = instructions.split(job.examples, seed=job.recipe.seed)
@@ -193,16 +193,17 @@ def story_text() -> str:
 
 
 def _different(examples: Sequence[Example]) -> list[Example]:
-    """Return the examples with those first whose instruction was not there yet."""
+    """Return the examples, those with a new instruction first."""
     seen: set[str] = set()
     first = [each for each in examples if not (each.instruction in seen or seen.add(each.instruction))]
     return [*first, *(each for each in examples if each not in first)]
 
 
 def messages(tuning: Tuning) -> Iterator[Report | TuneSnapshot | Finished]:
-    """Train to the end of the recipe: a report per step, and about SNAPSHOTS snapshots, the first before any step.
+    """Train to the end of the recipe: yields a report per step, and about SNAPSHOTS snapshots, the first before any
+    step.
 
-    Where the loss runs away, the weights of the snapshot with the lowest held-out loss come back and the run is over.
+    If the loss diverges, the weights of the snapshot with the lowest held-out loss are restored and the run ends.
     """
     run, recipe = tuning.run, tuning.recipe
     every = max(1, round(recipe.steps / SNAPSHOTS))
@@ -228,12 +229,12 @@ def messages(tuning: Tuning) -> Iterator[Report | TuneSnapshot | Finished]:
 
 
 def most_loss(vocab_size: int, first: float) -> float:
-    """Return the loss beyond which a run has run away, of a model whose loss was `first` before any step."""
+    """Return the loss beyond which a run has diverged, for a model whose loss was `first` before any step."""
     return WORST * max(math.log(vocab_size), first)
 
 
 def ran_away(report: Report, worst: float) -> bool:
-    """Whether a step's loss or gradient is no number, or the loss is beyond the worst."""
+    """Return whether a step's loss or gradient is not finite, or the loss is above the worst allowed."""
     return not (math.isfinite(report.loss) and math.isfinite(report.gradient_norm)) or report.loss > worst
 
 
@@ -251,7 +252,7 @@ def _restore(model: Transformer, good: list[Tensor]) -> None:
 
 
 def snapshot(tuning: Tuning) -> TuneSnapshot:
-    """Return the model as it is now: losses, what it forgot, and its answers."""
+    """Evaluate the model as it is now: losses, what it forgot, and its answers."""
     model, recipe = tuning.run.model, tuning.recipe
     model.eval()
     found = {
@@ -285,20 +286,20 @@ def story_bits(model: Transformer, ids: np.ndarray, sizes: np.ndarray) -> float:
 
 @torch.no_grad()
 def token_losses(model: Transformer, ids: Sequence[int]) -> np.ndarray:
-    """−ln p of each token after the first, given those before it, in nats. ids [T] -> float32 [T - 1]"""
+    """Return −ln p of each token after the first, given those before it, in nats. ids [T] -> float32 [T - 1]"""
     logits = model(torch.tensor([ids[:-1]]))[0].float()
     return F.cross_entropy(logits, torch.tensor(ids[1:]), reduction="none").numpy()
 
 
 def answers(tuning: Tuning) -> tuple[tuple[str, str], ...]:
-    """To each question the likeliest answer, and one drawn with the same random numbers at every call."""
+    """Return for each question the likeliest answer, and one drawn with the same random numbers at every call."""
     return tuple(answer(tuning.run.model, tuning.tokenizer, each, tuning.template) for each in tuning.questions)
 
 
 def answer(
     model: Transformer, tokenizer: Tokenizer, question: Example, template: str, seed: int = 0
 ) -> tuple[str, str]:
-    """What the model writes after a prompt: its likeliest tokens, and tokens drawn at temperature 0.8."""
+    """Return the model's continuation of a prompt: its likeliest tokens, and tokens drawn at temperature 0.8."""
     prompt = instructions.prompt_ids(question, tokenizer, template)
     end = frozenset({instructions.end_of(tokenizer), *ending(tokenizer)})
     strategies = [STRATEGIES["greedy"], STRATEGIES["temperature"]]

@@ -1,6 +1,7 @@
-"""From rewards to advantages: how much better each token or text did than was to be expected.
+"""From rewards to advantages: how much better each token or text did than expected.
 
-Rows are texts, places predict a next token, as in rollouts.py; `written` marks the places of a text, side by side.
+Rows are texts, places predict a next token, as in rollouts.py; `written` marks the places of a text, which are
+adjacent.
 """
 
 import torch
@@ -12,7 +13,7 @@ from model.public import above, array, between, check_alike, public, whole
 
 @public(rewards=array("N"), log_ratios=array("N T"), written=array("N T"), coefficient=between(0, 1e6))
 def token_rewards(rewards: Tensor, log_ratios: Tensor, written: Tensor, coefficient: float) -> Tensor:
-    """Return the reward of each token: -coefficient times its log-ratio to the reference, and at the last the text's
+    """Return the reward of each token: -coefficient times its log-ratio to the reference; the last adds the text's
     reward.
 
     R(x, y) = r(x, y) - beta ln(p(y | x) / q(y | x)), spread over the tokens: Ziegler et al. 2019, 2.2; Stiennon et al.
@@ -26,7 +27,7 @@ def token_rewards(rewards: Tensor, log_ratios: Tensor, written: Tensor, coeffici
 
 @public(rewards=array("N T"), written=array("N T"), gamma=between(0, 1))
 def returns(rewards: Tensor, written: Tensor, gamma: float = 1.0) -> Tensor:
-    """Return the discounted sum of a token's reward and of all that follow. [N, T] -> [N, T], 0 outside `written`"""
+    """Return the discounted sum of a token's reward and all later ones. [N, T] -> [N, T], 0 outside `written`"""
     check_alike(rewards=rewards, written=written)
     total, out = torch.zeros_like(rewards[:, 0]), torch.zeros_like(rewards)
     for place in reversed(range(rewards.shape[1])):
@@ -37,7 +38,7 @@ def returns(rewards: Tensor, written: Tensor, gamma: float = 1.0) -> Tensor:
 
 @public(rewards=array("N T"), values=array("N T"), written=array("N T"), gamma=between(0, 1), lam=between(0, 1))
 def gae(rewards: Tensor, values: Tensor, written: Tensor, gamma: float = 1.0, lam: float = 0.95) -> Tensor:
-    """Generalised advantage estimation: sum over k of (gamma lam)^k delta_(t+k), delta_t = r_t + gamma V_(t+1) - V_t.
+    """Estimate generalized advantages: sum over k of (gamma lam)^k delta_(t+k), delta_t = r_t + gamma V_(t+1) - V_t.
 
     After the last token of a text, the value is 0. lam = 1 gives returns minus values, lam = 0 the one-step error
     delta. Schulman et al. 2016, "High-Dimensional Continuous Control", eq. 16. [N, T] each -> [N, T]
@@ -56,7 +57,7 @@ def gae(rewards: Tensor, values: Tensor, written: Tensor, gamma: float = 1.0, la
 def leave_one_out(rewards: Tensor, group: int) -> Tensor:
     """Return each reward minus the mean of the others in its group: a baseline that does not depend on the text itself.
 
-    Williams 1992, section 4, asks for such a baseline; this one is from Kool et al. 2019. Computed in float64: 0 for
+    Williams 1992, section 4, requires such a baseline; this one is from Kool et al. 2019. Computed in float64: 0 for
     equal rewards of float32. rewards [N], groups of `group` neighbors -> [N]
     """
     check_groups(rewards, group)
@@ -69,7 +70,7 @@ def leave_one_out(rewards: Tensor, group: int) -> Tensor:
 def group_normalized(rewards: Tensor, group: int, least: float = 1e-6) -> Tensor:
     """Return (r - mean) / (deviation + least) within each group of texts of one prompt. Shao et al. 2024, 4.1.2.
 
-    The advantages of a group sum to 0; where all its rewards are alike, each is 0. rewards [N] -> [N]
+    The advantages of a group sum to 0; if all its rewards are equal, each is 0. rewards [N] -> [N]
     """
     check_groups(rewards, group)
     return standardized(rewards.view(-1, group), least).flatten()
@@ -88,11 +89,11 @@ def whiten(values: Tensor, written: Tensor, least: float = 1e-6) -> Tensor:
 
 
 def standardized(values: Tensor, least: float) -> Tensor:
-    """Return (x - mean) / (deviation + least) of each row, and 0 where a row varies by rounding alone.
+    """Return (x - mean) / (deviation + least) of each row, and 0 for a row that varies by rounding alone.
 
-    Computed in float64. Rounding is a deviation of at most four units in the last place of the row's largest number,
-    in the type of the values: a bound relative to their size, since the mean of equal float32 numbers near 100 can be
-    off by more than a fixed `least`. NaN where a row has NaN. [G, N] -> [G, N]
+    Computed in float64. Rounding is a deviation of at most four units in the last place of the row's largest number, in
+    the type of the values: a bound relative to their magnitude, since the mean of equal float32 numbers near 100 can be
+    off by more than a fixed `least`. NaN if the row has NaN. [G, N] -> [G, N]
     """
     if not values.numel():
         return values

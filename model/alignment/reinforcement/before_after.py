@@ -1,4 +1,6 @@
-"""A policy beside its reference on one text: which tokens became likelier, how far each head moved, what is written."""
+"""A policy beside its reference on one text: which tokens became likelier, how far each head moved, and
+sample texts.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,12 +40,12 @@ class Look:
 
     @property
     def log_ratios(self) -> np.ndarray:
-        """ln p - ln q of each token but the first. [T - 1]"""
+        """The values ln p - ln q of each token but the first. [T - 1]"""
         return self.after - self.before
 
 
 def probe_of(reference: Transformer, task: Task, course: Course, prompt: Sequence[int]) -> tuple[int, ...]:
-    """Return a prompt with what the reference writes after it: at most PROBE_TOKENS tokens, at least two."""
+    """Return a prompt with the reference's continuation: at most PROBE_TOKENS tokens, at least two."""
     room = max(1, min(PROBE_TOKENS, reference.config.n_ctx) - len(prompt))
     prompt = prompt[: PROBE_TOKENS - 1]
     found = sample(reference, [prompt], task.writing(room), uniforms(course.seed, _PROBE, 1, room))
@@ -54,7 +56,7 @@ def probe_of(reference: Transformer, task: Task, course: Course, prompt: Sequenc
 def look(
     policy: Transformer, reference: Transformer, task: Task, course: Course, probe: Sequence[int], step: int
 ) -> Look:
-    """Return both models on the probe, and WATCHED texts of the policy."""
+    """Run both models on the probe, and write WATCHED texts with the policy."""
     ids = torch.tensor(probe)
     theirs, log_q = _read(reference, ids, task.size)
     ours, log_p = _read(policy, ids, task.size)
@@ -81,7 +83,7 @@ def _read(model: Transformer, ids: Tensor, size: int) -> tuple[Tensor, Tensor]:
 
 
 def watched(policy: Transformer, reference: Transformer, task: Task, course: Course) -> tuple[Sample, ...]:
-    """Return the texts of the first prompts, with random numbers that depend on the seed alone."""
+    """Write texts after the first prompts, with random numbers that depend on the seed alone."""
     prompts = [task.prompts[row % len(task.prompts)] for row in range(WATCHED)]
     numbers = uniforms(course.seed, _WATCH, WATCHED, course.new_tokens)
     rollouts = sample(policy, prompts, task.writing(course.new_tokens), numbers)

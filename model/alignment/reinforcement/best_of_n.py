@@ -1,4 +1,6 @@
-"""Best of n, the honest baseline: nothing is trained; of n texts of the reference the one that pays most is kept."""
+"""Best of n, the honest baseline without training: of n texts of the reference, the one with the highest reward is
+kept.
+"""
 
 import math
 
@@ -8,9 +10,9 @@ from model.errors import InputError
 
 
 def kl_bound(n: int) -> float:
-    """KL of the best of n from one text of the reference, in nats a text, at most: ln n - (n - 1) / n.
+    """Return the upper bound of the KL of best of n from the reference, in nats per text: ln n - (n - 1) / n.
 
-    Stiennon et al. 2020, appendix G.3. It is reached where no two texts have the same reward (Beirami et al. 2024).
+    Stiennon et al. 2020, appendix G.3. It is reached if no two texts have the same reward (Beirami et al. 2024).
     """
     return math.log(n) - (n - 1) / n
 
@@ -19,7 +21,7 @@ def expected_best(rewards: np.ndarray, n: int) -> float:
     """Return the mean highest reward of n texts drawn from each group, over all choices of n of its N, without bias.
 
     The i-th smallest of N is the highest of C(i - 1, n - 1) of the C(N, n) choices. Nakano et al. 2021, "WebGPT".
-    rewards [groups, N]. Raises InputError where a group has fewer than n texts.
+    rewards [groups, N]. Raises InputError if a group has fewer than n texts.
     """
     N = rewards.shape[1]
     if not 1 <= n <= N:

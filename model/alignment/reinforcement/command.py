@@ -1,4 +1,4 @@
-"""The command `reinforce` of `python -m model.alignment`: a model folder and a reward in, a better paid model out."""
+"""The command `reinforce` of `python -m model.alignment`: trains a model folder on a reward."""
 
 import argparse
 import csv
@@ -31,7 +31,7 @@ LOG = "reinforcement.csv"
 
 
 def add(commands: argparse._SubParsersAction) -> None:
-    """The command and its options: one for every number of Course."""
+    """Add the command and its options: one for every number of Course."""
     about = "train a model on a reward: REINFORCE, PPO, GRPO, DPO, or the best of n"
     parser = commands.add_parser("reinforce", help=about, description=about)
     parser.add_argument("--model", default="tinygpt", help="an id such as tinygpt, or a folder")
@@ -53,7 +53,9 @@ def add(commands: argparse._SubParsersAction) -> None:
 
 
 def act(options: argparse.Namespace) -> None:
-    """Run it: a line for each step, and the model and its log in --out. Raises InputError for what does not fit."""
+    """Run the command: prints a line per step, and writes the model and its log to --out. Raises InputError for invalid
+    options.
+    """
     keep_freed_memory()
     adapters = Lora(options.lora, options.lora_alpha, options.lora_matrices) if options.lora else None
     course, lm = course_of(options), load_model(options.model)
@@ -76,21 +78,21 @@ def act(options: argparse.Namespace) -> None:
 
 
 def course_of(options: argparse.Namespace) -> Course:
-    """Return the defaults of the method under the preset, with the numbers that were given."""
+    """Return the method's defaults under the preset, with the given numbers."""
     names = [field.name for field in dataclasses.fields(Course) if field.name != "method"]
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     return job.course_of(options.method, options.preset, given, adapted=options.lora > 0)
 
 
 def reward_of(options: argparse.Namespace, lm: LanguageModel) -> Callable[[Answers], np.ndarray]:
-    """Return the reward model's, or that of the rules."""
+    """Return the reward of a reward model, or of rules."""
     if options.reward_model:
         return by_model(load_reward(options.reward_model, lm.model))
     return by_rules(options.rules or PRESETS[options.preset].rules)
 
 
 def pairs_of(options: argparse.Namespace, lm: LanguageModel, work: Task, course: Course) -> PairRows | None:
-    """Return the pairs of DPO, from a file or by the reward; None for other methods."""
+    """Return DPO's pairs, from a file or by the reward; None for other methods."""
     if course.method != "dpo":
         return None
     if options.pair_file is None:
@@ -100,7 +102,7 @@ def pairs_of(options: argparse.Namespace, lm: LanguageModel, work: Task, course:
 
 
 def show(reports: Iterator[Report], *, catch: bool = False) -> list[dict[str, float]]:
-    """Print a line a report and return its numbers; where `catch`, a divergence is told and ends it."""
+    """Print a line per report and return its numbers; with `catch`, a divergence is printed and ends the run."""
     rows: list[dict[str, float]] = []
     try:
         for report in reports:

@@ -14,7 +14,7 @@ MOST_SEED = 1_000_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class Course:
-    """How a policy is trained on a reward. What a method does not use, it leaves alone.
+    """The settings of a run; a method ignores those that it does not use.
 
     Raises InputError for an unknown method and for numbers out of range.
     """

@@ -1,4 +1,4 @@
-"""A run of reinforcement for the page: its settings, their limits, and the messages on the way."""
+"""A run of reinforcement for the page: its settings, their limits, and its messages."""
 
 import dataclasses
 from collections.abc import Callable, Iterator
@@ -64,7 +64,7 @@ Message = Begun | Report | Look | Finished
 
 
 def check(job: Practice, limits: Limits) -> None:
-    """Raise InputError for a run that this server does not do."""
+    """Raise InputError for a run that this server does not allow."""
     course = job.course
     tokens, most = course.texts * course.new_tokens, TOKENS * limits.batch
     if tokens > most:
@@ -79,7 +79,7 @@ def check(job: Practice, limits: Limits) -> None:
 
 
 def begin(job: Practice, limits: Limits) -> RunningJob:
-    """Load the model, as policy and reference. Raises InputError for a model that is too large."""
+    """Load the model as policy and reference. Raises InputError for a model that is too large."""
     keep_freed_memory()
     lm = load_resolved(job.base)
     whole = job.lora is None and job.course.method != "best_of_n"
@@ -93,14 +93,14 @@ def begin(job: Practice, limits: Limits) -> RunningJob:
 
 
 def reward_of(job: Practice, lm: LanguageModel) -> Reward:
-    """Return the reward model's, that of the rules, or none for pairs alone."""
+    """Return the reward of a reward model or of rules; for pairs alone, a constant one."""
     if job.reward is not None:
         return by_model(load_reward(job.reward, lm.model))
     return by_rules(job.rules) if job.rules else _nothing
 
 
 def _nothing(answers: Answers) -> np.ndarray:
-    """No reward: pairs alone are learned from."""
+    """Return no reward, for learning from pairs alone."""
     return np.zeros(len(answers.texts))
 
 
@@ -130,7 +130,9 @@ def _trained(job: Practice, lm: LanguageModel, work: Task, files: dict[str, str]
 def messages(
     state: Learner, work: Task, course: Course, pairs: PairRows | None, looked: Callable[[], Look]
 ) -> Iterator[Message]:
-    """Reports, and about LOOKS looks between them, the first before any update. Where it diverges, it ends early."""
+    """Yield reports, and about LOOKS looks between them, the first before any update. A divergence ends the
+    run early.
+    """
     every = max(1, round(course.steps / LOOKS))
     yield looked()
     try:
@@ -153,7 +155,7 @@ def _pairs(job: Practice, reference: Transformer, work: Task) -> PairRows:
 
 
 def _chosen(job: Practice, lm: LanguageModel, work: Task, files: dict[str, str]) -> RunningJob:
-    """Best of n: nothing is trained, so no model comes of it."""
+    """Return best of n as a job: nothing is trained, so it leaves no model."""
     course, reference = job.course, lm.model
     probe = probe_of(reference, work, course, work.prompts[0])
 
@@ -175,9 +177,9 @@ NAMES = {"reinforce": "REINFORCE", "ppo": "PPO", "grpo": "GRPO", "dpo": "DPO", "
 
 
 def course_of(method: str, preset: str, changes: dict[str, float], adapted: bool = False) -> Course:
-    """Return the course of a method under a preset, with what a person changed; "" for no preset.
+    """Return the course of a method under a preset ("" for none), with a person's changes.
 
-    `adapted`: with LoRA, whose learning rate is higher. Raises InputError for what does not fit.
+    `adapted`: with LoRA, whose learning rate is higher. Raises InputError for invalid values.
     """
     if method not in DEFAULTS or preset not in ("", *PRESETS):
         raise InputError("There is no such method.", f"{method}, {preset}"[:40], "Choose one of the list.")
@@ -190,7 +192,9 @@ def course_of(method: str, preset: str, changes: dict[str, float], adapted: bool
 def practice(
     base: Resolved, course: Course, rules: str, prompts: str, pairs: tuple[Pair, ...] = (), minutes: float = 20.0
 ) -> Practice:
-    """Return a run from what a page or a command line sends: rules as parse_rules reads them, a prompt on each line."""
+    """Return a run from the input of a page or a command line: rules in the form of parse_rules, one prompt
+    per line.
+    """
     lines = tuple(line.rstrip() for line in prompts.splitlines() if line.strip()) or PROMPTS
     parsed = parse_rules(rules) if rules.strip() else ()
     return Practice(base=base, course=course, prompts=lines, rules=parsed, pairs=pairs, minutes=minutes)

@@ -1,4 +1,4 @@
-"""The policy that is trained, its frozen reference, and what else a run carries from step to step."""
+"""The state of a run: the policy being trained, its frozen reference, the value head and the optimizer."""
 
 from dataclasses import dataclass, field
 
@@ -35,24 +35,24 @@ class Learner:
 
     @torch.no_grad()
     def remember(self) -> None:
-        """Keep what is learned as it is now."""
+        """Save the learned parameters as they are now."""
         for kept, parameter in zip(self.good, learned(self.policy), strict=True):
             kept.copy_(parameter)
         self.good_step = self.step
 
     @torch.no_grad()
     def restore(self) -> None:
-        """Go back to what was kept; to the reference where nothing was."""
+        """Restore the saved parameters, or those of the reference if none were saved."""
         for kept, parameter in zip(self.good, learned(self.policy), strict=True):
             parameter.copy_(kept)
         self.step = self.good_step
 
 
 def start(reference: Transformer, course: Course, lora: Lora | None = None) -> Learner:
-    """Return a policy that begins as the reference, a value head that says 0, and Adam. The reference is left as it is.
+    """Return a policy that begins as the reference, a value head that predicts 0, and Adam. The reference is unchanged.
 
-    With `lora` the policy is the reference's own weights with adapters, and these alone learn (Hu et al. 2021). Without
-    weight decay: the weights are to stay near the reference, not near 0.
+    With `lora` the policy is the reference's own weights with adapters, and only these are trained (Hu et al. 2021).
+    There is no weight decay: the weights should stay near the reference, not near 0.
     """
     policy = trainable(reference) if lora is None else adapted_beside(reference, lora, course.seed)
     linear.tune(policy)
@@ -69,7 +69,7 @@ def start(reference: Transformer, course: Course, lora: Lora | None = None) -> L
 
 
 def trainable(model: Transformer) -> Transformer:
-    """Return a copy whose parameters take gradients, none of them shared with the model's."""
+    """Return a copy with its own parameters, which have gradients."""
     copy = build(model.config, {name: tensor.detach().clone() for name, tensor in model.state_dict().items()})
     for parameter in copy.parameters():
         parameter.requires_grad_(True)
@@ -77,9 +77,9 @@ def trainable(model: Transformer) -> Transformer:
 
 
 def descend(learner: Learner, loss: Tensor) -> float:
-    """Return one step of Adam down the loss; the norm of the gradient before clipping.
+    """Take one step of Adam down the loss; returns the norm of the gradient before clipping.
 
-    Raises FloatingPointError, and leaves the weights alone, where loss or gradient are not finite.
+    Raises FloatingPointError, leaving the weights unchanged, if loss or gradient are not finite.
     """
     learner.optimizer.zero_grad(set_to_none=True)
     loss.backward()
@@ -92,10 +92,9 @@ def descend(learner: Learner, loss: Tensor) -> float:
 
 
 def adapted(coefficient: float, kl: float, target: float, gain: float = _GAIN) -> float:
-    """Return the next coefficient: up where KL is above its target, down where it is below, by at most a fifth of the
-    gain.
+    """Return the next coefficient: higher if KL is above its target, lower if below, by at most a fifth of the gain.
 
-    beta (1 + gain clip(kl / target - 1, -0.2, 0.2)): Ziegler et al. 2019, 2.2. KL and target in nats a text.
+    beta (1 + gain clip(kl / target - 1, -0.2, 0.2)): Ziegler et al. 2019, 2.2. KL and target in nats per text.
     """
     if target <= 0:
         return coefficient

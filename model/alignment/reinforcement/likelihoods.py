@@ -33,7 +33,7 @@ class Scored:
 
     @property
     def log_ratios(self) -> Tensor:
-        """ln p - ln q. [N, T]"""
+        """The values ln p - ln q. [N, T]"""
         return self.log_probs - self.reference
 
     def rows(self, index: Tensor) -> "Scored":
@@ -42,29 +42,29 @@ class Scored:
 
 
 def k1(log_ratios: Tensor) -> Tensor:
-    """Return the plain estimate of KL(policy || reference), from tokens that the policy drew. Any shape"""
+    """Return the plain estimate l of KL(policy || reference), from tokens that the policy drew. Any shape"""
     return log_ratios
 
 
 def k3(log_ratios: Tensor) -> Tensor:
-    """Return the estimate that is never negative: exp(-l) - 1 + l. Schulman 2020. Any shape"""
+    """Return the nonnegative estimate exp(-l) - 1 + l. Schulman 2020. Any shape"""
     return torch.expm1(-log_ratios) + log_ratios
 
 
 def exact_kl(log_p: Tensor, log_q: Tensor) -> Tensor:
-    """sum of p (ln p - ln q) over the vocabulary, tokens with p = 0 left out. [..., V] each -> [...]"""
+    """Compute the sum of p (ln p - ln q) over the vocabulary; tokens with p = 0 add nothing. [..., V] each -> [...]"""
     return (log_p.exp() * (log_p - log_q).masked_fill(log_p == -torch.inf, 0.0)).sum(-1)
 
 
 def entropy(log_p: Tensor) -> Tensor:
-    """-sum of p ln p, in nats. [..., V] -> [...]"""
+    """Compute -sum of p ln p, in nats. [..., V] -> [...]"""
     return -(log_p.exp() * log_p.masked_fill(log_p == -torch.inf, 0.0)).sum(-1)
 
 
 def distributions(model: Transformer, rollouts: Rollouts, size: int) -> tuple[Tensor, Tensor]:
-    """ln p over the vocabulary at each place that predicts a written token [n, V], and its final state [n, D].
+    """Return ln p over the vocabulary at each place that predicts a written token [n, V], and its final state [n, D].
 
-    One fresh forward without a cache, with gradients where they are enabled; only the n written places reach the head.
+    One fresh forward pass without a cache, with gradients if enabled; only the n written places reach the head.
     """
     stream = model.trunk(rollouts.ids[:, :-1], attend=attend_rows)[rollouts.written]  # [n, D]
     states = model.normed(stream)
@@ -72,7 +72,7 @@ def distributions(model: Transformer, rollouts: Rollouts, size: int) -> tuple[Te
 
 
 def drawn(log_p: Tensor, rollouts: Rollouts) -> Tensor:
-    """ln p of the tokens that were written. [n, V] -> [n]"""
+    """Return ln p of the written tokens. [n, V] -> [n]"""
     return log_p.gather(-1, rollouts.ids[:, 1:][rollouts.written][:, None])[:, 0]
 
 
@@ -82,7 +82,7 @@ def to_rows(flat: Tensor, written: Tensor) -> Tensor:
 
 
 def log_probs(model: Transformer, rollouts: Rollouts, size: int) -> Tensor:
-    """ln p of each written token in a fresh forward, with gradients where they are enabled. [N, T]"""
+    """Return ln p of each written token in a fresh forward pass, with gradients if enabled. [N, T]"""
     return to_rows(drawn(distributions(model, rollouts, size)[0], rollouts), rollouts.written)
 
 
@@ -105,6 +105,6 @@ def score(
 
 
 def perplexity(log_probs: Tensor, written: Tensor) -> float:
-    """exp of the mean surprisal of the written tokens: under the reference, how strange it finds them. [N, T] each"""
+    """Return exp of the mean surprisal of the written tokens: under the reference, how unusual they are. [N, T] each"""
     mean = -log_probs.sum() / written.sum().clamp(min=1)
     return float(mean.clamp(max=700).double().exp())

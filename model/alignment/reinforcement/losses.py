@@ -1,4 +1,4 @@
-"""What reinforcement minimizes: the policy gradient, PPO's clipped ratio and value, GRPO, and DPO.
+"""The losses of reinforcement: the policy gradient, PPO's clipped ratio and value, GRPO, and DPO.
 
 log_probs, old and reference are ln p of the written tokens under the policy, under the policy that wrote them, and
 under the frozen reference: [N, T], 0 outside `written`.
@@ -18,18 +18,18 @@ def token_mean(values: Tensor, written: Tensor) -> Tensor:
 
 
 def text_mean(values: Tensor, written: Tensor) -> Tensor:
-    """Return the mean over the tokens of each text, then over the texts, so that a long text counts no more. [N, T] ->
-    []
+    """Return the mean over the tokens of each text, then over the texts, so that all texts weigh the same.
+    [N, T] -> []
     """
     return ((values * written).sum(1) / written.sum(1).clamp(min=1)).mean()
 
 
 @public(log_probs=array("N T"), advantages=array("N T"), written=array("N T"))
 def policy_gradient_loss(log_probs: Tensor, advantages: Tensor, written: Tensor) -> Tensor:
-    """-ln p times the advantage: its gradient is that of the expected reward, the sign turned. Williams 1992, eq. 5.
+    """Compute -ln p times the advantage: its gradient is minus that of the expected reward. Williams 1992, eq. 5.
 
-    The mean over tokens instead of the sum over a text divides the gradient by the mean length of the batch.
-    advantages [N, 1] or [N, T]
+    The mean over tokens instead of the sum over a text divides the gradient by the mean length of the batch. advantages
+    [N, 1] or [N, T]
     """
     check_alike(log_probs=log_probs, written=written)
     _check_advantages(advantages, log_probs)
@@ -43,10 +43,10 @@ def _check_advantages(advantages: Tensor, log_probs: Tensor) -> None:
 
 
 def clipped(log_probs: Tensor, old: Tensor, advantages: Tensor, clip: float) -> tuple[Tensor, Tensor]:
-    """-min(ratio A, clip(ratio, 1 - clip, 1 + clip) A) of each token, and where the clipped one is the smaller.
+    """Return -min(ratio A, clip(ratio, 1 - clip, 1 + clip) A) of each token, and where the clipped term is the smaller.
 
-    ratio = p / p_old. Once it has left the interval in the direction that the advantage asks for, its gradient is 0.
-    Schulman et al. 2017, "Proximal Policy Optimization", eq. 7. [N, T] -> [N, T] float, [N, T] bool
+    ratio = p / p_old. Once it has left the interval in the direction of the advantage, its gradient is 0. Schulman et
+    al. 2017, "Proximal Policy Optimization", eq. 7. [N, T] -> [N, T] float, [N, T] bool
     """
     ratio = torch.exp(log_probs - old)
     plain, held = ratio * advantages, ratio.clamp(1 - clip, 1 + clip) * advantages
@@ -55,7 +55,7 @@ def clipped(log_probs: Tensor, old: Tensor, advantages: Tensor, clip: float) -> 
 
 @public(log_probs=array("N T"), old=array("N T"), advantages=array("N T"), written=array("N T"), clip=above(0))
 def ppo_loss(log_probs: Tensor, old: Tensor, advantages: Tensor, written: Tensor, clip: float) -> tuple[Tensor, Tensor]:
-    """PPO's loss of the policy, and the share of the tokens that were clipped. Schulman et al. 2017, eq. 7."""
+    """Return PPO's policy loss, and the fraction of clipped tokens. Schulman et al. 2017, eq. 7."""
     check_alike(log_probs=log_probs, old=old, advantages=advantages, written=written)
     each, cut = clipped(log_probs, old, advantages, clip)
     return token_mean(each, written), token_mean(cut.float(), written)
@@ -63,7 +63,8 @@ def ppo_loss(log_probs: Tensor, old: Tensor, advantages: Tensor, written: Tensor
 
 @public(values=array("N T"), old=array("N T"), targets=array("N T"), written=array("N T"), clip=above(0))
 def value_loss(values: Tensor, old: Tensor, targets: Tensor, written: Tensor, clip: float) -> Tensor:
-    """Half the squared error of the value, the larger of two: as it is, and moved by at most `clip` from the old one.
+    """Return half the squared error of the value: the larger of the plain one and one moved at most `clip` from the old
+    value.
 
     Schulman et al. 2017, section 6.1 in its published code; Huang et al. 2022, "The 37 Implementation Details of PPO".
     """
@@ -84,7 +85,7 @@ def value_loss(values: Tensor, old: Tensor, targets: Tensor, written: Tensor, cl
 def grpo_loss(
     log_probs: Tensor, old: Tensor, reference: Tensor, advantages: Tensor, written: Tensor, clip: float, beta: float
 ) -> tuple[Tensor, Tensor]:
-    """GRPO's loss and the share of clipped tokens: clipped ratios, and beta times the k3 estimate of KL beside them.
+    """Return GRPO's loss, clipped ratios plus beta times the k3 estimate of KL, and the fraction of clipped tokens.
 
     Mean over each text, then over the texts. Shao et al. 2024, "DeepSeekMath", eq. 3 and 4. advantages [N, 1] or [N, T]
     """
@@ -96,7 +97,9 @@ def grpo_loss(
 
 @public(chosen=array("M"), rejected=array("M"), chosen_reference=array("M"), rejected_reference=array("M"))
 def dpo_margins(chosen: Tensor, rejected: Tensor, chosen_reference: Tensor, rejected_reference: Tensor) -> Tensor:
-    """ln(p / q) of the chosen text minus that of the rejected one. ln of whole texts, [M] each -> [M]"""
+    """Return ln(p / q) of the chosen text minus that of the rejected one. Arguments are ln of complete texts, [M] each
+    -> [M]
+    """
     references = {"chosen_reference": chosen_reference, "rejected_reference": rejected_reference}
     check_alike(chosen=chosen, rejected=rejected, **references)
     return (chosen - chosen_reference) - (rejected - rejected_reference)
@@ -104,9 +107,9 @@ def dpo_margins(chosen: Tensor, rejected: Tensor, chosen_reference: Tensor, reje
 
 @public(margins=array("M"), beta=above(0))
 def dpo_loss(margins: Tensor, beta: float) -> Tensor:
-    """-ln sigmoid(beta margin), the mean over pairs: ln 2 where the policy is the reference. [M] -> []
+    """Compute -ln sigmoid(beta margin), the mean over pairs: ln 2 if the policy equals the reference. [M] -> []
 
-    beta margin is the difference of the rewards for which the policy would be the best one under a KL penalty of
-    weight beta. Rafailov et al. 2023, "Direct Preference Optimization", eq. 7.
+    beta margin is the difference of the rewards for which the policy would be optimal under a KL penalty of weight
+    beta. Rafailov et al. 2023, "Direct Preference Optimization", eq. 7.
     """
     return -F.logsigmoid(beta * margins).mean()

@@ -1,4 +1,4 @@
-"""Pairs of texts for DPO: from what a person or a rule preferred, or made here of the reference's texts by a reward."""
+"""Pairs of texts for DPO: from preferences of a person or rule, or the reference's texts ordered by a reward."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class PairRows:
 
 
 def rows_of(prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], pad: int = 0) -> Rollouts:
-    """Given texts as rows, as if they had been written here; log_probs is 0. Answers have at least one token."""
+    """Return given texts as rollouts with log_probs 0. Answers have at least one token."""
     starts, ends = ([len(p) for p in prompts], [len(p) + len(a) for p, a in zip(prompts, answers, strict=True)])
     ids = torch.full((len(prompts), max(ends)), pad)
     for row, (prompt, answer) in enumerate(zip(prompts, answers, strict=True)):
@@ -41,15 +41,15 @@ def rows_of(prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], 
 
 @torch.no_grad()
 def summed(model: Transformer, rollouts: Rollouts, size: int) -> Tensor:
-    """ln p of each whole text, without gradients. [N]"""
+    """Return ln p of each complete text, without gradients. [N]"""
     index = torch.arange(len(rollouts.ids)).split(CHUNK)
     return torch.cat([log_probs(model, rollouts.rows(rows), size).sum(1) for rows in index])
 
 
 def with_reference(reference: Transformer, chosen: Rollouts, rejected: Rollouts) -> PairRows:
-    """Return the pairs with what the reference says of them, which stays the same for the whole run.
+    """Return the pairs with the reference's log-probabilities, which stay constant during the run.
 
-    Probabilities are over all rows of the model, as in trl: also over those without a token.
+    Probabilities are over all rows of the model, as in trl: including those without a token.
     """
     size = reference.config.vocab_size
     return PairRows(chosen, rejected, summed(reference, chosen, size), summed(reference, rejected, size), size)
@@ -58,13 +58,12 @@ def with_reference(reference: Transformer, chosen: Rollouts, rejected: Rollouts)
 def from_texts(
     reference: Transformer, task: Task, pairs: Sequence[tuple[str, str, str]], longest: int | None = None
 ) -> PairRows:
-    """Return the pairs of texts (prompt, chosen, rejected) as rows; what does not fit into the context, or `longest`,
-    is cut.
+    """Return pairs of texts (prompt, chosen, rejected) as rows; what exceeds the context length, or `longest`, is cut.
 
-    Prompts begin as the vocabulary asks, and answers end with `Tokenizer.end_id`, so that stopping is learned too, as
-    in trl (DPOTrainer); an answer that was cut has no end.
+    Prompts begin as the vocabulary requires, and answers end with `Tokenizer.end_id`, so that stopping is learned too,
+    as in trl (DPOTrainer); an answer that was cut has no end.
 
-    Raises InputError for no pairs, an empty prompt, an empty answer, and for a prompt that fills the context.
+    Raises InputError for an empty list, prompt or answer, and for a prompt that fills the context.
     """
     if not pairs:
         raise InputError("There are no pairs.", "", "Make some pairs first, or choose a reward.")
@@ -88,9 +87,9 @@ def from_texts(
 
 
 def by_reward(reference: Transformer, task: Task, course: Course) -> PairRows:
-    """Return the best and the worst text of each group that the reference writes, where their rewards differ.
+    """Return the best and the worst text of each group that the reference writes, if their rewards differ.
 
-    Raises InputError where no group has two different rewards.
+    Raises InputError if no group has two different rewards.
     """
     group, rounds = course.group, -(-course.pairs * course.group // course.texts)
     starts, chosen, rejected = [], [], []

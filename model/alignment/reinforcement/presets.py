@@ -1,4 +1,4 @@
-"""Ready-made rewards: with a leash, and what the same reward comes to without one."""
+"""Presets of rewards: with a KL penalty, and the outcome of the same reward without one."""
 
 import dataclasses
 from collections.abc import Callable
@@ -17,7 +17,7 @@ PROMPTS = ("Once upon a time", "One day", "There was a", "Tom and Lily")
 
 @dataclass(frozen=True)
 class Preset:
-    """Rules, and what changes of the chosen method's defaults. Its label is the word "preset_<key>"."""
+    """Rules, and changes of the chosen method's defaults. Its label is the word "preset_<key>"."""
 
     rules: str  # as parse_rules reads them
     coefficient: float | None = None  # None: as the method has it
@@ -41,11 +41,11 @@ PRESETS: dict[str, Preset] = {
 
 
 def by_rules(rules: str | tuple[Rule, ...]) -> Callable[[Answers], np.ndarray]:
-    """Return the reward that rules give to what was written. Raises InputError as parse_rules does."""
+    """Return the reward of rules on the written text. Raises InputError as parse_rules does."""
     parsed = parse_rules(rules) if isinstance(rules, str) else rules
     return lambda answers: score(parsed, answers.texts)
 
 
 def by_model(model: RewardModel) -> Callable[[Answers], np.ndarray]:
-    """Return the reward that a reward model gives to prompt and answer together, at the last token."""
+    """Return the reward of a reward model on prompt and answer together, at the last token."""
     return lambda answers: model.score_ids(answers.ids).numpy()

@@ -1,7 +1,7 @@
-"""Texts that a policy writes: sampled in one batch with a cache, as right-padded rows with a mask.
+"""Texts sampled from a policy in one batch with a cache, as right-padded rows with a mask.
 
 Axis letters of this folder: N texts, S tokens of the longest text with its prompt, T = S - 1 places that predict a next
-token, n tokens that were written, over all texts.
+token, n written tokens, over all texts.
 """
 
 from collections.abc import Sequence
@@ -19,9 +19,9 @@ from model.sampling.pipeline import usable
 
 @dataclass(frozen=True, eq=False)
 class Rollouts:
-    """Texts as rows of ids. Place t predicts the token ids[:, t + 1]; `written` says which of these the policy drew.
+    """Texts as rows of ids. Place t predicts the token ids[:, t + 1]; `written` marks those that the policy drew.
 
-    A text is what was written after its prompt, up to and with the token that ended it; the rest of its row is padding.
+    A text is what was written after its prompt, including the token that ended it; the rest of its row is padding.
     """
 
     ids: Tensor  # [N, S] int64: the prompt, what was written, padding
@@ -37,7 +37,7 @@ class Rollouts:
 
     @property
     def lengths(self) -> Tensor:
-        """Number of written tokens of each text. [N]"""
+        """The number of written tokens of each text. [N]"""
         return self.ends - self.starts
 
     def texts(self) -> list[list[int]]:
@@ -45,7 +45,7 @@ class Rollouts:
         return [row[:end] for row, end in zip(self.ids.tolist(), self.ends.tolist(), strict=True)]
 
     def answers(self) -> list[list[int]]:
-        """What was written of each text."""
+        """Return the written tokens of each text."""
         spans = zip(self.ids.tolist(), self.starts.tolist(), self.ends.tolist(), strict=True)
         return [row[start:end] for row, start, end in spans]
 
@@ -56,7 +56,7 @@ class Rollouts:
 
 @dataclass(frozen=True, eq=False)
 class Writing:
-    """What is written: so many tokens at most, fewer where a text ends."""
+    """The length limit of texts, and the tokens that end them."""
 
     new_tokens: int
     ending: frozenset[int]  # tokens that end a text
@@ -71,12 +71,12 @@ def uniforms(seed: int, step: int, texts: int, new_tokens: int) -> np.ndarray:
 
 @torch.no_grad()
 def sample(model: Transformer, prompts: Sequence[Sequence[int]], writing: Writing, numbers: np.ndarray) -> Rollouts:
-    """Return one text after each prompt, drawn from the model's own distribution with the given uniform numbers.
+    """Draw one text after each prompt from the model's own distribution with the given uniform numbers.
 
-    All rows advance together, one position at a time over one cache: a row whose prompt is longer reads it while the
-    others already write. numbers [N, new_tokens]; the same number gives the same token wherever the row stands.
+    All rows advance together, one position at a time over one cache: a row with a longer prompt reads it while the
+    others already write. numbers [N, new_tokens]; the same number gives the same token in any row.
 
-    Raises InputError for an empty prompt or one without room behind it, CheckpointError where a logit is NaN.
+    Raises InputError for an empty prompt or one without room behind it, CheckpointError if a logit is NaN.
     """
     starts = _lengths(prompts, writing.new_tokens, model.config.n_ctx)
     N, S, shortest = len(prompts), max(starts) + writing.new_tokens, min(starts)
@@ -106,7 +106,7 @@ def sample(model: Transformer, prompts: Sequence[Sequence[int]], writing: Writin
 
 
 def next_log_probs(model: Transformer, stream: Tensor, size: int) -> Tensor:
-    """ln p of each token of the vocabulary. The stream after the last block [n, D] -> [n, V]
+    """Return ln p of each token of the vocabulary. The stream after the last layer [n, D] -> [n, V]
 
     Raises CheckpointError for logits that are not finite.
     """
@@ -118,7 +118,7 @@ def next_log_probs(model: Transformer, stream: Tensor, size: int) -> Tensor:
 
 
 def draw(log_p: Tensor, numbers: Tensor) -> Tensor:
-    """Return the token at which the running sum of the probabilities passes the number. [n, V], [n] in [0, 1) -> [n]"""
+    """Return the token at which the cumulative probability passes the number. [n, V], [n] in [0, 1) -> [n]"""
     running = log_p.double().exp().cumsum(-1)
     whole = running[:, -1:]
     found = torch.searchsorted(running, numbers[:, None] * whole, right=True)[:, 0]
@@ -126,7 +126,7 @@ def draw(log_p: Tensor, numbers: Tensor) -> Tensor:
 
 
 def _lengths(prompts: Sequence[Sequence[int]], new_tokens: int, n_ctx: int) -> list[int]:
-    """Return the lengths of the prompts, each checked."""
+    """Check the prompts and return their lengths."""
     if not prompts or not all(prompts):
         raise InputError("A prompt is empty.", "", "Give each prompt at least one token.")
     starts = [len(prompt) for prompt in prompts]

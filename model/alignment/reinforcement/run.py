@@ -1,6 +1,6 @@
-"""Reinforcement step by step: the policy writes, a reward judges, an update follows; one report a step.
+"""Reinforcement step by step: the policy writes, a reward scores, an update follows; one report per step.
 
-All randomness is a function of (seed, step). What the methods do with the texts of a step is in updates.py.
+All randomness is a function of (seed, step). updates.py has the methods.
 """
 
 import dataclasses
@@ -24,9 +24,9 @@ from model.gpt.transformer import Transformer
 
 @dataclass(frozen=True)
 class Report:
-    """The texts that the policy wrote after `step` updates, and the update that they led to.
+    """The texts that the policy wrote after `step` updates, and the update that followed.
 
-    Report 0 is of the reference itself; the last one has no update.
+    Report 0 describes the reference itself; the last one has no update.
     """
 
     step: int
@@ -38,9 +38,10 @@ class Report:
 
 
 def steps(learner: Learner, task: Task, course: Course, pairs: PairRows | None = None) -> Iterator[Report]:
-    """Train from the learner's step to the end of the course; `pairs` are DPO's. Stop iterating to stop.
+    """Train from the learner's step to the end of the course; yields reports. `pairs` are DPO's. Stop iterating to
+    stop.
 
-    Raises Astray where the training diverges.
+    Raises Astray if the training diverges.
     """
     while learner.step <= course.steps:
         began = time.perf_counter()
@@ -82,10 +83,10 @@ def _lost(learner: Learner) -> Astray:
 
 
 def choose_best(reference: Transformer, task: Task, course: Course) -> Iterator[Report]:
-    """Best of n = 1, 2, 4, ... of the texts of each prompt; nothing is trained. Report k is of n = 2^k.
+    """Yield reports on the best of n = 1, 2, 4, ... texts of each prompt, without training. Report k is for n = 2^k.
 
-    The reward is the mean over all choices of n, the KL the bound ln n - (n - 1) / n a text. The other numbers are of
-    the texts that win where each group is cut into choices of n.
+    The reward is the mean over all choices of n, the KL the bound ln n - (n - 1) / n per text. The other numbers
+    describe the winning texts when each group is cut into choices of n.
     """
     rollouts, rewards = write(reference, task, course, 0)
     scored = score(reference, reference, rollouts, task.size)

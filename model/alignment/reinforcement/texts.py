@@ -1,4 +1,4 @@
-"""The texts of a step: written by the policy, rewarded, measured."""
+"""The texts of a step: written by the policy, scored by the reward, measured."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ SHOWN = 3  # texts of a report
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """What a reward reads."""
+    """The input of a reward."""
 
     ids: list[list[int]]  # of each prompt and what was written after it, without the token that ended it
     texts: list[str]  # what was written, without the token that ended it
@@ -33,20 +33,20 @@ Reward = Callable[[Answers], np.ndarray]  # -> [N], one finite number a text
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What is to be written, and how it is rewarded."""
+    """The prompts to continue, and the reward."""
 
     prompts: tuple[tuple[int, ...], ...]
     reward: Reward
     tokenizer: Tokenizer
 
     def writing(self, new_tokens: int) -> Writing:
-        """How the texts end."""
+        """Return how the texts end, for a number of new tokens."""
         closing = ending(self.tokenizer)
         return Writing(new_tokens, closing, self.tokenizer.vocab_size, min(closing, default=0))
 
     @property
     def size(self) -> int:
-        """Number of tokens of the vocabulary."""
+        """The number of tokens of the vocabulary."""
         return self.tokenizer.vocab_size
 
 
@@ -88,7 +88,7 @@ class Measured:
 
 
 def task(tokenizer: Tokenizer, prompts: Sequence[str], reward: Reward) -> Task:
-    """Return a task from texts. Raises InputError for a prompt without a token, and where there is none."""
+    """Return a task from texts. Raises InputError for a prompt without a token, and for an empty list."""
     ids = tuple(tuple(tokenizer.prompt_ids(prompt)) for prompt in prompts)
     if not ids or not all(ids):
         raise InputError("A prompt is empty.", "", "Give each prompt at least one token.")
@@ -96,14 +96,16 @@ def task(tokenizer: Tokenizer, prompts: Sequence[str], reward: Reward) -> Task:
 
 
 def chosen_prompts(task: Task, course: Course, step: int) -> list[tuple[int, ...]]:
-    """Return the prompts of a step, `course.group` texts of each: in turn from a shuffled list. [N]"""
+    """Return the prompts of a step, each `course.group` times, in turn from a shuffled list. [N]"""
     order = np.random.default_rng([course.seed, step, 1]).permutation(len(task.prompts))
     groups = course.texts // course.group
     return [task.prompts[order[at % len(order)]] for at in range(groups) for _ in range(course.group)]
 
 
 def write(model: Transformer, task: Task, course: Course, step: int) -> tuple[Rollouts, Tensor]:
-    """Return the texts of a step and their rewards [N], a function of the model, the seed and the step."""
+    """Write the texts of a step and return them with their rewards [N], a function of the model, the seed
+    and the step.
+    """
     numbers = uniforms(course.seed, step, course.texts, course.new_tokens)
     rollouts = sample(model, chosen_prompts(task, course, step), task.writing(course.new_tokens), numbers)
     return rollouts, rewards_of(task, rollouts)
@@ -123,7 +125,7 @@ def rewards_of(task: Task, rollouts: Rollouts) -> Tensor:
 
 
 def decoded(task: Task, rollouts: Rollouts) -> list[str]:
-    """What was written, as texts, without special tokens."""
+    """Return the written texts, without special tokens."""
     special = set(task.tokenizer.special.values())
     return [task.tokenizer.decode([id for id in ids if id not in special]) for ids in rollouts.answers()]
 
@@ -165,8 +167,9 @@ def samples(task: Task, batch: Batch) -> tuple[Sample, ...]:
 
 
 def astray(measured: Measured, size: int) -> bool:
-    """Whether the policy is beyond use: numbers that are not finite, or more than ln V nats a token from the reference.
+    """Return whether the policy has diverged: numbers that are not finite, or more than ln V nats per token from the
+    reference.
 
-    ln V is what a token costs that was drawn blindly from V tokens.
+    ln V is the cost of a token drawn uniformly from V tokens.
     """
     return not math.isfinite(measured.kl + measured.entropy) or measured.kl > math.log(size)

@@ -42,7 +42,7 @@ _policy_gradient_loss, _ppo_loss, _value_loss = map(without_checks, (policy_grad
 
 @dataclass(frozen=True)
 class Update:
-    """What an update did; NaN for what its method does not have. Means over the minibatches."""
+    """The result of an update; NaN for fields that its method does not have. Means over the minibatches."""
 
     loss: float = math.nan
     gradient_norm: float = math.nan  # before clipping
@@ -56,8 +56,7 @@ NONE = Update()
 
 
 def reinforce(learner: Learner, batch: Batch, course: Course) -> Update:
-    """Return one step of the policy gradient; the baseline is the mean reward of the group's other texts. Williams
-    1992.
+    """Take one step of the policy gradient; the baseline is the mean reward of the group's other texts. Williams 1992.
 
     KL is part of the reward of a text: r - beta ln(p / q).
     """
@@ -70,7 +69,7 @@ def reinforce(learner: Learner, batch: Batch, course: Course) -> Update:
 
 
 def ppo(learner: Learner, batch: Batch, course: Course) -> Update:
-    """Return several passes over the texts with the clipped ratio and a value head; KL is part of the tokens' rewards.
+    """Make several passes over the texts with the clipped ratio and a value head; KL is part of the tokens' rewards.
 
     Schulman et al. 2017; the reward with its KL penalty and the adaptive coefficient: Ziegler et al. 2019.
     """
@@ -96,8 +95,8 @@ def ppo(learner: Learner, batch: Batch, course: Course) -> Update:
 
 
 def grpo(learner: Learner, batch: Batch, course: Course) -> Update:
-    """Return several passes with the clipped ratio, rewards normalized in their group, KL in the loss. Shao et al.
-    2024.
+    """Make several passes with the clipped ratio, rewards normalized in their group, KL in the loss. Shao
+    et al. 2024.
     """
     scored, written = batch.scored, batch.rollouts.written
     advantages = _group_normalized(batch.rewards, course.group)[:, None]
@@ -116,7 +115,7 @@ UPDATES: dict[str, Callable[[Learner, Batch, Course], Update]] = {"reinforce": r
 
 
 def dpo(learner: Learner, pairs: PairRows, course: Course) -> Update:
-    """Return one step on PAIRS pairs, drawn anew at each step. Rafailov et al. 2023. Loss and margins are from before
+    """Take one step on PAIRS pairs, drawn again at each step. Rafailov et al. 2023. Loss and margins are from before
     it.
     """
     rng = np.random.default_rng([course.seed, learner.step, 2])
