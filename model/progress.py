@@ -1,4 +1,4 @@
-"""Callbacks of long work: `progress(done, total, what)`, which may raise to cancel it, and what is done of a run."""
+"""Callbacks of long work: `progress(done, total, what)`, which may raise to cancel it, and observers of a run."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ Progress = Callable[[int, int | None, str], None]
 
 
 class Told(str):
-    """What is done or has been found, as a sentence in the reader's language: a page shows it beside the bar."""
+    """A sentence about progress or a result, in the reader's language, which the page shows beside the bar."""
 
 
 # (the model.tracing.trace.Trace of a run that goes on, how many of its layers are done)
@@ -16,8 +16,8 @@ Passed = Callable[[Any, int], None]
 
 
 def unseen(trace: Any, layers: int) -> None:
-    """What is done of a run is looked at by nobody."""
+    """Ignore the layers that are done: the observer of a run that does nothing."""
 
 
 def silent(done: int, total: int | None, what: str) -> None:
-    """A progress callback that does nothing."""
+    """Ignore all reports: the progress callback that does nothing."""

@@ -1,7 +1,7 @@
 """Checks of the arguments of public functions and dataclasses at each call: types, ranges and shapes.
 
-Every refusal is an InputError that names the argument, says what it got and what was expected. model/arguments.py
-checks single values within a function: a layer, a position, a token.
+Every refusal is an InputError that names the argument, the value and the expectation. model/arguments.py checks single
+values inside a function: a layer, a position, a token.
 """
 
 import functools
@@ -35,10 +35,9 @@ _LISTS = (Sequence, Collection, Iterable, Set, list, tuple, set, frozenset)
 def public(**rules: Check) -> Callable[[Target], Target]:
     """Mark a function or a dataclass as public, and check its arguments before its body runs.
 
-    Every argument has to be of the kind of its annotation; a float has to be finite. A rule, made by `whole`,
-    `between`, `one_of`, `array` ... below, bounds the values of the argument of that name. An optional argument may be
-    None whatever its rule. Defaults are not checked. Raises InputError at a call, TypeError here for a rule without an
-    argument.
+    Every argument must match its annotation; a float must be finite. A rule, made by `whole`, `between`, `one_of`,
+    `array` ... below, bounds the values of the argument of that name. An optional argument may be None whatever its
+    rule. Defaults are not checked. Raises InputError at a call, TypeError here for a rule without an argument.
     """
 
     def door(target: Target) -> Target:
@@ -79,14 +78,14 @@ def public(**rules: Check) -> Callable[[Target], Target]:
 def without_checks(function: Target) -> Target:
     """Return a public function without the checks of its arguments.
 
-    For callers within the project that report numbers that are not finite themselves, or that call it for each
-    token with arguments checked before.
+    For callers within the project that report non-finite numbers themselves, or that call it for each token with
+    arguments already checked.
     """
     return function.__wrapped__  # type: ignore[attr-defined, no-any-return]
 
 
 def _checks(function: Callable, rules: Mapping[str, Check]) -> dict[str, Check]:
-    """Return the check of each argument, in their order."""
+    """Return the check of each argument, in order."""
     hints = typing.get_type_hints(function, include_extras=True)
     return {
         name: _check(hints.get(name, Any), rules.get(name), name) for name in inspect.signature(function).parameters
@@ -229,12 +228,12 @@ def listed(name: str, value: object) -> None:
 
 
 def whole(low: int, high: int = MOST) -> Check:
-    """Return the rule of a whole number, or of each entry of a list, from low to high."""
+    """Return the rule for an integer, or each entry of a list, from low to high."""
     return _of_entries(lambda name, value: check_whole(name, value, low, high))
 
 
 def between(low: float, high: float) -> Check:
-    """Return the rule of a number, or of each entry of a list, from low to high."""
+    """Return the rule for a number, or each entry of a list, from low to high."""
     return _of_entries(lambda name, value: check_number(name, value, low, high))
 
 
@@ -245,7 +244,7 @@ def _of_entries(check: Check) -> Check:
 
 
 def above(low: float, high: float = 1e15) -> Check:
-    """Return the rule of a number above `low` and at most `high`, or of an array or list of them."""
+    """Return the rule for a number above `low` and at most `high`, or an array or list of them."""
 
     def check(name: str, value: Any) -> None:
         if isinstance(value, Iterable) and not isinstance(value, str):
@@ -260,7 +259,7 @@ def above(low: float, high: float = 1e15) -> Check:
 
 
 def one_of(names: Collection[str]) -> Check:
-    """Return the rule of one of several names, or of each entry of a list of them."""
+    """Return the rule for one of several names, or each entry of a list of them."""
 
     def check(name: str, value: object) -> None:
         if not (isinstance(value, str) and value in names):
@@ -271,9 +270,10 @@ def one_of(names: Collection[str]) -> Check:
 
 
 def array(axes: str = "", *, finite: bool = True, empty: bool = False) -> Check:
-    """Return the rule of an array with these axes ("N T": two; "": any number), none of them empty, all finite.
+    """Return the rule for an array with these axes ("N T": two; "": any number), all of them nonempty and all entries
+    finite.
 
-    With `finite=False` any number may be in it, with `empty=True` it may be without entries.
+    `finite=False` allows any number, `empty=True` allows arrays without entries.
     """
 
     def check(name: str, value: Any) -> None:
@@ -301,7 +301,7 @@ def nonempty(name: str, value: Collection) -> None:
 
 
 def check_alike(**arrays: Any) -> None:
-    """Raise InputError unless all arrays have one shape, so that none is stretched to fit another."""
+    """Raise InputError unless all arrays have the same shape, so that none is broadcast."""
     shapes = {name: tuple(value.shape) for name, value in arrays.items()}
     if len(set(shapes.values())) > 1:
         got = ", ".join(f"{name} {shape}" for name, shape in shapes.items())

@@ -14,9 +14,9 @@ import numpy as np
 class Tokens:
     """A tokenized text.
 
-    `pieces[i]` is the text of token i where its bytes are valid UTF-8 on their own, and otherwise
-    its bytes as `<0xE2><0x96>`. `raw[i]` are those bytes; the byte span of token i in the encoded
-    text is `spans[i]`, and `b"".join(raw)` is the text.
+    `pieces[i]` is the text of token i if its bytes are valid UTF-8 on their own, and otherwise its bytes as
+    `<0xE2><0x96>`. `raw[i]` are those bytes; the byte span of token i in the encoded text is `spans[i]`, and
+    `b"".join(raw)` is the text.
     """
 
     ids: np.ndarray  # [T] int64

@@ -1,4 +1,4 @@
-"""Shares of cases: how sure a share is, and whether two shares of the same cases differ."""
+"""Statistics of fractions: the confidence interval of one, and whether two on the same cases differ."""
 
 import math
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ CLEAR = 0.05  # below this probability two shares are told apart
 
 @public(share=unchecked, n=whole(0, 1 << 50))
 def wilson(share: float, n: int) -> tuple[float, float]:
-    """Return the 95 % interval of a share (0 to 1) that was seen in n cases: Wilson 1927. NaN for no cases."""
+    """Return the 95 % interval of a fraction (0 to 1) observed in n cases: Wilson 1927. NaN for no cases."""
     if not n:
         return float("nan"), float("nan")
     check_number("share", share, 0, 1)
@@ -25,7 +25,7 @@ def wilson(share: float, n: int) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Paired:
-    """Two ways of answering the same questions, compared: only the questions on which they differ tell them apart."""
+    """Two methods on the same questions; only the questions on which they differ distinguish them."""
 
     only_first: int  # questions that only the first way answered right
     only_second: int
@@ -39,10 +39,10 @@ class Paired:
 
 @public()
 def paired(first: Sequence[bool], second: Sequence[bool]) -> Paired:
-    """McNemar's exact test of two ways on the same questions (McNemar 1947; the binomial form). [n] each
+    """Apply McNemar's exact test to two methods on the same questions (McNemar 1947; the binomial form). [n] each
 
-    If both ways were equally good, each question on which they differ would favor either one like a fair coin:
-    p = 2 P(X <= min(b, c)), X binomial with b + c draws of 1/2, at most 1. Raises ValueError for unequal numbers.
+    If both were equally good, each question on which they differ would favor either one like a fair coin: p = 2 P(X <=
+    min(b, c)), X binomial with b + c draws of 1/2, at most 1. Raises ValueError for unequal numbers.
     """
     if len(first) != len(second):
         raise ValueError(f"{len(first)} and {len(second)} answers are not of the same questions")

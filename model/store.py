@@ -28,9 +28,7 @@ class ByteLRU:
         self._making: dict[Hashable, Future] = {}
 
     def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Return the value of the key; an error in `make` is raised to everyone waiting for it and nothing
-        is stored.
-        """
+        """Return the value of the key; an error in `make` is raised to every waiting thread and nothing is stored."""
         with self._lock:
             if key in self._values:
                 self._values.move_to_end(key)
@@ -65,12 +63,12 @@ class ByteLRU:
             return self._values.get(key)
 
     def newest(self, wanted: Callable[[Hashable], bool], most: int) -> list[Any]:
-        """Return the values that were used last, of the keys that are wanted; at most so many, none of them made."""
+        """Return the most recently used values of the wanted keys; at most `most`, all of them already stored."""
         with self._lock:
             return [self._values[key] for key in itertools.islice(filter(wanted, reversed(self._values)), most)]
 
     def put(self, key: Hashable, value: Any) -> None:
-        """Store a value in place of what was there."""
+        """Store a value, replacing any previous one."""
         with self._lock:
             self._values[key] = value
             self._values.move_to_end(key)
@@ -85,7 +83,7 @@ class ByteLRU:
 
     @property
     def nbytes(self) -> int:
-        """Bytes in the cache now."""
+        """The number of bytes in the cache now."""
         with self._lock:
             return self._total()
 

@@ -36,7 +36,7 @@ from model.training.tasks import TASKS, task
 
 
 def show(reports: Iterator[Report], recipe: Recipe, done: int) -> None:
-    """Run to the end with a progress bar: loss, tokens per second and the time left."""
+    """Consume all reports with a progress bar: loss, tokens per second and the time left."""
     with tqdm(reports, total=recipe.steps, initial=done, unit="step", dynamic_ncols=True) as bar:
         smooth = None
         for report in bar:
@@ -46,7 +46,7 @@ def show(reports: Iterator[Report], recipe: Recipe, done: int) -> None:
 
 
 def _shares(text: str) -> dict[str, float]:
-    """ "stories=0.7,books=0.3" as a dict."""
+    """Parse "stories=0.7,books=0.3" into a dict."""
     try:
         shares = {name: float(share) for name, share in (item.split("=") for item in text.split(","))}
     except ValueError:
@@ -57,7 +57,7 @@ def _shares(text: str) -> dict[str, float]:
 
 
 def _object(text: str) -> dict:
-    """Return a JSON object."""
+    """Parse a JSON object."""
     try:
         values = json.loads(text)
     except ValueError:
@@ -68,7 +68,7 @@ def _object(text: str) -> dict:
 
 
 def _add_recipe(parser: argparse.ArgumentParser) -> None:
-    """An option for every field of Recipe."""
+    """Add an option for every field of Recipe."""
     for field in dataclasses.fields(Recipe):
         name = f"--{field.name.replace('_', '-')}"
         if field.type is bool:
@@ -93,7 +93,7 @@ def _recipe(options: argparse.Namespace) -> Recipe:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the commands and their options."""
+    """Return the parser with the commands and their options."""
     main_parser = argparse.ArgumentParser(
         prog="python -m model.training", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -254,7 +254,7 @@ def _tune(options: argparse.Namespace) -> None:
 
 
 def _tune_adapters(options: argparse.Namespace, recipe: Recipe, dataset: Dataset) -> None:
-    """Train adapters; the model with them worked in, and the adapters alone, are written at the end."""
+    """Train adapters, then write the model with merged adapters, and the adapters alone."""
     if recipe.optimizer != "adamw":
         raise InputError("Adapters learn with AdamW.", recipe.optimizer, "Leave --optimizer out.")
     settings, path = lora.Lora(options.lora, options.lora_alpha, options.lora_matrices), options.out / CHECKPOINT
@@ -305,7 +305,7 @@ def _export(options: argparse.Namespace) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Return the command line; the exit status is 0 unless the request is invalid."""
+    """Run the command line; returns exit status 0 unless the request is invalid."""
     keep_freed_memory()
     return run_command(parser(), arguments)
 

@@ -38,5 +38,5 @@ KINDS: dict[type, Kind] = {
 
 
 def kind_of(job: object) -> Kind:
-    """Return the kind of a job; raises KeyError for what is none."""
+    """Return the kind of a job; raises KeyError for an unknown type."""
     return KINDS[type(job)]

@@ -1,1 +1,1 @@
-"""Matrix products of the same numbers by different code, and which of them is fastest on this machine."""
+"""Implementations of the same matrix products, and the choice of the fastest on this machine."""

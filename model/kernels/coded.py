@@ -1,4 +1,4 @@
-"""Float32 matrices as the shorter numbers that their file has, in strips, as `model.kernels.strips` multiplies them."""
+"""Float32 matrices in the shorter codes of their file, arranged in strips for `model.kernels.strips`."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ class Coded:
 
     @property
     def size(self) -> int:
-        """Inputs of a block."""
+        """The number of inputs of a block."""
         return self.code.shape[1] // self.scale.shape[1]
 
     def weight(self) -> np.ndarray:
@@ -44,28 +44,26 @@ class Coded:
 
 @dataclass(frozen=True, eq=False)
 class Codes:
-    """The codes of a model's matrices by their names, `parts_of` in model.gpt.decode_step, and whose they are."""
+    """The codes of a model's matrices by name (`parts_of` in model.gpt.decode_step), and the digest of the weights."""
 
     digest: str  # of the weights, see `digest`; empty where they are made of these at that moment
     strips: Callable[[], Mapping[str, Strips]]
 
 
 def have_room(size: int) -> bool:
-    """Return whether so many bytes of codes are worth making: not too many, and at most half of the memory that is
-    free.
-    """
+    """Return whether codes of this many bytes are worth making: not too many, and at most half of the free memory."""
     return size <= MOST and fits(2 * size)
 
 
 def below(parts: Sequence[Coded]) -> Coded | None:
-    """Return the matrices of the same inputs one below the other, as one; None where their blocks differ."""
+    """Stack matrices of the same inputs into one; None if their blocks differ."""
     if len({part.size for part in parts}) != 1:
         return None
     return Coded(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("code", "scale", "offset")))
 
 
 def shortened(weight: np.ndarray) -> Coded | None:
-    """Return a float32 matrix of which every number is one of bfloat16, in this; None for another."""
+    """Return a float32 matrix in bfloat16 if that is exact for every number, else None."""
     bits, rows = weight.view(np.uint32), (len(weight), 1)
     if any((bits[start : start + _ROWS] & 0xFFFF).any() for start in range(0, len(bits), _ROWS)):
         return None
@@ -73,10 +71,10 @@ def shortened(weight: np.ndarray) -> Coded | None:
 
 
 def in_strips(coded: Coded) -> Strips | None:
-    """Return the same in strips of R outputs; None where the outputs make no whole strips, or a block no fours of
-    inputs.
+    """Arrange a matrix in strips of R outputs; None if the outputs do not divide into strips, or a block's inputs into
+    fours.
 
-    R is the width, of WIDTHS, that leaves the least to the thread that has most.
+    R is the width, among WIDTHS, that gives the busiest thread the least work.
     """
     out, blocks = coded.scale.shape
     widths = [R for R in WIDTHS if out % R == 0]
@@ -89,13 +87,13 @@ def in_strips(coded: Coded) -> Strips | None:
 
 
 def digest(weights: Iterable[np.ndarray]) -> str:
-    """Return a hash of float32 matrices in which every bit counts. [out, in] each
+    """Return a hash of float32 matrices that depends on every bit. [out, in] each
 
     Each row of 2,048 words of 32 bits becomes sum_i key_i word_i modulo 2^64, with odd keys (MULTILINEAR of Lemire and
-    Kaser 2014, section 2): if one word differs, so does the sum, because an odd number times less than 2^32 is not
-    a multiple of 2^64. If several differ, the sums are equal for at most 2^-32 of all keys: given the other keys, so
-    few values of any one key make them equal. The hash is SHA-256 of the shapes and the sums, in order. It takes
-    about as long as reading the weights.
+    Kaser 2014, section 2): if one word differs, so does the sum, because an odd number times less than 2^32 is not a
+    multiple of 2^64. If several differ, the sums are equal for at most 2^-32 of all keys: given the other keys, few
+    values of any one key make them equal. The hash is SHA-256 of the shapes and the sums, in order. It takes about as
+    long as reading the weights.
     """
     found = hashlib.sha256()
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
@@ -115,7 +113,9 @@ def _pieces(weights: Iterable[np.ndarray]) -> Iterator[np.ndarray | bytes]:
 
 
 def _sums(words: np.ndarray | bytes) -> bytes:
-    """Return the sums of rows of words times keys, by the compiled loop once there is one; a shape as it is."""
+    """Return the sums of rows of words times keys, by the compiled loop if it is ready; a shape is returned
+    unchanged.
+    """
     if isinstance(words, bytes):
         return words
     keys = _KEYS[: len(words)]

@@ -1,10 +1,10 @@
-"""What a step of generation computes, as loops that numba compiles for this CPU.
+"""The loops of a decode step, compiled by numba for this CPU.
 
-A step has a few rows: one for each text that is written. Its time is that of reading the weights, and of the calls
-between; torch's products are for many rows and its operations are many calls. Here a product reads each weight once,
-for all rows, on all threads; weights of 8 bits, and of strips, become float32 in the register. Everything is float32.
+A step has a few rows, one per text being written. Its time is that of reading the weights, and of the calls between;
+torch's products are made for many rows, and its operations are many calls. Here a product reads each weight once, for
+all rows, on all threads; 8-bit weights, and those of strips, become float32 in the register. Everything is float32.
 
-Importing this module imports numba; `model.kernels.ready` does so, beside whatever else is going on.
+Importing this module imports numba; `model.kernels.ready` does so in the background.
 """
 
 import math
@@ -37,7 +37,7 @@ TOGETHER = 64  # logits whose largest is looked for first
 
 @njit(**FAST)
 def _dot(w, x):
-    """w . x. [in], [in] -> one number"""
+    """Compute w . x. [in], [in] -> one number"""
     total = ZERO
     for i in range(len(x)):
         total += np.float32(w[i]) * x[i]
@@ -46,7 +46,7 @@ def _dot(w, x):
 
 @njit(**FAST)
 def _dot4(w, v, u, t, x):
-    """w . x, v . x, u . x and t . x: four rows of weights are read at once."""
+    """Compute w . x, v . x, u . x and t . x, reading four rows of weights at once."""
     yw, yv, yu, yt = ZERO, ZERO, ZERO, ZERO
     for i in range(len(x)):
         yw += np.float32(w[i]) * x[i]
@@ -58,7 +58,7 @@ def _dot4(w, v, u, t, x):
 
 @njit(**FAST)
 def _dot8(w, v, u, t, a, b):
-    """Return the same with a, then with b: two sums while a weight is at hand."""
+    """Compute the four products with a, then with b: two sums for each weight that is read."""
     wa, va, ua, ta, wb, vb, ub, tb = ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO
     for i in range(len(a)):
         wi, vi, ui, ti = np.float32(w[i]), np.float32(v[i]), np.float32(u[i]), np.float32(t[i])
@@ -75,10 +75,10 @@ def _dot8(w, v, u, t, a, b):
 
 @njit(**FAST)
 def _outputs(x, weight, scale, bias, y, start, stop):
-    """The outputs start .. stop - 1 of a product.
+    """Compute the outputs start .. stop - 1 of a product.
 
-    Their weights are read at four places that lie far apart, each going on by itself: so a core waits for several
-    pieces of memory at once, and not for one after the other.
+    Their weights are read at four distant places, each advancing on its own, so that a core waits for several pieces of
+    memory at once instead of one after the other.
     """
     n, apart = len(x), (stop - start) // 4
     for j in range(start, start + apart):
@@ -106,13 +106,13 @@ def _outputs(x, weight, scale, bias, y, start, stop):
 
 @njit(**FAST)
 def _count(weight):
-    """How many outputs a matrix has."""
+    """Return the number of outputs of a matrix."""
     return len(weight) * weight.shape[2] if weight.ndim == 3 else len(weight)
 
 
 @njit(**FAST)
 def _share(x, weight, scale, bias, y, part, parts):
-    """One of so many parts of a product's outputs: whole strips, or fours, within which none ends.
+    """Compute one of `parts` parts of a product's outputs. A part ends only between strips, or between groups of four.
 
     So the numbers are the same for any number of parts.
     """
@@ -132,9 +132,9 @@ def _product(x, weight, scale, bias, y, threads):
 
 @njit([f"void({_ROWS}, {each}, {_ROWS}, int64)" for each in _MATRICES], **FAST, cache=True)
 def product(x, weight, scale, bias, y, threads):
-    """y = x W^T + b, each of the threads making some of the outputs. x [n, in], bias [out] or empty, y [n, out].
+    """Compute y = x W^T + b, each thread making some of the outputs. x [n, in], bias [out] or empty, y [n, out].
 
-    W is `weight` [out, in] where `scale` is empty, (weight) * scale with one for each output [out], or strips.
+    W is `weight` [out, in] if `scale` is empty, (weight) * scale with one scale per output [out], or strips.
     """
     if threads == 1:
         _share(x, weight, scale, bias, y, np.int64(0), np.int64(1))
@@ -144,7 +144,7 @@ def product(x, weight, scale, bias, y, threads):
 
 @njit(f"void({_ROWS}, {_NORM}, {_ROWS})", **FAST, cache=True)
 def norm(x, gain, bias, eps, centered, y):
-    """LayerNorm (centered) or RMSNorm of each row. x [n, D], gain [D], bias [D] or empty, y [n, D]."""
+    """Apply LayerNorm (centered) or RMSNorm to each row. x [n, D], gain [D], bias [D] or empty, y [n, D]."""
     width = np.float32(x.shape[1])
     for row in range(len(x)):
         mean, square = ZERO, ZERO
@@ -164,7 +164,7 @@ def norm(x, gain, bias, eps, centered, y):
 
 @njit(f"void({_ROWS}, int64, {_ROWS})", **FAST, cache=True)
 def activate(up, act, y):
-    """The MLP's function, `act` being one of RELU .. SWIGLU. up [n, M], with a gate [n, 2 M]; y [n, M]."""
+    """Apply the MLP's activation, `act` being one of RELU .. SWIGLU. up [n, M], with a gate [n, 2 M]; y [n, M]."""
     width = y.shape[1]
     for row in range(len(y)):
         for i in range(width):
@@ -181,7 +181,9 @@ def activate(up, act, y):
 
 @njit([f"void({_ROWS}, boolean, {_NORM}, {each}, {_ROWS}, int64)" for each in _MATRICES], **FAST, cache=True)
 def read(x, normed, gain, bias, eps, centered, weight, scale, plus, y, threads):
-    """A product of the stream, normed where it is read so: queries, keys and values, or logits. x [n, D], y [n, out]"""
+    """Compute a product of the stream, normed first if `normed`: queries, keys and values, or logits. x [n, D], y [n,
+    out]
+    """
     if normed:
         h = np.empty_like(x)
         norm(x, gain, bias, eps, centered, h)
@@ -207,9 +209,10 @@ def write(
     down, down_scale, down_bias,
     post, parallel, threads,
 ):  # fmt: skip
-    """What a block adds to the stream: the heads' outputs through o, then the MLP. x [n, D] is replaced, z [n, H E].
+    """Add a layer's output to the stream: the heads' outputs through o, then the MLP. x [n, D] is replaced, z [n, H E].
 
-    Wired as model.gpt.transformer.Block: `post` norms the sums, `parallel` has the MLP read what the attention read.
+    Wired as model.gpt.transformer.Block: `post` norms the sums; with `parallel` the MLP has the same input as the
+    attention.
     """
     attended, hidden, added = np.empty_like(x), np.empty_like(x), np.empty_like(x)
     inner, width = np.empty((len(x), _count(up)), np.float32), down.shape[1]
@@ -240,7 +243,7 @@ def write(
 
 @njit(**FAST)
 def _placed(head, gain, eps, cos, sin, y):
-    """A query or key: normed where there is a gain, and its pairs turned by their angles. head, y [E], cos, sin [R]"""
+    """Norm a query or key if there is a gain, and rotate its pairs by their angles. head, y [E], cos, sin [R]"""
     by, half = ONE, len(cos)
     if len(gain):
         by = ONE / np.float32(math.sqrt(_dot(head, head) / np.float32(len(head)) + eps))
@@ -257,7 +260,7 @@ def _placed(head, gain, eps, cos, sin, y):
 
 @njit(**FAST)
 def _attend(q, k, v, scores, y):
-    """softmax(q . k / sqrt(E)) . v of one head. q, y [E], k and v [S, E]; scores [S] are written over."""
+    """Compute softmax(q . k / sqrt(E)) . v of one head. q, y [E], k and v [S, E]; scores [S] is scratch space."""
     by = ONE / np.float32(math.sqrt(np.float32(len(q))))
     for s in range(len(k)):
         scores[s] = _dot(k[s], q) * by
@@ -277,7 +280,7 @@ def _attend(q, k, v, scores, y):
 
 @njit(**FAST)
 def _group(qkv, keys, values, start, cos, sin, q_gain, k_gain, eps, z, g):
-    """One key and value head of one text, and the query heads that read it; the rest is `attention`'s."""
+    """Compute one key and value head of one text, and the query heads that read it; arguments as in `attention`."""
     G, E = len(keys), keys.shape[2]
     T, H = len(qkv), z.shape[1] // E
     share, query, scores = H // G, np.empty(E, np.float32), np.empty(start + T, np.float32)
@@ -301,10 +304,10 @@ def _attention(qkv, keys, values, start, cos, sin, q_gain, k_gain, eps, z, threa
 
 @njit(_ATTENTION, **FAST, cache=True)
 def attention(qkv, keys, values, start, cos, sin, q_gain, k_gain, eps, z, threads):
-    """The heads' outputs of T new tokens of each of B texts; their keys and values are put into the cache.
+    """Compute the heads' outputs of T new tokens of each of B texts, adding their keys and values to the cache.
 
     qkv [B, T, (H + 2 G) E], keys and values [B, G, S, E] filled up to `start`, cos and sin [T, R] (R = 0: no rotation),
-    gains [E] or empty, z [B, T, H E]. Each of the threads has some of the key and value heads.
+    gains [E] or empty, z [B, T, H E]. The key and value heads are divided among the threads.
     """
     G = keys.shape[1]
     if threads > 1:
@@ -317,7 +320,7 @@ def attention(qkv, keys, values, start, cos, sin, q_gain, k_gain, eps, z, thread
 
 @njit(error_model="numpy", fastmath={"contract"})  # nothing is summed in another order
 def _exp(x):
-    """e^x of a number from LEAST to 0, to the last digit: the processor makes several at once, unlike of math.exp."""
+    """Compute e^x of a number from LEAST to 0, to the last digit. Unlike math.exp, it is vectorized."""
     k = np.floor(0.5 - x * PER_LN_2)
     r = (x + k * LN_2) + k * LN_2_REST
     total = SERIES[13]
@@ -328,7 +331,7 @@ def _exp(x):
 
 @njit(**FAST)
 def _largest(row, values, ids):
-    """The largest numbers of a row and where they are, the largest first, ties by the smaller index. values, ids [n]"""
+    """Find the largest numbers of a row and their indices, largest first, ties by the smaller index. values, ids [n]"""
     n, found = len(ids), 0
     for start in range(0, len(row), TOGETHER):
         end, most = min(start + TOGETHER, len(row)), row[start]
@@ -349,8 +352,9 @@ def _largest(row, values, ids):
 
 @njit(f"void({_ROWS}, float64[:, ::1], int64[:, ::1])", **FAST, cache=True)
 def survey(logits, sums, top):
-    """Of each row x: its largest number, sum e^(x - largest) and sum e^(x - largest) (x - largest), in float64, and
-    the largest numbers' places. logits [n, V], sums [n, 3], top [n, TOP]. The largest is NaN where any number is.
+    """Compute for each row x its largest number, sum e^(x - largest) and sum e^(x - largest) (x - largest), in float64,
+    and the indices of its largest numbers. logits [n, V], sums [n, 3], top [n, TOP]. The largest is NaN if any number
+    is.
     """
     values = np.empty(top.shape[1], np.float32)
     for row in range(len(logits)):

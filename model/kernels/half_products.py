@@ -1,8 +1,8 @@
-"""Products of 16-bit numbers on a CPU, and the trial that says which is faster for a shape and a number of rows.
+"""Products of 16-bit numbers on a CPU, and the trial that finds the faster one for a shape and a number of rows.
 
 Both round the input to the type, add up in float32 and round the result to it; they differ by the order of the sums. A
-CPU with instructions for the type is fastest in it. One without is not: there some rows of the weights at a time are
-made float32, which these numbers are as well, while they are in its cache.
+CPU with instructions for the type is fastest in it. Without them, a few rows of the weights at a time are converted to
+float32, which is exact, while they are in the cache.
 """
 
 import functools
@@ -21,7 +21,7 @@ _MIN_GAIN = 0.9  # leave the type's own product only for one this much faster
 
 
 def own(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """torch's product in the type of the weights, where they lie; the bias is not looked at.
+    """Compute torch's product in the type of the weights, on their device; the bias is ignored.
 
     x [..., in] -> [..., out], both float32 and on the CPU.
     """
@@ -29,7 +29,7 @@ def own(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def widened(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return the same by float32 products with some rows of the weights at a time."""
+    """Compute the product in float32, converting a few rows of the weights at a time."""
     rounded = x.to(weight.dtype).float()
     parts = weight.split(max(1, SLICE // weight.shape[1]))
     y = torch.cat([F.linear(rounded, part.float()) for part in parts], -1)
@@ -40,7 +40,7 @@ PRODUCTS: dict[str, Product] = {"own": own, "widened": widened}
 
 
 def chosen(weight: Tensor, rows: int) -> Product:
-    """Return the faster product for x of so many rows, tried at the first use of its class of ROW_CLASSES."""
+    """Return the faster product for x with `rows` rows, tried at the first use of its class of ROW_CLASSES."""
     if weight.device.type != "cpu" or weight.dtype == torch.float32:
         return own
     tried = ROW_CLASSES[row_class(rows)]

@@ -1,7 +1,7 @@
-"""The folder in which numba keeps the compiled loops: one for each CPU, version and source, checked before it is read.
+"""The folder in which numba keeps the compiled loops: one for each CPU, version and source, verified before it is read.
 
-numba's files are pickles, so that reading one runs what it holds. They are read only where nobody else could have
-written them, and where they are still what the compiling process wrote.
+numba's files are pickles, so reading one runs code. They are read only if no other user could have written them, and if
+they are unchanged since they were compiled.
 """
 
 import atexit
@@ -43,7 +43,7 @@ def folder() -> Path:
 
 
 def trusted(place: Path) -> bool:
-    """Return whether nobody else can write to a folder of loops; if others can, log why once."""
+    """Return whether only this user can write to a folder of loops; if others can, log why once."""
     reason = distrust(place, place.parent)
     if reason:
         log.warning("The compiled loops in %s are not used: %s.", place, reason)
@@ -60,7 +60,7 @@ def temporary() -> Path:
 def is_complete(place: Path) -> bool:
     """Return whether a folder has all loops as they were compiled. If one is damaged, log its name and delete them all.
 
-    Loops that were compiled before their source was last written to are incomplete: numba would not take them.
+    Loops that are older than their source are incomplete: numba would not load them.
     """
     try:
         record = json.loads((place / "done").read_text(encoding="utf-8"))
@@ -78,7 +78,7 @@ def is_complete(place: Path) -> bool:
 
 
 def seal(place: Path) -> None:
-    """Record the loops that a folder has now; raise OSError if the record cannot be written."""
+    """Record the present loops of a folder; raise OSError if the record cannot be written."""
     files = {str(path.relative_to(place)): _digest(path) for path in _loops(place)}
     (place / "done").write_text(json.dumps({"sources": _stamps(), "files": files}), encoding="utf-8")
 
@@ -96,12 +96,12 @@ def _loops(place: Path) -> list[Path]:
 
 
 def _stamps() -> list[list[float]]:
-    """Return time and size of each source, by which numba knows its files."""
+    """Return time and size of each source, by which numba recognizes its files."""
     return [[status.st_mtime, status.st_size] for status in (source.stat() for source in SOURCES)]
 
 
 def _digest(path: Path) -> str | None:
-    """Return the SHA-256 of a file, or None where it cannot be read."""
+    """Return the SHA-256 of a file, or None if it cannot be read."""
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:

@@ -1,4 +1,4 @@
-"""The exact float32 matrix products at hand, and the trial that says which is fastest for a shape and a number of rows.
+"""The available float32 matrix products, and the trial that finds the fastest for a shape and a number of rows.
 
 torch ships more than one GEMM, and numpy another. Which is fastest depends on the CPU and on the number of rows by
 factors of up to five, so each (weight shape, row class) is timed once, in a few milliseconds, when a model is loaded.
@@ -37,7 +37,7 @@ def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _mv(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Return a matrix times a vector: another routine of the same library. For one row; more are F.linear's."""
+    """Compute a matrix times a vector, by another routine of the same library. For one row; F.linear computes more."""
     if x.numel() != weight.shape[1]:
         return F.linear(x, weight, bias)
     row = x.reshape(-1)
@@ -46,9 +46,9 @@ def _mv(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _numpy(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """numpy's matrix times a vector, by OpenBLAS on one thread. For one row; more are F.linear's.
+    """Compute numpy's matrix times a vector, by OpenBLAS on one thread. For one row; F.linear computes more.
 
-    One thread reads as fast as two where memory is the bound, and nothing spins: OpenBLAS's own threads, next to a busy
+    One thread reads as fast as two if memory is the limit, and does not spin: OpenBLAS's own threads, next to a busy
     browser, made it 10 to 100 times slower.
     """
     if x.numel() != weight.shape[1]:
@@ -59,7 +59,7 @@ def _numpy(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _padded(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """oneDNN with rows of zeros up to PADDED, for which some CPUs have a faster product than for fewer."""
+    """Compute the product by oneDNN with rows of zeros up to PADDED, which is faster than fewer rows on some CPUs."""
     rows = x.reshape(-1, x.shape[-1])
     if len(rows) >= PADDED:
         return _onednn(x, weight, bias)
@@ -68,7 +68,7 @@ def _padded(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _parts(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Return the outputs in parts, two for each thread, as one batch of products.
+    """Compute the outputs in parts, two for each thread, as one batch of products.
 
     A library that leaves a product of few rows to one thread gives each part of a batch its own.
     """
@@ -92,7 +92,7 @@ _MOST_ROWS = {"mv": 1, "numpy": 1, "padded": PADDED - 1, "parts": 47}
 
 
 def row_class(rows: int) -> int:
-    """Index into ROW_CLASSES of the largest class that is at most `rows`."""
+    """Return the index into ROW_CLASSES of the largest class that is at most `rows`."""
     return max(bisect.bisect_right(ROW_CLASSES, rows) - 1, 0)
 
 
@@ -106,7 +106,7 @@ def fastest(d_out: int, d_in: int, rows: int, threads: int) -> str:
     """Return the name of the fastest of PRODUCTS for x [rows, d_in] and weight [d_out, d_in]; the preferred one if in
     doubt.
 
-    "F.linear" where no other runs on this torch.
+    "F.linear" if no other one runs on this torch.
     """
     d_out = min(d_out, max(64, _PROBE_WORK // (d_in * rows)))  # a slice of a large product is representative
     with torch.inference_mode():
@@ -148,17 +148,18 @@ def packed(
     weight: Tensor,
     bias: Tensor | None,
 ) -> Tensor:
-    """Return the product with weights reordered for PROBED_ROWS rows, or with the plain ones if they changed since.
+    """Return the product with weights reordered for PROBED_ROWS rows, or with the plain ones if they have changed
+    since.
 
-    `weights`: the matrix that was reordered and its slices that are parameters; `stamps`: theirs at that time;
-    `digest`: the matrix's, as model.kernels.coded has it. A matrix that was changed or replaced is multiplied as it is.
+    `weights`: the reordered matrix and its slices that are parameters; `stamps`: theirs at that time; `digest`: the
+    matrix's, from model.kernels.coded. A matrix that was changed or replaced is multiplied as it is.
     """
     same = stamp((weight, *weights[1:])) == stamps
     return _onednn(x, reordered if same else weight, bias)
 
 
 def one_openblas_thread() -> None:
-    """Have numpy's products run on one thread from now on, as "numpy" was timed."""
+    """Limit numpy's products to one thread from now on, as "numpy" was timed."""
     _openblas().limit(limits=1)
 
 
@@ -168,15 +169,15 @@ def _openblas() -> ThreadpoolController:
 
 
 def _weights(d_out: int, d_in: int, total: int) -> list[Tensor]:
-    """Return the matrices of a shape, as many as have `total` bytes together; at least 1, at most 32."""
+    """Return matrices of a shape, enough to have `total` bytes together; at least 1, at most 32."""
     copies = max(1, min(32, total // (4 * d_out * d_in)))
     return [torch.full((d_out, d_in), 0.01) for _ in range(copies)]
 
 
 def times(products: Mapping[str, Product], x: Tensor, weights: list[Tensor], bias: Tensor | None) -> dict[str, float]:
-    """Least seconds of several rounds over all weights; infinite where a product does not run on this torch.
+    """Return the minimum seconds of several rounds over all weights; infinite if a product does not run on this torch.
 
-    One that took twice as long as another is not timed again.
+    A product that took twice as long as another is not timed again.
     """
     best = dict.fromkeys(products, math.inf)
     runs = {name: product for name, product in products.items() if _runs(product, x, weights[0], bias)}

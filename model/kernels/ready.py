@@ -1,7 +1,8 @@
-"""The compiled loops, there once they are compiled: seconds on a new machine, then a moment, beside other work.
+"""The compiled loops, available once they are compiled: after seconds on a new machine, else at once, in the
+background.
 
-Compiling is work of Python's and would slow down every other thread of this process: one of its own does it, once for
-this CPU and this source, and keeps what it made in the cache's folder.
+Compiling is Python work and would slow down every other thread of this process, so a separate process does it, once for
+each CPU and source, and stores the result in the cache folder.
 """
 
 import contextlib
@@ -29,7 +30,7 @@ log = logging.getLogger(__name__)
 
 @functools.cache
 def _thread() -> threading.Thread:
-    """Return the thread that gets them, begun at the first call."""
+    """Return the thread that loads them, started at the first call."""
     thread = threading.Thread(target=_load, daemon=True, name="compiling")
     thread.start()
     return thread
@@ -59,7 +60,7 @@ def _import() -> ModuleType:
 def _filled() -> Path:
     """Return a folder with the compiled loops: the cache's, or a private temporary one if the cache cannot be used.
 
-    Where they can be compiled in neither, the folder is empty and this process compiles them as it imports them.
+    If they can be compiled in neither, the folder is empty and this process compiles them when it imports them.
     """
     place = loops_folder.folder()
     if loops_folder.trusted(place):
@@ -106,7 +107,7 @@ def _compile(place: Path) -> None:
 
 @contextlib.contextmanager
 def _short_turns() -> Iterator[None]:
-    """Have threads take short turns: one that reads for a second would let the others wait at each of their calls."""
+    """Make threads take short turns: one that reads for a second would delay the others at each of their calls."""
     usual = sys.getswitchinterval()
     sys.setswitchinterval(_TURN)
     try:
@@ -116,24 +117,24 @@ def _short_turns() -> Iterator[None]:
 
 
 def now() -> ModuleType | None:
-    """`model.kernels.compiled`, waited for; None where nothing can be compiled on this machine."""
+    """Return `model.kernels.compiled`, waiting for it; None if this machine cannot compile it."""
     _thread().join()
     return _load()
 
 
 def soon() -> ModuleType | None:
-    """Return the same without waiting: None as long as it is being compiled."""
+    """Return `model.kernels.compiled` without waiting: None while it is being compiled."""
     return None if _thread().is_alive() else _load()
 
 
 def never() -> bool:
-    """Whether it is known that nothing can be compiled on this machine."""
+    """Return whether it is known that this machine cannot compile the loops."""
     return not _thread().is_alive() and _load() is None
 
 
 @contextlib.contextmanager
 def threads() -> Iterator[int]:
-    """So many threads as torch has, for the compiled loops of this block."""
+    """Limit the compiled loops to torch's number of threads, and yield it."""
     import numba
 
     count = min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS)

@@ -1,4 +1,4 @@
-"""Which product was fastest, remembered from one start to the next: a file for each machine and version of torch."""
+"""The fastest products, remembered between starts: one file for each machine and version of torch."""
 
 import contextlib
 import hashlib
@@ -19,11 +19,10 @@ Choices = dict[tuple[int, int], tuple[str, ...]]  # (out, in): a name of PRODUCT
 
 
 def file_in(folder: Path, of: str = "products") -> Path:
-    """Return the file for this machine; all that decides which product, or which other thing, is fastest is in its
-    name.
+    """Return the file for this machine; its name covers everything that decides what is fastest.
 
     That is the CPU, the number of threads and what they do between two products, the versions of torch and numpy, and
-    what there is to choose from.
+    the candidates.
     """
     waiting = [os.environ.get(name, "") for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")]
     machine = [cpu(), torch.get_num_threads(), *waiting, torch.__version__, np.__version__, *PRODUCTS, *ROW_CLASSES]
@@ -40,7 +39,7 @@ def cpu() -> str:
 
 
 def read(path: Path) -> Choices:
-    """What was remembered; nothing where there is no file, or not one that `write` made."""
+    """Return the remembered choices; empty without a valid file of `write`."""
     try:
         return {tuple(map(int, shape.split("x"))): _names(names) for shape, names in entries(path).items()}
     except (ValueError, TypeError):
@@ -48,7 +47,7 @@ def read(path: Path) -> Choices:
 
 
 def entries(path: Path) -> dict[str, object]:
-    """What a file has by name; nothing where there is no file, or not one that `write_entries` made."""
+    """Return a file's entries by name; empty without a valid file of `write_entries`."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -63,12 +62,12 @@ def _names(names: list[str]) -> tuple[str, ...]:
 
 
 def write(path: Path, choices: Mapping[tuple[int, int], tuple[str, ...]]) -> None:
-    """Remember the choices; where nothing can be written, they are measured again next time."""
+    """Store the choices; if they cannot be written, they are measured again next time."""
     write_entries(path, {f"{d_out}x{d_in}": names for (d_out, d_in), names in sorted(choices.items())})
 
 
 def write_entries(path: Path, named: Mapping[str, object]) -> None:
-    """Remember something by name in place of what a file has, or nothing where it cannot be written."""
+    """Replace a file's entries, or do nothing if it cannot be written."""
     text = json.dumps(named, indent=0)
     partial = path.with_suffix(f".{uuid.uuid4().hex}.part")
     with contextlib.suppress(OSError):

@@ -1,8 +1,9 @@
-"""Products with weights as a file stores them: whole numbers with a scale and an offset for each block, or bfloat16.
+"""Products with weights in a file's own codes: integers with a scale and an offset per block, or bfloat16.
 
-The numbers are the float32 weights themselves, W[o, i] = scale * code + offset, in a third or in half of their bytes,
-and few rows take the time of reading them. They lie in strips of R outputs: all outputs' numbers of one input side by
-side, so that a processor multiplies a strip at once, and a scale is multiplied once a block and not once a weight.
+The numbers are the float32 weights themselves, W[o, i] = scale * code + offset, in a third or half of their bytes, and
+a product of few rows takes the time of reading them. They are arranged in strips of R outputs: the codes of one input
+for all outputs of the strip are adjacent, so that a processor multiplies a strip at once, and applies a scale once per
+block instead of once per weight.
 """
 
 import numpy as np
@@ -15,7 +16,7 @@ ZERO = np.float32(0)
 
 
 def _number(code):
-    """A code as float32: a whole number, or the upper half of a float32's bits, which is what bfloat16 is."""
+    """Return a code as float32: an integer, or the upper half of a float32's bits, which is bfloat16."""
 
 
 @overload(_number, inline="always")
@@ -27,7 +28,7 @@ def _number_of(code):
 
 @njit(**FAST)
 def _block(w, x, start, stop, part):
-    """sum code * x of some inputs, for a strip's outputs; returns the sum of x. w [in, R], x [in], part [R]"""
+    """Sum code * x of some inputs, for a strip's outputs; returns the sum of x. w [in, R], x [in], part [R]"""
     mass = ZERO
     for r in range(len(part)):
         part[r] = ZERO
@@ -42,7 +43,7 @@ def _block(w, x, start, stop, part):
 
 @njit(**FAST)
 def _two_blocks(w, x, y, start, stop, part, other):
-    """Return the same of two rows x and y, while a weight is at hand."""
+    """Compute `_block` for two rows x and y, reading each weight once."""
     mass, more = ZERO, ZERO
     for r in range(len(part)):
         part[r], other[r] = ZERO, ZERO
@@ -60,7 +61,7 @@ def _two_blocks(w, x, y, start, stop, part, other):
 
 @njit(**FAST)
 def _add(total, part, mass, scale):
-    """What a block adds to a row's outputs. total and part [R], scale and offset [2, R]"""
+    """Add a block to a row's outputs. total and part [R], scale and offset [2, R]"""
     by, plus = scale[0], scale[1]
     for r in range(len(part)):
         total[r] += part[r] * by[r] + mass * plus[r]
@@ -68,7 +69,7 @@ def _add(total, part, mass, scale):
 
 @njit(**FAST)
 def outputs(x, codes, scale, bias, y, start, stop):
-    """The strips start .. stop - 1 of y = x W^T + b.
+    """Compute the strips start .. stop - 1 of y = x W^T + b.
 
     x [n, in], codes [strips, in, R], scale and offset [strips, blocks, 2, R], bias [out] or empty, y [n, out].
     """

@@ -1,4 +1,4 @@
-"""`python -m model.training`: the command line of training."""
+"""The command line of training: `python -m model.training`."""
 
 import sys
 

@@ -71,7 +71,7 @@ def documents(text: str) -> list[str]:
 
 
 def split_documents(texts: Sequence[str], share: float, seed: int = 0) -> tuple[list[str], list[str]]:
-    """(training, held out): whole documents, at least one of them held out; a single one is cut near its end.
+    """Return (training, held-out) documents, at least one of them held out; a single one is cut near its end.
 
     Raises InputError for a text that is too short to be split.
     """
@@ -110,11 +110,10 @@ def train_vocabulary(texts: Iterator[str] | Sequence[str], vocab_size: int) -> s
 
 
 def character_vocabulary(texts: Sequence[str]) -> str:
-    """Return a tokenizer.json whose tokens are the characters of the texts in the order of Unicode, the end of text
-    last.
+    """Return a tokenizer.json whose tokens are the characters of the texts in Unicode order, the end of text last.
 
-    Like `symbol_vocabulary`, byte-level BPE in form, which all loaders read: a character of several bytes is put
-    together by merges, whose parts stand after the characters.
+    Like `symbol_vocabulary`, it is byte-level BPE in form, which all loaders read: a character of several bytes is
+    built by merges, whose parts come after the characters.
     """
     letter = {byte: char for char, byte in ALPHABET.items()}
     characters = sorted({character for text in texts for character in text})
@@ -152,7 +151,7 @@ def pack(texts: Sequence[str], tokenizer: Tokenizer) -> np.ndarray:
 
 
 def windows(tokens: np.ndarray, end: int) -> Source:
-    """Return the windows of a row of tokens: half start anywhere, half at the first document that starts within the
+    """Return a source of windows of a row of tokens: half start anywhere, half at the first document start in the
     window.
 
     The second half is there because prompts begin at the start of a document.
@@ -174,7 +173,7 @@ def windows(tokens: np.ndarray, end: int) -> Source:
 
 
 def _batch(ids: np.ndarray, scored: np.ndarray | None = None) -> Batch:
-    """ids [B, T + 1], scored [B, T] -> inputs and their next tokens"""
+    """Split ids [B, T + 1], scored [B, T], into inputs and their next tokens."""
     ids = ids.astype(np.int64)
     targets = ids[:, 1:] if scored is None else np.where(scored, ids[:, 1:], IGNORE)
     return Batch(ids[:, :-1], targets)
@@ -194,7 +193,8 @@ def consecutive(tokens: np.ndarray) -> HeldOut:
 
 
 def repeated(vocab_size: int) -> Source:
-    """Return random tokens, repeated to the end of the row; only the repetition is scored. It teaches a model to copy.
+    """Return a source of random tokens, repeated to the end of the row; only the repetition is scored. It teaches
+    copying.
 
     Periods run from 1/64 to half of the row, and most rows use few different tokens; each doubling of both is equally
     likely, so that short and simple patterns are learned first.
@@ -223,8 +223,8 @@ class Part:
 
 
 def mixture(parts: Sequence[Part], final_from: float = 1.0) -> Source:
-    """Return the rows drawn from several sources by their shares; the final phase begins when `final_from` of the run
-    is done.
+    """Return a source that draws rows from several sources by their shares; the final phase begins at `final_from` of
+    the run.
     """
 
     def draw(rng: np.random.Generator, rows: int, length: int, done: float) -> Batch:
@@ -240,9 +240,10 @@ def mixture(parts: Sequence[Part], final_from: float = 1.0) -> Source:
 
 
 def text_dataset(text: str, vocab_size: int | None, *, held_out: float = 0.1, seed: int = 0) -> Dataset:
-    """Return a single text: its vocabulary, its training tokens, and its held-out part. None: the text's characters.
+    """Return the dataset of a single text: vocabulary, training tokens, and held-out part. `vocab_size` None: its
+    characters.
 
-    Those of the held-out part are among them: no held-out character is one that the model cannot say.
+    The vocabulary includes the characters of the held-out part, so the model can produce all of them.
     """
     train, held_out_part = split_documents(documents(joined(text)), held_out, seed)
     every = [*train, *held_out_part]
@@ -259,7 +260,7 @@ def text_dataset(text: str, vocab_size: int | None, *, held_out: float = 0.1, se
 
 
 def task_dataset(name: str, task: Task, *, examples: int = 256, seed: int = 0) -> Dataset:
-    """Return a synthetic task: fresh examples for training, a fixed set of others for evaluation."""
+    """Return the dataset of a synthetic task: fresh examples for training, a fixed set of others for evaluation."""
     tokenizer_json = symbol_vocabulary(task.symbols)
 
     def train(rng: np.random.Generator, rows: int, length: int, done: float) -> Batch:

@@ -116,8 +116,8 @@ def train(
 ) -> Iterator[Report]:
     """Train to the end of the recipe, writing log.csv, checkpoint.pt and, at the end, model files to `out`.
 
-    `save` writes another checkpoint than the complete run, `whole` makes of the model what is written at the end.
-    Rows of the log that an interrupted run wrote after its last checkpoint are dropped when it is resumed.
+    `save` writes another checkpoint instead of the complete run; `whole` converts the model for the files at the end.
+    When an interrupted run is resumed, rows of the log after its last checkpoint are dropped.
     """
     out.mkdir(parents=True, exist_ok=True)
     (out / TOKENIZER).write_text(dataset.tokenizer_json, encoding="utf-8")
@@ -141,8 +141,8 @@ def train(
 def evaluations(
     run: Run, dataset: Dataset, sizes: np.ndarray, length: int, limit: int | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Yield a row of the log for each held-out text, of which at most `limit` batches are read. sizes: bytes a token,
-    [V]
+    """Yield a row of the log for each held-out text, reading at most `limit` batches of it. sizes: bytes
+    per token, [V]
     """
     for name, held_out in dataset.held_out.items():
         found = loop.evaluate(run.model, held_out, sizes, length=length, limit=limit)
@@ -157,7 +157,7 @@ def evaluations(
 
 
 def open_log(path: Path, step: int):
-    """Return the log, cut back to the rows of the first `step` steps."""
+    """Return the log, truncated to the rows of the first `step` steps."""
     rows = []
     if step and path.is_file():
         try:

@@ -1,4 +1,4 @@
-"""How a model reads while it is trained: attention in groups of rows, and dropout."""
+"""The forward pass of training: attention in groups of rows, and dropout."""
 
 import math
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from model.gpt.tap import Tap
 
 
 def attend_rows(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Return causal attention, 128 queries at a time over their visible keys. q [B, H, T, E], k and v [B, G, T, E].
+    """Compute causal attention, 128 queries at a time over their visible keys. q [B, H, T, E], k and v [B, G, T, E].
 
-    On a CPU its backward takes half the time of the fused kernel's, which is used everywhere else.
+    On a CPU its backward pass takes half the time of the fused kernel, which is used everywhere else.
     """
     return fused_attention(q, k, v) if q.device.type != "cpu" else _rows(q, k, v, None)
 
 
 def _rows(q: Tensor, k: Tensor, v: Tensor, drop: "Drop | None") -> Tensor:
-    """Return the same, and with `drop` without a part of the attention weights."""
+    """Compute the attention of `attend_rows`; with `drop`, without some of the attention weights."""
     B, H, T, E = q.shape
     k, v = (x.repeat_interleave(H // x.shape[1], 1) if x.shape[1] < H else x for x in (k, v))
     q, k, v = (q / math.sqrt(E)).reshape(B * H, T, E), k.reshape(B * H, T, E), v.reshape(B * H, T, E)
@@ -38,7 +38,7 @@ def _rows(q: Tensor, k: Tensor, v: Tensor, drop: "Drop | None") -> Tensor:
 
 
 def _future(start: int, end: int, device: torch.device) -> Tensor:
-    """Mask of the keys 0 .. end - 1 that lie after each of the queries start .. end - 1. [t, S] bool"""
+    """Return a mask of the keys 0 .. end - 1 that lie after each of the queries start .. end - 1. [t, S] bool"""
     return torch.arange(end, device=device) > torch.arange(start, end, device=device)[:, None]
 
 
@@ -49,23 +49,23 @@ DROPPED = ("attn_out", "mlp_out")  # sites, beside the embeddings' sum and the a
 
 @dataclass(frozen=True)
 class Drop:
-    """Zeroes each number with probability `rate` and divides the others by 1 - rate, so that the mean stays.
+    """Zeroes each number with probability `rate` and divides the others by 1 - rate, which preserves the mean.
 
-    Srivastava et al. 2014, "Dropout", section 10. The draws come from the generator alone.
+    Srivastava et al. 2014, "Dropout", section 10. The draws come only from the generator.
     """
 
     rate: float
     draws: torch.Generator
 
     def __call__(self, x: Tensor) -> Tensor:
-        """x of any shape -> the same shape"""
+        """Apply dropout: x of any shape -> the same shape."""
         kept = torch.empty_like(x).bernoulli_(1 - self.rate, generator=self.draws)
         return x * kept / (1 - self.rate)
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What a forward of the training is given beside the tokens."""
+    """The arguments of a training forward pass besides the tokens."""
 
     attend: Attend = attend_rows
     tap: Tap | None = None
@@ -75,11 +75,11 @@ PLAIN = Reading()  # nothing is dropped
 
 
 def with_dropout(rate: float, seed: int, step: int, device: torch.device) -> Reading:
-    """Dropout of a step, where Vaswani et al. 2017 (5.4) and nanoGPT have it; PLAIN where the rate is 0.
+    """Return the dropout of a step, at the places of Vaswani et al. 2017 (5.4) and nanoGPT; PLAIN if the rate is 0.
 
-    Dropped are the sum of the embeddings, the attention weights, and what attention and MLP add to the stream. It is a
-    tap of the training's own forwards: the model has none, so nothing is dropped where it is evaluated, traced, saved
-    or written with. A mixer without a softmax has no attention weights to drop.
+    It drops from the sum of the embeddings, the attention weights, and what attention and MLP add to the stream. It is
+    a tap of training passes only: the model itself has no dropout, so nothing is dropped when it is evaluated, traced,
+    saved or used to write. A mixer without a softmax has no attention weights to drop.
     """
     if not rate:
         return PLAIN

@@ -1,4 +1,4 @@
-"""Training step by step: the recipe, the schedules, the step, the evaluation, and the checkpoint.
+"""Training step by step: recipe, schedules, step, evaluation, and checkpoint.
 
 All randomness is a function of (seed, step), so an interrupted run continues as if it had not been interrupted.
 """
@@ -36,7 +36,7 @@ PRECISIONS = ("float32", "bfloat16", "auto")
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """How a model is trained. Defaults suit a model of a few million parameters.
+    """The hyperparameters of training. Defaults suit a model of a few million parameters.
 
     Raises ValueError for a number out of range, and for an unknown schedule or precision.
     """
@@ -118,7 +118,7 @@ SCHEDULES: dict[str, Callable[[int, Recipe], float]] = {
 def learning_rate(step: int, recipe: Recipe) -> float:
     """Return the learning rate of step 0, 1, ...: a linear warm-up, then the schedule.
 
-    The last step has the floor, where at least two follow the warm-up.
+    The last step has the floor if at least two steps follow the warm-up.
     """
     if step < recipe.warmup:
         return recipe.learning_rate * (step + 1) / recipe.warmup
@@ -159,7 +159,7 @@ def start(config: ModelConfig, recipe: Recipe) -> Run:
 
 
 def from_model(model: Transformer, recipe: Recipe) -> Run:
-    """Return a run from existing weights, all of which are trained, with the recipe's optimizer."""
+    """Return a run that trains all existing weights, with the recipe's optimizer."""
     for parameter in model.parameters():
         parameter.requires_grad_(True)
     optimizer = optimizer_for(
@@ -173,7 +173,7 @@ def from_model(model: Transformer, recipe: Recipe) -> Run:
 
 
 def moved(run: Run, recipe: Recipe, device: str) -> Run:
-    """Return the run on a device ("cuda", "cuda:1"), its optimizer's state with it; itself where it is there already.
+    """Return the run on a device ("cuda", "cuda:1") with its optimizer's state; the run itself if it is already there.
 
     Raises InputError for a kind of device that torch does not find here.
     """
@@ -183,7 +183,7 @@ def moved(run: Run, recipe: Recipe, device: str) -> Run:
 
 
 def _rebuilt(run: Run, recipe: Recipe, device: str) -> Run:
-    """Return the run with an optimizer of its model's parameters on a device, which goes on where the old one stood."""
+    """Return the run with a new optimizer for its parameters on a device, with the old optimizer's state."""
     state = {"optimizer": run.optimizer.state_dict(), "step": run.step, "tokens": run.tokens}
     there = from_model(run.model.to(device), recipe)
     go_on(there, state)
@@ -230,17 +230,17 @@ def steps(run: Run, recipe: Recipe, source: Source) -> Iterator[Report]:
 
 
 def to_tensors(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:
-    """ids and targets, [B, T] each, on the model's device."""
+    """Return ids and targets, [B, T] each, on the model's device."""
     return torch.from_numpy(batch.ids).to(device), torch.from_numpy(batch.targets).to(device)
 
 
 def summed_loss(model: Transformer, ids: Tensor, targets: Tensor, how: Reading = PLAIN) -> Tensor:
-    """Cross-entropy of the next token in nats, summed over the scored positions. ids and targets [B, T]"""
+    """Compute the cross-entropy of the next token in nats, summed over the scored positions. ids and targets [B, T]"""
     return _summed(model.logits(model.trunk(ids, attend=how.attend, tap=how.tap)), targets)
 
 
 def balanced_loss(model: Transformer, ids: Tensor, targets: Tensor, how: Reading = PLAIN) -> tuple[Tensor, Tensor]:
-    """Return the same of a mixture of experts, and the load-balancing losses of all its layers added up.
+    """Compute `summed_loss` of a mixture of experts, and the sum of the load-balancing losses of its layers.
 
     Fedus et al. 2021, 2.2: "for each Switch layer, this auxiliary loss is added to the total model loss".
     """
@@ -288,7 +288,7 @@ class Evaluation:
 
     @property
     def perplexity(self) -> float:
-        """exp(loss)"""
+        """The perplexity, exp(loss)."""
         return math.exp(min(self.loss, 700.0))
 
 
@@ -302,7 +302,7 @@ def evaluate(
     rows: int = 16,
     limit: int | None = None,
 ) -> Evaluation:
-    """Loss, accuracy and bits per byte on held-out batches, of which at most `limit` are used.
+    """Measure loss, accuracy and bits per byte on at most `limit` held-out batches.
 
     Bits per byte is the summed loss of every scored token, the end of text included, over ln 2 and the bytes of these
     tokens' text: it does not depend on the vocabulary.
@@ -330,7 +330,7 @@ def evaluate(
 
 
 def save_checkpoint(path: Path, run: Run, recipe: Recipe) -> None:
-    """The complete state of a run, written to a temporary file that then replaces the old one."""
+    """Save the complete state of a run to a temporary file that then replaces the old one."""
     state = {
         "config": to_dict(run.model.config),
         "recipe": dataclasses.asdict(recipe),
@@ -368,12 +368,12 @@ def load_checkpoint(path: Path, recipe: Recipe | None = None) -> tuple[Run, Reci
 
 
 def read_state(path: Path) -> dict:
-    """What `write_state` wrote; read it under `reading`, which says what is wrong with the file."""
+    """Read a file of `write_state`; use it within `reading`, which reports errors in the file."""
     return torch.load(path, weights_only=True, map_location="cpu")
 
 
 def go_on(run: Run, state: dict) -> None:
-    """Give a new run the optimizer's state, the step and the tokens of a checkpoint; options are the recipe's."""
+    """Restore the optimizer's state, the step and the tokens of a checkpoint in a new run; options are the recipe's."""
     names = ("betas", "weight_decay")
     groups = [{name: group[name] for name in names if name in group} for group in run.optimizer.param_groups]
     run.optimizer.load_state_dict(state["optimizer"])
@@ -384,7 +384,7 @@ def go_on(run: Run, state: dict) -> None:
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Raises CheckpointError where a file is no checkpoint."""
+    """Raise CheckpointError if reading the file within this context fails."""
     try:
         yield
     except InputError:

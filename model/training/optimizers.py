@@ -1,4 +1,6 @@
-"""The optimizers of a recipe: AdamW for everything, or Muon for the matrices inside the blocks beside it."""
+"""The optimizers of a recipe: AdamW for everything, or Muon for the matrices inside the layers and AdamW
+for the rest.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,10 +13,9 @@ _UNDECAYED = ("bias", "A_log")  # the rates of a state space are no matrices, th
 
 
 class Several(torch.optim.Optimizer):
-    """Several optimizers that take their steps together, each with parameters of its own.
+    """Several optimizers that step together, each with parameters of its own.
 
-    Their groups stand in one list, so that a learning rate is set for all in one loop; a checkpoint holds the state of
-    each.
+    Their groups are in one list, so that one loop sets the learning rate of all; a checkpoint holds the state of each.
     """
 
     def __init__(self, optimizers: list[torch.optim.Optimizer]) -> None:
@@ -23,11 +24,11 @@ class Several(torch.optim.Optimizer):
         self._share()
 
     def _share(self) -> None:
-        """One list of the same groups, which are dicts that are changed in place."""
+        """Collect the groups, dicts that are changed in place, in one list."""
         self.param_groups = [group for each in self.optimizers for group in each.param_groups]
 
     def step(self, closure: Callable[[], Any] | None = None) -> None:
-        """One step of each; a closure is not supported."""
+        """Take one step of each; a closure is not supported."""
         if closure is not None:
             raise ValueError("several optimizers cannot share a closure")
         for each in self.optimizers:
@@ -43,7 +44,7 @@ class Several(torch.optim.Optimizer):
         return {"several": [each.state_dict() for each in self.optimizers]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Raises ValueError for the state of other optimizers."""
+        """Load the states; raises ValueError for the state of other optimizers."""
         for each, state in zip(self.optimizers, state_dict["several"], strict=True):
             each.load_state_dict(state)
         self._share()
@@ -52,7 +53,7 @@ class Several(torch.optim.Optimizer):
 def grouped(
     parameters: Iterator[tuple[str, nn.Parameter]], weight_decay: float
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the groups with and without weight decay, which is for matrices only. Loshchilov & Hutter 2019.
+    """Return the groups with and without weight decay, which applies to matrices only. Loshchilov & Hutter 2019.
 
     Gu & Dao 2023 exempt the rates of a state space, too.
     """
@@ -65,9 +66,9 @@ def grouped(
 def optimizer_for(
     model: nn.Module, name: str, *, learning_rate: float, betas: tuple[float, float], weight_decay: float
 ) -> torch.optim.Optimizer:
-    """AdamW for all parameters; with "muon", Muon for the matrices of the blocks and AdamW for the rest.
+    """Return AdamW for all parameters; with "muon", Muon for the matrices of the layers and AdamW for the rest.
 
-    Muon makes the singular values of a matrix' momentum equal before it steps (Jordan et al. 2024). Its step is scaled
+    Muon makes the singular values of a matrix's momentum equal before it steps (Jordan et al. 2024). Its step is scaled
     to the size of AdamW's, so that one learning rate serves both (Liu et al. 2025, 2.2). Embeddings, position tables,
     the head, biases and norms stay with AdamW.
     """
@@ -92,5 +93,5 @@ def optimizer_for(
 
 
 def _is_inner_matrix(name: str, parameter: nn.Parameter) -> bool:
-    """Return a matrix of a block: not an embedding, a table of positions or the head."""
+    """Return whether a parameter is a matrix of a layer: not an embedding, a table of positions or the head."""
     return parameter.ndim == 2 and name.startswith("blocks.") and not name.endswith(_UNDECAYED)

@@ -50,7 +50,7 @@ _HINT = "Mend the file."
 
 @dataclass(frozen=True)
 class Phase:
-    """One stretch of a run."""
+    """One phase of a run."""
 
     name: str
     recipe: Recipe
@@ -58,14 +58,14 @@ class Phase:
 
     @property
     def tokens(self) -> int:
-        """Tokens that it reads."""
+        """The number of tokens that it reads."""
         recipe = self.recipe
         return recipe.steps * recipe.batch * recipe.length * recipe.accumulate
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A run: what it begins with, and its phases in order."""
+    """A run: its starting point, and its phases in order."""
 
     phases: tuple[Phase, ...]
     weights: Path | None  # a model folder
@@ -75,7 +75,7 @@ class Plan:
 
     @property
     def tokens(self) -> int:
-        """Tokens that are read in all, those before it included."""
+        """The total number of tokens read, including those before the plan."""
         return self.seen + sum(phase.tokens for phase in self.phases)
 
 
@@ -83,7 +83,7 @@ class Plan:
 
 
 def read_plan(path: Path) -> Plan:
-    """Return the plan of a TOML file; raises InputError, which names the phase that is wrong."""
+    """Read the plan of a TOML file; raises InputError that names the faulty phase."""
     try:
         values = tomllib.loads(read_text(path))
     except tomllib.TOMLDecodeError as error:
@@ -144,10 +144,10 @@ def folder_of(plan: Plan, number: int, out: Path) -> Path:
 
 
 def begin(plan: Plan, vocab_size: int, out: Path) -> tuple[int, Run]:
-    """Where the run in `out` stands: the number of the phase to go on with, from 0, and its run.
+    """Return the progress of the run in `out`: the number of the phase to continue with, from 0, and its run.
 
-    The number is that of phases when all are done. A phase begins with the weights of the one before and, where both
-    have the same optimizer, with its state.
+    The number equals the number of phases when all are done. A phase begins with the weights of the one before and, if
+    both have the same optimizer, with its state.
     """
     for number in reversed(range(len(plan.phases))):
         path, phase = folder_of(plan, number, out) / CHECKPOINT, plan.phases[number]
@@ -180,11 +180,10 @@ def _next(plan: Plan, number: int, run: Run) -> Run:
 def follow(
     plan: Plan, data: Path, out: Path, *, device: str = "cpu", save_every: int = 250, held_out_batches: int = 4
 ) -> Iterator[tuple[Phase, Iterator[Report]]]:
-    """Yield each phase that is left, with the reports of its steps, which are to be read before the next one is asked
-    for.
+    """Yield each remaining phase with the reports of its steps, which must be consumed before the next phase.
 
-    `out` gets a folder a phase, with its log, its checkpoint and its model; an interrupted run goes on where its last
-    checkpoint stands, as if it had not been interrupted. The model and its optimizer are on `device`, a name of torch.
+    `out` gets one folder per phase, with its log, its checkpoint and its model; an interrupted run continues from its
+    last checkpoint, as if it had not been interrupted. The model and its optimizer are on `device`, a name of torch.
     """
     # All at once, so that a wrong name is said before hours of work.
     datasets = [prepared(data, phase.shares, phase.shares, 1.0) for phase in plan.phases]
@@ -208,11 +207,12 @@ def follow(
 
 
 def averaged(plan: Plan, data: Path, out: Path, device: str = "cpu") -> Path | None:
-    """Return the folder of the mean of the weights after the plan's `average` phases, judged on all held-out text, or
-    None.
+    """Average the weights after the plan's `average` phases, evaluate them on all held-out text, and return their
+    folder.
 
-    It holds what a phase's folder holds. Weights between which the loss does not rise on a straight line, as after a
-    short restart, predict better in their mean than each of them (Izmailov et al. 2018; Wortsman et al. 2022).
+    Returns None if the plan has no average. The folder has the files of a phase's folder. Weights between which the
+    loss does not rise on a straight line, as after a short restart, predict better in their mean than each of them
+    (Izmailov et al. 2018; Wortsman et al. 2022).
     """
     if not plan.average:
         return None
@@ -233,7 +233,7 @@ def averaged(plan: Plan, data: Path, out: Path, device: str = "cpu") -> Path | N
 
 
 def described(plan: Plan) -> str:
-    """Return a line a phase: steps, rows x tokens, learning rate, shares in percent."""
+    """Return one line per phase: steps, rows x tokens, learning rate, shares in percent."""
     lines = []
     for phase in plan.phases:
         recipe, whole = phase.recipe, sum(phase.shares.values())

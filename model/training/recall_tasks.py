@@ -1,6 +1,6 @@
-"""Rows of the tasks that tell memories apart: recall, selective copying, counting and regression in the context.
+"""Rows of the tasks that distinguish memories: recall, selective copying, counting and regression in the context.
 
-Each function draws rows of `length` + 1 tokens of given sizes. The symbols stand beside it.
+Each function draws rows of `length` + 1 tokens of given sizes. The constants beside it list its symbols.
 """
 
 from string import ascii_lowercase, ascii_uppercase
@@ -19,14 +19,14 @@ KEYS = len(ascii_lowercase)
 
 
 def most_pairs(length: int) -> int:
-    """Return the pairs of which half a row of `length` + 1 tokens holds, up to one of every key."""
+    """Return how many pairs fit into half a row of `length` + 1 tokens, at most one for every key."""
     return max(1, min(KEYS, (length + 1) // 4))
 
 
 def recall(rng: np.random.Generator, pairs: np.ndarray, length: int) -> Rows:
-    """Different keys, each with its value, then keys drawn from them again and again: "aQbRbRaQbR".
+    """Draw different keys, each with its value, then repeated queries of these keys: "aQbRbRaQbR".
 
-    Scored is the value after each repeated key. Multi-query associative recall: Arora et al. 2023, "Zoology", with
+    The value after each repeated key is scored. Multi-query associative recall: Arora et al. 2023, "Zoology", with
     queries at random instead of at distances by a power law. pairs [B]
     """
     rows, slots = len(pairs), (length + 2) // 2
@@ -47,12 +47,12 @@ SELECTIVE = (*ascii_lowercase, SEPARATOR, END)
 
 
 def most_letters(length: int) -> int:
-    """Return the letters of selective copying: a quarter of the row, so that at least half of it is noise."""
+    """Return the number of letters of selective copying: a quarter of the row, so that at least half of it is noise."""
     return max(1, (length + 1) // 4)
 
 
 def selective_copy(rng: np.random.Generator, letters: np.ndarray, length: int) -> Rows:
-    """Return the letters at random places among noise ".", then ">" and the letters without the noise: "..d.b...>db".
+    """Draw letters at random places among noise ".", then ">" and the letters without the noise: "..d.b...>db".
 
     The distances vary, so that a fixed filter cannot copy them. Gu & Dao 2023, "Mamba", 3.1. letters [B]
     """
@@ -74,12 +74,12 @@ COUNTING = (*COUNTED, SEPARATOR, END, *NUMBERS)
 
 
 def most_counted(length: int) -> int:
-    """Return the letters of which the row holds the counts."""
+    """Return the number of letters that leaves room for their counts."""
     return max(1, min(99, length - 2 * len(COUNTED)))
 
 
 def counting(rng: np.random.Generator, letters: np.ndarray, length: int) -> Rows:
-    """Letters, then how often each of "abcd" is among them: "abca>a02b01c01d00". Scored are the numbers. letters [B]"""
+    """Draw letters, then the count of each of "abcd": "abca>a02b01c01d00". The numbers are scored. letters [B]"""
     T, kinds = length + 1, len(COUNTED)
     separator, end = COUNTING.index(SEPARATOR), COUNTING.index(END)
     ids, scored = np.full((len(letters), T), end), np.zeros((len(letters), T), dtype=bool)
@@ -102,20 +102,20 @@ _INPUTS = (33, 66)  # the numbers that inputs are drawn from: -1 to 1
 
 
 def value_of(ids: np.ndarray) -> np.ndarray:
-    """Return the values that numbers stand for."""
+    """Return the values that number tokens stand for."""
     return ids * STEP - LARGEST
 
 
 def most_points(length: int) -> int:
-    """Return the points of three numbers each in a row."""
+    """Return how many points of three numbers fit into a row."""
     return max(1, (length + 1) // (DIMENSIONS + 1))
 
 
 def regression(rng: np.random.Generator, points: np.ndarray, length: int) -> Rows:
-    """Return the points x1 x2 y of one plane through 0 a row, y = w . x with w ~ N(0, 1): "50 41 55 62 ...". Scored is
-    each y.
+    """Draw points x1 x2 y of one plane through 0 per row, y = w . x with w ~ N(0, 1): "50 41 55 62 ...". Each y is
+    scored.
 
-    Garg et al. 2022, "What Can Transformers Learn In-Context?", in two dimensions instead of twenty. The forward reads
+    Garg et al. 2022, "What Can Transformers Learn In-Context?", in two dimensions instead of twenty. The model reads
     token ids, so every number is rounded to one of a hundred tokens instead of being an input of its own; a y beyond 3
     becomes 3. points [B]
     """
@@ -133,10 +133,11 @@ def regression(rng: np.random.Generator, points: np.ndarray, length: int) -> Row
 
 
 def ridge_errors(ids: np.ndarray) -> np.ndarray:
-    """Squared error of ridge regression from the points before, by their number 0, 1, ... ids [B, T] -> [B, points]
+    """Return the squared error of ridge regression from the previous points, by their number 0, 1, ... ids [B, T] ->
+    [B, points]
 
-    w = (X'X + s I)^-1 X'y with s the variance of rounding, STEP^2 / 12 a number, over the variance 1 of w: the best
-    linear estimate (Garg et al. 2022, 3.1), to which a learner of this task comes close from above.
+    w = (X'X + s I)^-1 X'y with s the variance of rounding, STEP^2 / 12 per number, over the variance 1 of w: the best
+    linear estimate (Garg et al. 2022, 3.1), which a learner of this task approaches from above.
     """
     width = DIMENSIONS + 1
     points = ids[:, : ids.shape[1] // width * width].reshape(len(ids), -1, width)

@@ -1,6 +1,6 @@
-"""Synthetic tasks: small languages with a known rule, so that one can watch a model find it.
+"""Synthetic tasks: small languages with a known rule, so that one can watch a model learn it.
 
-Each row of a batch is one example. Only the tokens that the rule determines are scored; the rest is masked.
+Each row of a batch is one example. Only the tokens that the rule determines are scored; the others are masked.
 """
 
 import json
@@ -20,14 +20,14 @@ IGNORE = -100  # the target of an unscored position, as in torch's cross entropy
 
 @dataclass(frozen=True)
 class Sizes:
-    """What makes examples of a task harder: `at(rng, sizes [B], length)` draws rows of these sizes."""
+    """The difficulty of a task's examples: `at(rng, sizes [B], length)` draws rows of these sizes."""
 
     at: Callable[[np.random.Generator, np.ndarray, int], Rows]
     most: Callable[[int], int]  # the largest size at a length
     least: Callable[[int], int] = lambda length: 1
 
     def any(self, rng: np.random.Generator, rows: int, length: int, held_out: bool) -> Rows:
-        """Return the rows of all sizes, each as likely: `Task.make`."""
+        """Draw rows of all sizes with equal probability, as `Task.make`."""
         return self.at(rng, rng.integers(self.least(length), self.most(length) + 1, size=rows), length)
 
 
@@ -54,7 +54,7 @@ _HELD_OUT_SUMS = 0.3  # share of all pairs excluded from training
 
 
 def _induction(rng: np.random.Generator, period: np.ndarray, length: int) -> Rows:
-    """Different random symbols, repeated to the end of the row. Olsson et al. 2022, "repeated random".
+    """Draw different random symbols, repeated to the end of the row. Olsson et al. 2022, "repeated random".
 
     The period differs from row to row, so that the position alone does not give the answer: the model must match
     tokens. Scored from the second token of the second round on, where the answer is certain. period [B]
@@ -74,8 +74,8 @@ PERIODS = Sizes(
 
 
 def _answered(rule: Callable[[np.ndarray], np.ndarray]) -> Sizes:
-    """Return the rows "letters > answer ....", with the answer `rule(letters)`; its tokens and the first "." are
-    scored.
+    """Return the sizes of rows "letters > answer ....", with the answer `rule(letters)`; its tokens and the first "."
+    are scored.
     """
     separator, end = _MARKED.index(SEPARATOR), _MARKED.index(END)
 
@@ -99,7 +99,7 @@ _REGRESSION = Sizes(recall_tasks.regression, recall_tasks.most_points, recall_ta
 
 
 def _sums(rng: np.random.Generator, rows: int, length: int, held_out: bool) -> Rows:
-    """a + b = c modulo 97; held-out pairs never appear in training. Power et al. 2022, "Grokking"."""
+    """Draw a + b = c modulo 97; held-out pairs never appear in training. Power et al. 2022, "Grokking"."""
     pairs = np.random.default_rng(MODULUS).permutation(MODULUS**2)  # one fixed split
     cut = int(len(pairs) * _HELD_OUT_SUMS)
     chosen = rng.choice(pairs[:cut] if held_out else pairs[cut:], size=rows)
@@ -114,8 +114,7 @@ KNOWN_ROWS = 32  # of the noise that comes again and again
 
 
 def _noise(rng: np.random.Generator, rows: int, length: int, held_out: bool) -> Rows:
-    """Return the letters drawn uniformly and independently, each of them scored: the best guess is 1/V for every
-    letter.
+    """Draw letters uniformly and independently, each of them scored: the best guess is 1/V for every letter.
 
     By Gibbs' inequality the expected loss of any model on fresh rows is at least ln V: -sum (1/V) ln q_i >= ln V.
     """
@@ -123,7 +122,7 @@ def _noise(rng: np.random.Generator, rows: int, length: int, held_out: bool) -> 
 
 
 def _known_noise(rng: np.random.Generator, rows: int, length: int, held_out: bool) -> Rows:
-    """Return the same few rows of noise in every batch, and fresh ones for the evaluation."""
+    """Draw the same few rows of noise in every batch, and fresh ones for the evaluation."""
     if held_out:
         return _noise(rng, rows, length, held_out)
     known, scored = _noise(np.random.default_rng(KNOWN_ROWS), KNOWN_ROWS, length, held_out)
@@ -254,8 +253,8 @@ def task(name: str) -> Task:
 
 
 def symbol_vocabulary(symbols: tuple[str, ...]) -> str:
-    """Return a tokenizer.json whose token i is `symbols[i]`: single ASCII characters, or two digits, which
-    join to one.
+    """Return a tokenizer.json whose token i is `symbols[i]`: single ASCII characters, or two digits that merge into
+    one.
     """
     vocab = {symbol: index for index, symbol in enumerate(symbols)}
     merges = [list(symbol) for symbol in symbols if len(symbol) == 2]
@@ -268,9 +267,7 @@ ONE_CHARACTER = r"[\s\S]"  # means the same to every regex engine
 
 
 def bpe_file(vocab: dict[str, int], merges: list[list[str]], pattern: str, added: Sequence[dict] = ()) -> str:
-    """Return a tokenizer.json of byte-level BPE within the parts that the pattern matches; `added` are its added
-    tokens.
-    """
+    """Return a tokenizer.json of byte-level BPE within the matches of the pattern; `added` are its added tokens."""
     split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
     return json.dumps(

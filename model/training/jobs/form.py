@@ -1,4 +1,4 @@
-"""The job that the form of the Training tab describes: plain values, read and checked for their form."""
+"""The job described by the form of the Training tab: plain values, parsed and validated."""
 
 import contextlib
 
@@ -68,7 +68,7 @@ PRESETS: dict[str, dict[str, object]] = {
 
 
 def presets_within(limits: Limits) -> dict[str, dict[str, object]]:
-    """Return the presets that this server trains."""
+    """Return the presets within the limits of this server."""
     found = {}
     for name, values in PRESETS.items():
         with contextlib.suppress(InputError):
@@ -78,7 +78,7 @@ def presets_within(limits: Limits) -> dict[str, dict[str, object]]:
 
 
 def job_of(value: object, limits: Limits) -> Job:
-    """Return the job described by plain values, as a page sends them; `check` tests the limits.
+    """Parse the job described by plain values, as a page sends them; `check` tests the limits.
 
     Raises InputError for an invalid setting.
     """
@@ -164,7 +164,7 @@ def job_of(value: object, limits: Limits) -> Job:
 
 
 def _mixer(name: str, layers: int, limits: Limits) -> str | tuple[str, ...]:
-    """Return the `mixer` of a config with so many layers; raises InputError for a name that is none of RUN_MIXERS."""
+    """Return the `mixer` of a config with `layers` layers; raises InputError for a name outside RUN_MIXERS."""
     if name not in RUN_MIXERS:
         known = say("Choose one of: {}.", ", ".join(RUN_MIXERS))
         raise InputError("There is no mixer of that name.", name[:40], known)
@@ -175,10 +175,10 @@ def _mixer(name: str, layers: int, limits: Limits) -> str | tuple[str, ...]:
 
 
 def _is_number(value: object) -> bool:
-    """Whether a value is a number of a usable size: whole numbers of 400 digits overflow."""
+    """Return whether a value is a number of usable magnitude: integers of 400 digits overflow."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15
 
 
 def _brief(value: object) -> str:
-    """Return a value for an error message: its beginning, or its type where formatting it could fail."""
+    """Return a value for an error message: its beginning, or its type if formatting it could fail."""
     return repr(value)[:40] if isinstance(value, str | float) else type(value).__name__

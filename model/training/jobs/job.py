@@ -169,7 +169,7 @@ def _bundled(name: str) -> str:
 
 
 def text_of(job: Job) -> str:
-    """Return the text that is learned, "" for a task that is none."""
+    """Return the training text, "" for a synthetic task."""
     return _bundled(job.task) if job.task in BUNDLED else job.text
 
 
@@ -215,7 +215,7 @@ def open_job(job: Job, limits: Limits) -> RunningJob:
 
 
 def name_of(job: Job) -> str:
-    """What was learned."""
+    """Return a name for the task or text."""
     return TASKS[job.task].label if job.task in TASKS else "Own text"
 
 
@@ -235,7 +235,9 @@ def probe_ids(job: Job, dataset: Dataset) -> Tensor:
 
 
 def messages(run: Run, dataset: Dataset, job: Job, probe: Tensor) -> Iterator[Report | Snapshot]:
-    """Train to the end of the recipe: a report per step and about SNAPSHOTS snapshots, the first before any step."""
+    """Train to the end of the recipe: yields a report per step and about SNAPSHOTS snapshots, the first before any
+    step.
+    """
     moments = snapshot_steps(job.recipe.steps)
     yield snapshot(run, dataset, job, probe)
     for report in loop.steps(run, job.recipe, dataset.train):
@@ -252,7 +254,7 @@ def snapshot_steps(steps: int) -> set[int]:
 
 @torch.no_grad()
 def snapshot(run: Run, dataset: Dataset, job: Job, probe: Tensor) -> Snapshot:
-    """Snapshot of the current model."""
+    """Take a snapshot of the current model."""
     model, c = run.model, run.model.config
     model.eval()
     (held_out,) = dataset.held_out.values()

@@ -1,4 +1,4 @@
-"""What every kind of job in the workshop has in common: how it is checked, begun, followed, ended and saved."""
+"""The interface of all kinds of jobs: how each is checked, started, followed, ended and saved."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ DIVERGED = "diverged"
 
 @dataclass(frozen=True, eq=False)
 class Finished:
-    """The end: all steps were done, the time was up, a person stopped it, or the numbers ran away."""
+    """The end of a job: all steps done, time up, stopped by a person, or diverged."""
 
     reason: str  # "done", "time", "stopped" or DIVERGED
 
@@ -31,10 +31,10 @@ class RunningJob:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of job; jobs are frozen dataclasses of plain values with `minutes`, told apart by their type.
+    """A kind of job; jobs are frozen dataclasses of plain values with `minutes`, distinguished by their type.
 
-    `check(job, limits)` raises InputError for what this server does not do; `begin(job, limits)` opens the job.
-    Types tell its messages apart: one `started`, then many a `report` and a `snapshot`.
+    `check(job, limits)` raises InputError for what this server does not allow; `begin(job, limits)` opens the job. Its
+    messages are distinguished by type: one `started`, then many of `report` and `snapshot`.
     """
 
     check: Callable[[Any, Any], Any]
