@@ -266,7 +266,7 @@ PROMISES: dict[str, tuple[str, str, Number, float, float]] = {
     "budgets": ("scaling_laws.howto.try", "5.76e23 FLOPs, the budget of Gopher", budgets, 0.8, 1.1),
     "above optimum": ("scaling_laws.howto.try", "above its optimum Llama 3 8B lies", above_optimum, 10, 200),
     "without norms": ("norm_swap.howto.body", "grows from layer to layer", grown, 10, float("inf")),
-    "no overflow": ("norm_swap.howto.body", "in deep models until the numbers overflow", overflows, 0, 0),
+    "no overflow": ("norm_swap.howto.body", "in deep models it overflows", overflows, 0, 0),
 }
 CARDS: dict[str, tuple[str, Number, float, float]] = {
     "5.7": ("5.7 with 0.99", lambda b: float(b.probed["previous_token"][5, 7]), 0.985, 0.995),

@@ -86,9 +86,7 @@ def test_neurons_from_the_list_the_map_the_text_and_by_number(open_page, run):
     page.locator("#pg-neurons_form [data-name=order] select").select_option("prompt")
     best = ranked(layer_activations(run, 2).post, post[0], "prompt", 7)[0]
     expect(title(page, "neurons_one")).to_have_text(f"Neuron {best} of layer 2", timeout=SOON)
-    expect(title(page, "neurons_curve")).to_have_text(
-        re.compile(rf"GELU.*: layer 2, with neuron {best}$"), timeout=SOON
-    )
+    expect(title(page, "neurons_curve")).to_have_text(re.compile(rf"GELU.*: layer 2, neuron {best}$"), timeout=SOON)
     page.locator("#pg-neurons_bins .js-plotly-plot").wait_for(timeout=SOON)
     page.locator("#pg-neurons_shares .js-plotly-plot").wait_for(timeout=SOON)
 

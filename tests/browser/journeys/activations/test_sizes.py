@@ -53,21 +53,17 @@ def test_a_click_in_the_map_picks_its_token_and_its_row(open_page, stream):
     assert "layer 2 · before the MLP" in told and "3 ·on" in told
     shown = float(told.split("RMS: ")[1])
     assert shown == pytest.approx(values[5, 3], rel=ROUNDING)  # exact, though the colors are not
-    expect(page.locator("#pg-sizes_row h2")).to_have_text(
-        "Along the tokens: RMS, layer 2 · before the MLP", timeout=SOON
-    )
+    expect(page.locator("#pg-sizes_row h2")).to_have_text("By token: RMS, layer 2 · before the MLP", timeout=SOON)
     expect(page.locator("#pg-sizes_row .pg-about")).to_contain_text("“·on” (position 3)", timeout=SOON)
     expect(page.locator("#pg-selection")).to_contain_text("·on (3)")
     expect(page.locator("#pg-sizes_map .shapelayer path")).to_have_count(2)  # its column and its row
     assert (rows[5], rows[6]) == (("norm2", 2), ("norm1", 3))
     page.locator("#pg-sizes_map").get_by_role("button", name="Row above").click()
-    expect(page.locator("#pg-sizes_row h2")).to_have_text(
-        "Along the tokens: RMS, layer 3 · before attention", timeout=SOON
-    )
+    expect(page.locator("#pg-sizes_row h2")).to_have_text("By token: RMS, layer 3 · before attention", timeout=SOON)
     expect(page.locator("#pg-sizes_map .pg-gridrow option:checked")).to_have_text("layer 3 · before attention")
     page.locator("#pg-sizes_form select").select_option("update")
     expect(page.locator("#pg-sizes_map h2")).to_contain_text("Size of each sublayer's update", timeout=SOON)
-    expect(page.locator("#pg-sizes_row h2")).to_have_text("Along the tokens: update size, layer 3 · attention")
+    expect(page.locator("#pg-sizes_row h2")).to_have_text("By token: update size, layer 3 · attention")
     expect(page.locator("#pg-sizes_profile .xy2, #pg-sizes_profile .x2y2").first).to_be_attached(timeout=SOON)
     lines = exported_rows(page.locator("#pg-sizes_map"))
     found = np.array([float(line[-1]) for line in lines[1:]]).reshape(stream.update.shape[0] * 2, -1)

@@ -22,7 +22,7 @@ def test_a_changed_number_marks_what_it_changes_and_a_mistake_is_found_by_keyboa
     made = steps.locator(".pg-hand-made")
     expect(made).to_be_visible()
     expect(made).to_contain_text("0.3 × 0.4 + 0.9 × 0.7 + 0.5 × 0.5 + 0.3 × 0.3")
-    expect(made).to_contain_text("was 0.62, is 0.545")
+    expect(made).to_contain_text("was 0.62, now 0.545")
     expect(desk.locator("input.pg-hand-from")).to_have_count(8)
     assert page.evaluate("playground.state().values.hand_attention_desk.tables.K[0][0]") == "0.4"
     # What is typed into one cell, key by key, is one change.
@@ -31,7 +31,7 @@ def test_a_changed_number_marks_what_it_changes_and_a_mistake_is_found_by_keyboa
     page.keyboard.type("12", delay=700)
     expect(scores.first).to_have_text("5.14", timeout=SOON)
     scores.first.focus()
-    expect(made).to_contain_text("was 0.5, is 5.14")
+    expect(made).to_contain_text("was 0.5, now 5.14")
     # A cell that is no number says so, keeps what was typed, and is mended.
     cell = desk.locator("[data-table=K][data-row='0'][data-column='1']")
     cell.fill("1e400")
@@ -60,10 +60,10 @@ def test_a_changed_number_marks_what_it_changes_and_a_mistake_is_found_by_keyboa
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     verdict = board.locator(".pg-hand-verdict")
-    expect(verdict).to_contain_text("70.68 is right", timeout=SOON)
+    expect(verdict).to_contain_text("70.68 is correct", timeout=SOON)
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
-    expect(verdict).to_contain_text("78.23 is wrong, right is 76.973", timeout=SOON)
+    expect(verdict).to_contain_text("78.23 is wrong; the correct value is 76.973", timeout=SOON)
     expect(verdict).to_be_visible()
     expect(board).to_contain_text("found: 1 of 14")
     # It stays found when the page is loaded anew; another exercise, whose mistake is a whole row, is found besides.
@@ -76,5 +76,5 @@ def test_a_changed_number_marks_what_it_changes_and_a_mistake_is_found_by_keyboa
     choice.select_option("rejected")
     expect(board.locator("[data-cell='3 2']")).to_contain_text("0.15", timeout=SOON)  # that exercise is drawn
     board.locator("[data-cell='3 2']").click()
-    expect(verdict).to_contain_text("0.15 is wrong, right is 0", timeout=SOON)
+    expect(verdict).to_contain_text("0.15 is wrong; the correct value is 0", timeout=SOON)
     expect(board).to_contain_text("found: 2 of 14")

@@ -15,14 +15,14 @@ def test_a_visitor_sees_what_one_token_is_worth_and_what_goes_when(open_page):
     # The first picture comes by itself, and on the default model the promise of its title holds.
     text = page.locator("#pg-forget_text")
     text.locator(".main-svg").first.wait_for(timeout=2 * SOON)
-    note = text.get_by_text(re.compile("Keeping the very first token"))
+    note = text.get_by_text(re.compile("Keeping the first token"))
     expect(note).to_be_visible()
-    lost, back = map(float, re.search(r"gives back ([\d.]+) of the ([\d.]+) nats", note.inner_text()).groups()[::-1])
+    lost, back = map(float, re.search(r"recovers ([\d.]+) of the ([\d.]+) nats", note.inner_text()).groups()[::-1])
     assert 0.3 * lost < back < lost
     # One head and all of them, on the visitor's own prompt.
     maps = page.locator("#pg-forget_head")
     maps.locator(".main-svg").first.wait_for(timeout=SOON)
-    expect(maps).to_contain_text("what it can no longer read")
+    expect(maps).to_contain_text("weights lost")
     expect(page.locator("#pg-forget_job [data-part]")).to_have_attribute("data-state", "done", timeout=SOON)
     page.locator("#pg-forget_loss .main-svg").first.wait_for(timeout=SOON)
     page.locator("#pg-forget_lost .main-svg").first.wait_for(timeout=SOON)
@@ -32,7 +32,7 @@ def test_a_visitor_sees_what_one_token_is_worth_and_what_goes_when(open_page):
     expect(page.locator("#pg-forget_head h2")).to_contain_text("H2O", timeout=SOON)
     page.locator("#pg-forget_timeline .main-svg").first.wait_for(timeout=SOON)
     kind.select_option("block")
-    expect(page.locator("#pg-forget_timeline")).to_contain_text("a pattern, not a cache", timeout=SOON)
+    expect(page.locator("#pg-forget_timeline")).to_contain_text("a fixed pattern, not a cache", timeout=SOON)
 
 
 def test_what_it_saves_and_how_much_it_must_keep_on_a_narrow_dark_chinese_page(open_page):

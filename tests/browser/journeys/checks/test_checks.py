@@ -17,7 +17,7 @@ def test_checks_from_the_first_look_to_a_new_prompt(open_page):
     row = page.locator(".pg-check-row")
     expect(row).to_have_count(len(CHECKS), timeout=SOON)
     expect(verdict).to_have_attribute("data-state", "agrees")
-    expect(verdict).to_contain_text("wait for the button")
+    expect(verdict).to_contain_text("have not been run yet")
     waiting = page.locator('.pg-check-row[data-state="waiting"]')
     left = waiting.count()
     assert 0 < left < len(CHECKS) / 2

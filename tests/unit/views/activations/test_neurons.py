@@ -107,7 +107,7 @@ def test_one_neuron_shows_its_own_numbers(playground, lm):
     assert payload["tokens"] == list(PROMPT) and payload["at"] == 1 and "Neuron 17 of layer 2" in payload["title"]
     assert payload["shown"] == [number(value) for value in read.post[:, 17].tolist()]
     place = ranked(read.post, np.ones(100), "here", 1).tolist().index(17) + 1
-    assert payload["facts"][0][0] == "At “b” (position 1)" and payload["facts"][-1][1] == f"number {place}"
+    assert payload["facts"][0][0] == "At “b” (position 1)" and payload["facts"][-1][1] == str(place)
     found = promoted(lm.model, 2, [17], 8, 256)
     assert [score for _, score, _ in payload["pushes"]["up"]] == found.up_scores[0].tolist()
     assert [score for _, score, _ in payload["pushes"]["down"]] == found.down_scores[0].tolist()
@@ -117,7 +117,7 @@ def test_one_neuron_shows_its_own_numbers(playground, lm):
     if not gated:
         assert array(curve[1]["y"]) == pytest.approx(read.post[:, 17], rel=1e-5)
     beyond = 1 - array(curve[2]["y"]).sum()
-    assert 0 <= beyond < 0.003 and ("the product with" in parts["neurons_curve"]["note"]) == gated
+    assert 0 <= beyond < 0.003 and ("second input" in parts["neurons_curve"]["note"]) == gated
     assert curve[1]["customdata"][4] == {"tokens": [4]}
 
 

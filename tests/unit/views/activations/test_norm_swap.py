@@ -84,7 +84,7 @@ def test_a_change_shows_what_the_changed_run_gives(playground, lm):
             table = next_tokens(run, found, 3)
             payload, facts = parts["norm_swap_next"], dict(parts["norm_swap_facts"]["items"])
             assert payload["rows"] == prediction_rows(table, [row["text"] for row in payload["rows"]])
-            assert f"{nats(found.kl)} nats, mean over 5" in facts["How far the predictions move"]
+            assert f"{nats(found.kl)} nats, mean over 5" in facts["Change of the predictions"]
             assert f"{nats(found.losses[0])} → {nats(found.losses[1])} nats" in facts["Loss"]
             assert f"→ {number(np.exp(found.losses[1]))}" in facts["Perplexity"] or found.losses[1] > 700
             lines = figure(parts["norm_swap_sizes"])["data"]
@@ -106,7 +106,7 @@ def test_a_slow_model_waits_for_the_button(playground, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(measure, "swapped", lambda *_: pytest.fail("it ran by itself"))
         parts = drawn(playground, form)
-    assert parts["norm_swap_job"]["state"] == "idle" and "once more, about 1.0 s" in parts["norm_swap_job"]["text"]
+    assert parts["norm_swap_job"]["state"] == "idle" and "once more, in about 1.0 s" in parts["norm_swap_job"]["text"]
     assert all(set(parts[f"norm_swap_{name}"]) == {"empty"} for name in shown)
     perform(playground, "activations", VIEW, "changed", form, prompt=PROMPT)
     parts = drawn(playground, form)
@@ -135,9 +135,9 @@ def test_overflow_is_said_and_stays_out_of_the_payload(tmp_path):
     form = {"swap": "removed", "where": "norm2"}
     parts = drawn(playground, form)
     facts = dict(parts["norm_swap_facts"]["items"])
-    assert "In layer 1" in facts["The numbers overflow"] and "“c” at position 2" in facts["The numbers overflow"]
-    assert "first 2 of 5" in facts["The numbers overflow"]
-    assert "mean over 2 positions" in facts["How far the predictions move"]
+    assert "In layer 1" in facts["The values overflow"] and "“c” at position 2" in facts["The values overflow"]
+    assert "first 2 of 5" in facts["The values overflow"]
+    assert "mean over 2 positions" in facts["Change of the predictions"]
     empty = parts["norm_swap_next"]["empty"]
     assert "In layer 1" in empty["hint"] and "position 4" in empty["text"]
     lines = figure(parts["norm_swap_sizes"])["data"]
@@ -152,7 +152,7 @@ def test_overflow_is_said_and_stays_out_of_the_payload(tmp_path):
     assert "rows" in drawn(playground, form, tokens=[1])["norm_swap_next"]
     assert "第 1 层" in drawn(playground, form, language="zh")["norm_swap_next"]["empty"]["hint"]
     parts = drawn(playground, form, prompt="cab")
-    assert [name for name, _ in parts["norm_swap_facts"]["items"]] == ["The numbers overflow"]
+    assert [name for name, _ in parts["norm_swap_facts"]["items"]] == ["The values overflow"]
 
 
 def test_perplexities_that_no_number_can_hold():

@@ -164,8 +164,8 @@ def test_batch_norm_beside_the_models_norm(playground, lm):
         assert line["y"] == pytest.approx(getattr(found, name), rel=1e-5)
     assert data[0]["customdata"][3] == {"tokens": [3]}
     items = dict(parts["one_norm_why"]["items"])
-    assert number(found.batch_later) in items["It reads other tokens, later ones too"]
-    assert number(found.own_alone) in items["One token has no spread"]
+    assert number(found.batch_later) in items["It depends on other tokens, even later ones"]
+    assert number(found.own_alone) in items["A single token has no variance"]
 
 
 def test_one_token_and_hostile_text(playground):

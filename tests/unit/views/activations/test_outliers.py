@@ -119,7 +119,7 @@ def test_the_dimensions_of_one_token(playground, lm):
     np.testing.assert_allclose(others, np.median(np.delete(x, 2, 0), 0), rtol=1e-5)
     assert (
         reach.tolist() == [6, 6]
-        and "norm at layer 2 · before attention reads: every dimension of token 2 c" in payload["title"]
+        and "norm at layer 2 · before attention: every dimension of token 2 c" in payload["title"]
     )
     assert payload["note"].startswith(f"{(x[2] >= 6).sum()} of 48 dimensions")
     stream = survey(trace)

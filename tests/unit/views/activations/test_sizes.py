@@ -192,7 +192,7 @@ def test_other_wirings_say_what_their_norms_read(playground, tmp_path, placement
     playground.models.drop(lambda key: False)
     playground.models.get("tiny", lambda: other)
     note = drawn(playground)["sizes_map"]["note"]
-    assert ("after the sublayer's output" if "norm_placement" in placement else "side by side") in note
+    assert ("after the sublayer's output" if "norm_placement" in placement else "in parallel") in note
     rows = drawn(playground, {"activations_view": {"view": "outliers"}})["outliers_map"]["rows"]
     last = [] if "norm_placement" in placement else [["final", 3]]
     assert rows == [["norm1", 0], ["norm1", 1], ["norm1", 2], *last]

@@ -120,7 +120,7 @@ def test_every_number_of_an_exercise_gets_an_answer(playground, name):
             asked = PageRequest("tiny", "ab", None, values, {}, "en", "by_hand")
             said = payloads(playground, asked)[0]["hand_mistakes_exercise"]["answer"]
             assert said["found"] == ((line, column) in wrong) and said["text"] and said["why"]
-            assert said["formula"] or "given" in said["text"]
+            assert said["formula"] or "is an input" in said["text"]
 
 
 @pytest.mark.parametrize("kind", FLOATS)

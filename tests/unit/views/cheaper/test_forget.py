@@ -106,7 +106,7 @@ def test_the_timeline_says_when_a_key_went(playground):
     T = len(PROMPT)
     stays = np.minimum(4, T - np.arange(T))
     assert (array(heat["z"]) == stays).all()
-    assert heat["text"][0][0].endswith("4") and heat["text"][0][-1] == "there to the end"
+    assert heat["text"][0][0].endswith("4") and heat["text"][0][-1] == "kept to the end"
 
 
 def test_a_short_prompt_and_a_pattern_say_why_there_is_no_timeline(playground):

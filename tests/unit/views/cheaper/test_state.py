@@ -64,7 +64,7 @@ def test_the_picked_token_is_followed_through_the_chosen_layer(playground, langu
 
 
 def test_the_layer_is_that_of_the_head_where_it_is_a_state_space(playground):
-    title = "Layer {}: how much of the state is still “a” (position 0)"
+    title = "Layer {}: how much of the state comes from “a” (position 0)"
     assert drawn(playground)["share"]["title"] == title.format(1)  # head 0.0 has a softmax
     assert drawn(playground, heads=[[2, 0]])["share"]["title"] == title.format(2)
     assert drawn(playground, {"layer": "1"}, heads=[[2, 0]])["share"]["title"] == title.format(1)

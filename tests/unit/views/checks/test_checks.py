@@ -182,13 +182,13 @@ def test_the_verdict_counts():
     found = {"rows": Finding("agrees"), "fused": Finding("differs"), "lens": unable("one_token")}
     told, state = view.verdict(said(), found)
     assert told == [
-        "1 of 2 does not agree: Traced = fused.",
+        "1 of 2 disagrees: Traced = fused.",
         "1 cannot be checked here.",
-        f"{len(CHECKS) - 3} wait for the button.",
+        f"{len(CHECKS) - 3} have not been run yet.",
     ]
     assert state == "differs"
     assert view.verdict(said(), found | {"rows": Finding("differs")})[0][0] == (
-        "2 of 2 do not agree: Rows sum to 1, Traced = fused."
+        "2 of 2 disagree: Rows sum to 1, Traced = fused."
     )
 
 

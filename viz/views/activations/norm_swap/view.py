@@ -30,7 +30,7 @@ from viz.views.activations.norm_swap.measure import (
 )
 from viz.views.activations.norms import Site, index_of, place_key, place_name
 from viz.views.activations.runs import is_quick
-from viz.words import Words, plot_words
+from viz.words import Words, joined, plot_words
 
 _COLUMNS = ("column_id", "column_token", "csv_p_before", "csv_p_after", "csv_logit_before", "csv_logit_after")
 _IMPORTS = ["from model.activations.norm_swap import places_of, swapped"]
@@ -109,7 +109,7 @@ def _lost(seen: Seen) -> str:
     n, T, L = len(changed.read), len(seen.facts.tokens), seen.facts.config.n_layer
     where = words["in_output"] if changed.overflow == L else words["in_layer"].format(layer=changed.overflow)
     token = quoted(seen.facts.pieces[n])  # the first one that is lost
-    return f"{where} {words['some_left' if n else 'none_left'].format(n=n, T=T, token=token)}"
+    return joined([where, words["some_left" if n else "none_left"].format(n=n, T=T, token=token)])
 
 
 def _file(seen: Seen) -> str:

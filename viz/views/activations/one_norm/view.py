@@ -179,7 +179,7 @@ def every(seen: Seen) -> Payload:
     return {
         "figure": panels_figure(sides),
         "title": words["title_bias" if "bias" in tables else "title"],
-        "note": words["note"] if config.final_norm else f"{words['note']} {words['no_final']}",
+        "note": words["note"] if config.final_norm else joined([words["note"], words["no_final"]]),
         "columns": [words["series"], words["layer"], words["value"]],
         "file": "norm-gains-by-layer",
         "python": _python(seen, ["quantiles(lm.model)  # [norms, 3] each: 5 %, median, 95 %"], "quantiles"),

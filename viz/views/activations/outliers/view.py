@@ -23,6 +23,7 @@ from viz.seam.view import Asking, Custom, Figure, Measure, Payload, Seen, View
 from viz.views.activations.figures import Grid, Line, grid_figure, layer_line
 from viz.views.activations.outliers.figures import dimension_figure
 from viz.views.activations.stream import STREAM, Row, row_name, row_of, rows_payload, shared
+from viz.words import joined
 
 SITES = {"norm1": ("norm1", "final"), "norm2": ("norm2", "final")}  # option: the norms that are looked at
 DIMENSIONS = 16  # columns of the map
@@ -139,7 +140,7 @@ def grid(seen: Seen) -> Payload:
         seen, figure, result.norms, nearest_row(list(result.norms), *shown) if shown else result.row
     ) | {
         "title": words["title"],
-        "note": f"{words['note']} {shared(seen)[f'colours_{shade}']}",
+        "note": joined([words["note"], shared(seen)[f"colours_{shade}"]]),
         "columns": [seen.words["norm"], seen.words["dimension"], words["largest"]],
         "cells": result.carrier.tolist(),
         "file": f"outliers-{result.sites[0]}",

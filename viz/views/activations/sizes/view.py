@@ -125,7 +125,7 @@ def _reads(seen: Seen) -> str:
     kind = kind_name(config)
     wiring = "post" if config.norm_placement == "post" else "parallel" if config.parallel_residual else "pre"
     text = words[f"reads_{STATISTICS[name]}_{wiring}"].format(kind=kind)
-    return f"{text} {words[f'divides_{config.norm}']}" if name == "divisor" else text
+    return joined([text, words[f"divides_{config.norm}"]]) if name == "divisor" else text
 
 
 def _opened(seen: Seen) -> list[str]:
@@ -158,7 +158,7 @@ def profile(seen: Seen) -> Payload:
     return {
         "figure": profile_figure(sizes.values, _curves(seen), series, labels, log),
         "title": words["title"].format(value=_name(seen)),
-        "note": f"{note} {words['log_axis']}" if log else note,
+        "note": joined([note, words["log_axis"]]) if log else note,
         "columns": [seen.words["column_row"], seen.words["layers"], _value(seen)],
         "file": f"sizes-{sizes.name}-layers",
         "python": _python(seen, lines, ["import numpy as np"]),

@@ -11,7 +11,7 @@ from viz.seam.scene import Scene
 from viz.seam.settings import Check, Choice, Range, Settings
 from viz.seam.view import Figure, Job, Measure, Payload, Seen, View
 from viz.views.activations.stream_picture.figures import Drawn, space_figure
-from viz.words import Words
+from viz.words import Words, joined
 
 AXES = {"12": (0, 1), "23": (1, 2), "13": (0, 2)}  # option: components across and up, counted from 0
 QUICK = 1.6e10  # multiplications up to which the components are computed at once: half a second
@@ -87,7 +87,7 @@ def picture(seen: Seen) -> Payload:
     return {
         "figure": space_figure(drawn, seen.facts.pieces, words),
         "title": title.format(layer=settings.layer, a=a, b=b),
-        "note": f"{words['note']} {words['shares'].format(n=whole(layers * T), **held)}",
+        "note": joined([words["note"], words["shares"].format(n=whole(layers * T), **held)]),
         "columns": [words["series"], words["tokens"], *(words["coordinate"].format(n=n) for n in (a, b))],
         "file": f"residual-stream-{settings.layer}-components-{a}-{b}",
         "python": script(seen.facts, lines, ["from model.activations.principal_components import principal"]),

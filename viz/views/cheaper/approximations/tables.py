@@ -108,7 +108,7 @@ def costs(seen: Seen) -> Payload:
     ]
     return {
         "title": words["title"].format(E=E),
-        "about": f"{about} {words['about']}",
+        "about": joined([about, words["about"]]),
         "columns": [words[each].format(name=name) for each in names],
         "rows": rows,
         "source": words["counted"].format(model=seen.facts.label, E=E),
@@ -124,7 +124,7 @@ def job(seen: Seen) -> Payload:
     kind = kind_name(seen.words, way_of(seen.settings))
     n = len(ways_asked(way_of(seen.settings)))
     hint = seen.here["hint" if n > 1 else "hint_one"].format(n=n, kind=kind, layers=seen.facts.config.n_layer)
-    return {"text": f"{hint} {seen.words['no_edits']}" if seen.facts.edits else hint}
+    return {"text": joined([hint, seen.words["no_edits"]]) if seen.facts.edits else hint}
 
 
 def _common(seen: Seen) -> Payload:

@@ -42,6 +42,7 @@ from viz.views.cheaper.forget.measure import (
     question,
 )
 from viz.views.cheaper.naming import lines_of, name_of
+from viz.words import joined
 
 MOST = 4096  # keys that a program may ask for
 
@@ -156,7 +157,7 @@ def job(seen: Seen) -> Payload:
     """That every layer sees less, and that edits are left out."""
     words = seen.here
     hint = words["hint"].format(policy=name_of(seen.all_words, _policy(seen)))
-    return {"text": f"{hint} {words['no_edits']}" if seen.facts.edits else hint}
+    return {"text": joined([hint, words["no_edits"]]) if seen.facts.edits else hint}
 
 
 def _shared(seen: Seen, read: Reading) -> Payload:
@@ -199,7 +200,7 @@ def lost(seen: Seen) -> Payload:
     return {
         "figure": head_figure(read.lost, HeadWords(words["layer"], words["head"], words["value"]), hover, signed=False),
         "title": words["title"],
-        "note": f"{note} {words['mean'].format(share=percent(float(read.lost.mean())))}",
+        "note": joined([note, words["mean"].format(share=percent(float(read.lost.mean())))]),
         "columns": [words["head"], words["layer"], words["value"]],
         "python": _lines(seen, read, "reading.lost  # [layer, head]"),
     } | _shared(seen, read)
@@ -245,7 +246,7 @@ def timeline(seen: Seen) -> Payload:
     return {
         "figure": timeline_figure(gone, seen.facts.pieces, words.plain()),
         "title": words["title"],
-        "note": f"{words['about']} {note}",
+        "note": joined([words["about"], note]),
         "columns": [words["layer"], words["token"], words["stay"]],
         "python": _lines(seen, read, "reading.gone  # [layer, KV head, token]"),
     } | _shared(seen, read)

@@ -23,6 +23,7 @@ from viz.views.cheaper.state.figures import (
     quartiles,
     share_figure,
 )
+from viz.words import joined
 
 
 def layers_of(scene: Scene) -> tuple[str, ...]:
@@ -66,7 +67,7 @@ def _missing(seen: Seen) -> Payload:
         return {"empty": {"text": seen.here["empty"], "hint": seen.words["only"]}}
     mixers = ", ".join(dict.fromkeys(seen.facts.config.mixers))
     told = seen.words["none"].format(model=seen.facts.label, mixers=mixers)
-    return {"empty": {"text": seen.here["empty"], "hint": f"{told} {seen.words['none_hint']}"}}
+    return {"empty": {"text": seen.here["empty"], "hint": joined([told, seen.words["none_hint"]])}}
 
 
 def _token(seen: Seen) -> str:
