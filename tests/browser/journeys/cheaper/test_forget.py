@@ -52,7 +52,7 @@ def test_memories_write_side_by_side(open_page):
     page = open_page("", viewport={"width": 1280, "height": 900})
     open_tab(page, "Sampling")
     page.get_by_role("tab", name="Side by side", exact=True).click()
-    page.get_by_role("button", name="Compare memories", exact=True).click()
+    page.get_by_role("button", name="Compare KV-cache policies", exact=True).click()
     lines = page.locator("#pg-strategies .pg-strat")
     expect(lines).to_have_count(4)
     expect(lines.nth(1)).to_contain_text("last 32 keys")
@@ -62,6 +62,6 @@ def test_memories_write_side_by_side(open_page):
     lines.nth(3).locator(".pg-strat-open").click()
     assert lines.nth(3).evaluate(ground) != plain == lines.nth(2).evaluate(ground)  # the one that is edited
     editor = page.locator("#pg-strat-editor")
-    expect(editor.get_by_label("What the cache keeps")).to_have_value("h2o")
-    editor.get_by_label("Keys it holds").fill("4")
+    expect(editor.get_by_label("KV-cache policy")).to_have_value("h2o")
+    editor.get_by_label("Cache size (keys)").fill("4")
     expect(lines.nth(3)).to_contain_text("H2O 4 keys")

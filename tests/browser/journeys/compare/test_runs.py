@@ -180,7 +180,7 @@ def test_a_head_clicked_in_the_map_of_heads_is_compared(page, lm):
 
 
 def test_the_edited_run_beside_its_original(page, lm):
-    page.get_by_role("tab", name="The run without edits").click()
+    page.get_by_role("tab", name="The original, without edits").click()
     expect(page.locator("#pg-runs_alignment .pg-problem")).to_contain_text("No edits are active.")
     expect(page.locator("#pg-runs_a .pg-chart")).to_be_hidden()
     page.evaluate("playground.select({heads: [[6, 2]], edits: [{kind: 'zero', layer: 5, head: 0}]})")
@@ -206,7 +206,7 @@ def test_patching_every_layer_and_position(page, lm):
     ends = metric(a, target), metric(b, target)
     expected = recovered(patch(a, b, target, "attn_out"), *ends)
     np.testing.assert_allclose(cells(page, "patching_map"), expected, atol=1e-3)
-    expect(page.locator("#pg-patching_map h2")).to_contain_text("Logit of “·and” minus “.” after the last token")
+    expect(page.locator("#pg-patching_map h2")).to_contain_text("logit(“·and”) − logit(“.”) after the last token")
     expect(page.locator("#pg-patching_map .pg-about")).to_contain_text(signed(ends[0], places=2))
     page.evaluate(
         """(() => { const chart = document.querySelector('#pg-patching_map .pg-chart'), { customdata } = chart.data[0];
@@ -234,7 +234,7 @@ def test_patching_every_layer_and_position(page, lm):
 def test_another_model(page):
     page.get_by_role("tab", name="Another model").click()
     if "smollm2-135m" not in available():
-        expect(page.locator("#pg-runs_alignment .pg-problem")).to_contain_text("No other model is on this computer.")
+        expect(page.locator("#pg-runs_alignment .pg-problem")).to_contain_text("There is no other model")
         return
     expect(page.locator("#pg-runs_alignment")).to_contain_text("different vocabularies", timeout=2 * SOON)
     expect(page.locator("#pg-runs_difference [data-part]")).to_be_hidden()

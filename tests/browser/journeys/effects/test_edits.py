@@ -50,7 +50,7 @@ def page(same_page, lm):
         setting = page.locator(f"#pg-sweep_form [data-name={name}] select")
         if setting.input_value() != value:
             setting.select_option(value)
-    expect(page.locator("#pg-sweep_job").get_by_role("button", name="Switch every head")).to_be_enabled(timeout=SOON)
+    expect(page.locator("#pg-sweep_job").get_by_role("button", name="Switch off every")).to_be_enabled(timeout=SOON)
     show(page, "edits")
     return page
 
@@ -127,11 +127,11 @@ def test_a_blocked_link_moves_the_prediction(page, lm):
     told = page.locator(".pg-effect-told")
     field(page, "query").select_option("2")
     field(page, "key").select_option("5")
-    expect(told).to_contain_text("cannot read one that comes later")
+    expect(told).to_contain_text("cannot attend to a later one")
     expect(page.get_by_role("button", name="Apply")).to_be_disabled()
     field(page, "query").select_option("0")
     field(page, "key").select_option("0")
-    expect(told).to_contain_text("nothing left to read")
+    expect(told).to_contain_text("nothing would be left")
     field(page, "query").select_option("9")
     field(page, "key").select_option("1")
     field(page, "where").select_option("all")
@@ -154,9 +154,9 @@ def test_the_last_link_of_a_row_cannot_be_blocked(page):
     changed(page, run)
     expect(page.locator(".pg-chip[aria-pressed=true]")).to_have_count(1)  # the same prompt, so it is still picked
     field(page, "key").select_option("1")
-    expect(page.locator(".pg-effect-told")).to_contain_text("leave the query nothing to read")
+    expect(page.locator(".pg-effect-told")).to_contain_text("would have no key left")
     field(page, "where").select_option("all")
-    expect(page.locator(".pg-effect-told")).to_contain_text("leave the query nothing to read")
+    expect(page.locator(".pg-effect-told")).to_contain_text("would have no key left")
     expect(page.get_by_role("button", name="Apply")).to_be_disabled()
 
 
@@ -258,7 +258,7 @@ def drawn_map(page):
 
 def test_the_sweep_shows_every_heads_effect_and_picks_heads(page, lm):
     show(page, "sweep")
-    expect(page.locator("#pg-sweep_map")).to_contain_text("Nothing has been measured", timeout=SOON)
+    expect(page.locator("#pg-sweep_map")).to_contain_text("Nothing measured", timeout=SOON)
     form = page.locator("#pg-sweep_form")
     form.locator("[data-name=how] select").select_option("mean")
     form.locator("[data-name=kind] select").select_option("difference")
@@ -278,8 +278,8 @@ def test_the_sweep_shows_every_heads_effect_and_picks_heads(page, lm):
     effects = sweep(lm.trace(COREFERENCE), "mean", Target("difference", -1, token, other))
     assert drawn_map(page) == pytest.approx(-effects.T, abs=10 * ROUNDING)
     expect(page.locator("#pg-sweep_map h2")).to_have_text(
-        "What each head adds to logit(“·and”) − logit(“·of”) at position 9: the run as it is, less the run in which it "
-        "is replaced by its mean"
+        "Effect on logit(“·and”) − logit(“·of”) at position 9: original minus ablated, "
+        "each head replaced by its mean in turn"
     )
     expect(page.locator("#pg-sweep_job")).to_contain_text("Measured here in")
     layer, number = (int(n) for n in np.unravel_index(np.abs(effects).argmax(), effects.shape))
@@ -335,16 +335,16 @@ def test_an_edit_while_a_sweep_runs_leaves_no_bar_behind(page):
     expect(page.locator("#pg-edits_next h2")).to_contain_text("position 219", timeout=SOON)
     run = shown(page)
     show(page, "sweep")
-    page.locator("#pg-sweep_job").get_by_role("button", name="Switch every head").click(timeout=SOON)
+    page.locator("#pg-sweep_job").get_by_role("button", name="Switch off every").click(timeout=SOON)
     page.locator("#pg-sweep_job progress").wait_for(timeout=SOON)
     show(page, "edits")
     apply(page)
     changed(page, run)
     show(page, "sweep")
-    expect(page.locator("#pg-sweep_job").get_by_role("button", name="Switch every head")).to_be_enabled(timeout=SOON)
+    expect(page.locator("#pg-sweep_job").get_by_role("button", name="Switch off every")).to_be_enabled(timeout=SOON)
     page.wait_for_timeout(1000)
     expect(page.locator("#pg-sweep_job progress")).to_have_count(0, timeout=SOON)
-    expect(page.locator("#pg-sweep_map")).to_contain_text("Nothing has been measured")
+    expect(page.locator("#pg-sweep_map")).to_contain_text("Nothing measured")
     show(page, "edits")
     page.get_by_role("button", name="Undo").click()
     expect(page.locator("#pg-edits_next [data-part]")).to_have_attribute("data-run", run, timeout=SOON)
@@ -357,7 +357,7 @@ def test_one_token_has_no_link_to_block(page):
     page.locator("#prompt textarea").fill("The")
     changed(page, run)
     field(page, "kind").select_option("block_edge")
-    expect(page.locator(".pg-effect-told")).to_contain_text("nothing left to read")
+    expect(page.locator(".pg-effect-told")).to_contain_text("nothing would be left")
     show(page, "sweep")
     page.locator("#pg-sweep_form [data-name=kind] select").select_option("loss")
     expect(page.locator("#pg-sweep_job")).to_contain_text("at least two tokens", timeout=SOON)

@@ -40,7 +40,7 @@ def test_a_layer_0_head_sees_no_order_without_positions_and_one_of_layer_5_does(
     for row, found in enumerate((own, off)):
         expect(rows.nth(row).locator("td").last).to_have_text(number(float(found.distance[-1]), 2))
     page.locator("#pg-shuffled_form select").select_option("model")
-    expect(title).to_contain_text("the model as it is", timeout=SOON)
+    expect(title).to_contain_text("original model", timeout=SOON)
     assert np.abs(bars(page)[1] - own.weights[1, 5, 1]).max() < 1e-5
     seed = page.locator("#pg-shuffled_form input[type=number]")
     seed.fill("1")

@@ -71,7 +71,7 @@ def test_steps_move_the_numbers_and_the_table_holds_every_token(open_page, lm):
     page.locator(".pg-chip").nth(at).click()
     for name, run in before.items():
         changed(page, name, run)
-    expect(part(page, "distribution_facts")).to_contain_text("left out by step 2 · Top-k 40")
+    expect(part(page, "distribution_facts")).to_contain_text("which step 2 · Top-k 40 removes")
     # A slider moves, and what is drawn are the numbers of the model code.
     now, drawn = runs(page), bars(page)
     slider = page.get_by_role("slider", name="Temperature")
@@ -128,8 +128,8 @@ def test_hostile_tokens_stay_text_and_a_phone_has_room_for_every_step(open_page)
     now = {name: changed(page, name, run) for name, run in now.items()}
     page.locator(".pg-chip").first.click()
     changed(page, "distribution_table", now["distribution_table"])
-    expect(part(page, "distribution_facts")).to_contain_text("提示词接下来是")
-    add = page.get_by_label("添加一步")
+    expect(part(page, "distribution_facts")).to_contain_text("提示词的下一个词元是")
+    add = page.get_by_label("添加步骤")
     for key in ("logit_bias", "mirostat", "repetition_penalty", "typical"):
         add.select_option(key)
     now = runs(page)

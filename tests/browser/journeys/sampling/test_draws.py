@@ -34,7 +34,7 @@ def test_one_number_picks_one_token(open_page, lm):
     def drawn(u):
         expect(box).to_have_attribute("data-token", str(draw(chances, u)), timeout=SOON)
         expect(said).to_contain_text(f"u = {u:.6f} falls into")
-        expect(said).to_contain_text("It is drawn")
+        expect(said).to_contain_text("This token is drawn")
         assert not re.search(r"\{\w+\}", said.text_content())
 
     drawn(uniform(0, 0))

@@ -43,5 +43,5 @@ def test_examples_help_where_they_hold_the_answer(open_page, start_app):
     page.locator("#pg-prompts_curve .main-svg").first.wait_for(timeout=SOON)
     # Other questions: what was drawn goes, since nobody has asked them yet.
     page.locator("#pg-prompts_form select").first.select_option("pronouns")
-    expect(page.locator("#pg-prompts_compare")).to_contain_text("will be here", timeout=SOON)
+    expect(page.locator("#pg-prompts_compare")).to_contain_text("will appear here", timeout=SOON)
     expect(job).to_contain_text("He or She")

@@ -71,6 +71,6 @@ def test_a_text_is_drafted(open_page):
     expect(job).to_contain_text(re.compile("same bytes|no other model to draft with"))
     choose.select_option("ngram")
     page.set_viewport_size({"width": 390, "height": 844})
-    expect(text.locator("h2")).to_contain_text("what followed", timeout=SOON)
+    expect(text.locator("h2")).to_contain_text("looking up the last", timeout=SOON)
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     page.set_viewport_size({"width": 1280, "height": 900})

@@ -130,7 +130,7 @@ def test_an_example_leads_to_where_it_is_seen(open_page):
     assert {(edit.kind, edit.layer, edit.head) for edit in edits_of(page)} == {("zero", 7, n) for n in (0, 1, 3, 5)}
     hand.show("opening")
     expect(page.locator("#pg-temperature_map .js-plotly-plot")).to_be_visible(timeout=SOON)
-    expect(page.locator("#pg-temperature_map")).to_contain_text("There is no temperature among the steps")
+    expect(page.locator("#pg-temperature_map")).to_contain_text("No step sets a temperature")
     assert edits_of(page) == []
     page.go_back()
     page.wait_for_function("() => playground.state().edits.length === 4", timeout=SOON)

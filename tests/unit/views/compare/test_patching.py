@@ -68,8 +68,8 @@ def test_patching_map_is_that_of_the_model_code(playground, lm, site, into):
     found = parts["patching_map"]
     np.testing.assert_allclose(cells(found), recovered(raw, *ends), atol=1e-5)
     assert parts["patching_job"]["state"] == "done"
-    assert "“q” minus “r”" in found["title"]
-    assert f"of {'A' if into == 'b' else 'B'} put into {'B' if into == 'b' else 'A'}" in found["title"]
+    assert "logit(“q”) − logit(“r”)" in found["title"]
+    assert f"of {'A' if into == 'b' else 'B'} into {'B' if into == 'b' else 'A'}" in found["title"]
     assert all(difference(end, places=2) in found["note"] for end in ends)
     if site == "resid_pre":  # the whole stream of the last token after the last layer decides; before it, token 1 does
         assert cells(found)[0, 1] == pytest.approx(1, abs=1e-4)
@@ -93,7 +93,7 @@ def test_the_first_view_is_ready_to_start(playground):
     parts = drawn(playground, "The cat", view="patching")
     assert parts["patching_job"]["state"] == "idle" and parts["patching_map"]["absent"]
     assert parts["run_b"]["controls"][1]["placeholder"] == "The dog"
-    assert "12 runs" in drawn(playground, "abcab", {"prompt": "axcab"}, "patching")["patching_job"]["text"]
+    assert "12 partial" in drawn(playground, "abcab", {"prompt": "axcab"}, "patching")["patching_job"]["text"]
 
 
 # --- by head ---
@@ -114,7 +114,7 @@ def test_head_map_is_that_of_the_model_code(playground, lm, where, into):
     assert found["figure"].layout.meta["heads"] is True and parts["patching_map"]["absent"]
     assert found["ranked"] == strongest(shares, difference)
     assert found["ranked"][0]["text"] == difference(shares.flat[abs(shares).argmax()])
-    assert f"each head of {'A' if into == 'b' else 'B'}, put into {'B' if into == 'b' else 'A'}" in found["title"]
+    assert f"each head of {'A' if into == 'b' else 'B'} into {'B' if into == 'b' else 'A'}" in found["title"]
     assert ("at “c” (position 2)" if where == "picked" else "at all positions") in found["title"]
     assert all(difference(end, places=2) in found["note"] for end in ends)
 
@@ -147,7 +147,7 @@ def test_the_button_says_what_it_starts(playground):
         return shown(playground, "abcab", {"prompt": "axcab"}, form, tokens=[1])["patching_job"]
 
     assert job()["start"] == "Patch every layer and position"
-    assert job(by="head")["start"] == "Patch every head" and "12 runs" in job(by="head")["text"]
+    assert job(by="head")["start"] == "Patch every head" and "12 partial" in job(by="head")["text"]
     assert job(by="head", where="picked")["text"].startswith("At “b / x” (position 1).")
     same = shown(playground, "abcab", {"prompt": "abcab"}, {"by": "head"})["patching_job"]
     assert same["state"] == "unready" and same["start"] == "Patch every head"
@@ -255,7 +255,7 @@ def test_the_run_without_edits_can_be_patched_with(playground):
     selection = {"heads": [[2, 0]], "edits": [{"kind": "zero", "layer": 1, "head": 2}]}
     parts = drawn(playground, "abcab", {"with": "unedited"}, "patching", selection=selection)
     # As many tokens, the same model; but no token differs, so all of them are patched.
-    assert parts["patching_job"]["state"] == "idle" and "15 runs" in parts["patching_job"]["text"]
+    assert parts["patching_job"]["state"] == "idle" and "15 partial" in parts["patching_job"]["text"]
 
 
 def test_a_map_of_too_many_places_is_refused(playground, monkeypatch):

@@ -151,7 +151,7 @@ def test_models_offered_are_those_on_this_computer_but_not_this_one(playground, 
     assert list(run_b.models_ready(scene)) == ["tinygpt"]
     monkeypatch.setattr(run_b, "available", lambda: ())
     parts = drawn(playground, "abcab", {"with": "model"})
-    assert parts["runs_alignment"]["empty"]["text"] == "No other model is on this computer."
+    assert parts["runs_alignment"]["empty"]["text"] == "There is no other model on this computer."
 
 
 def test_both_views_measure_run_b_once(playground, monkeypatch):

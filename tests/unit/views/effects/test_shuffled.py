@@ -57,4 +57,4 @@ def test_a_prompt_of_two_tokens_has_nothing_to_shuffle(tokenizer):
 
 def test_one_block_says_that_nothing_moves(tokenizer):
     note = drawn(playground_of(tokenizer, "llama", {"n_layer": 1}), "effects", "shuffled")["distance"]["note"]
-    assert "one block" in note
+    assert "one layer" in note

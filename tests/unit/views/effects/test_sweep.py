@@ -135,9 +135,9 @@ def test_the_map_shows_what_the_sweep_finds(playground, lm, how, kind):
     assert (layout.coloraxis.cmin, layout.coloraxis.cmax) == (0 if kind == "kl" else -top, top)
     assert payload["ranked"] == strongest(effect, nats if kind == "kl" else signed)
     written = {"probability": number, "loss": nats}.get(kind, logit)
-    assert kind == "kl" or f"it is {written(metric(run, target))} " in payload["note"]
+    assert kind == "kl" or f"Original value: {written(metric(run, target))} " in payload["note"]
     said = {"logit": "logit(“a”) at", "difference": "logit(“a”) − logit(“b”) at", "probability": "p(“a”) at"}
-    ending = "in which it is switched off" if how == "zero" else "in which it is replaced by its mean"
+    ending = f"each head {'switched off' if how == 'zero' else 'replaced by its mean'} in turn"
     assert said.get(kind, {"kl": "KL"}.get(kind, kind)) in payload["title"]
     assert kind == "kl" or payload["title"].endswith(ending)
     assert kind == "loss" or "position 3" in payload["title"]
@@ -153,7 +153,7 @@ def test_the_python_lines_make_the_numbers_of_the_map(playground, lm, monkeypatc
     exec("\n".join(lines), space)
     effect = eval(last, space)
     assert strongest(effect) == swept(playground, form, edits=edits, **AB)["sweep_map"]["ranked"]
-    assert "on top of the edits" in parts["sweep_map"]["source"]
+    assert "on top of the active edits" in parts["sweep_map"]["source"]
     assert strongest(effect) != strongest(-sweep(lm.trace(PROMPT), "mean", space["target"]))
 
 
@@ -205,7 +205,7 @@ def test_the_line_below_says_how_long_it_took(playground):
     payload = shown(playground, form)["sweep_map"]
     assert payload["ranked"][0] == {"head": [2, 1], "effect": 0.25, "text": "+0.25"}
     assert "1.500 nats per token" in payload["note"] and "in 2.0 s" in payload["source"]
-    assert payload["columns"] == ["head", "layer", "what the head adds (nats per token)"]
+    assert payload["columns"] == ["head", "layer", "effect of the head (nats per token)"]
 
 
 def test_hover_and_axes_name_what_they_show():

@@ -130,7 +130,7 @@ def test_facts_and_steps_are_those_of_the_model_code(playground, lm, at):
     assert ranks[0] == str(int((p[0] > p[0][token]).sum()) + 1)
     assert surprisals[0] == f"{-math.log2(p[0][token]):.2f}"
     if p[1][token] == 0:
-        assert (ranks[1], shares[1], surprisals[1]) == ("–", percent(0), "∞") and "left out by step" in told["text"]
+        assert (ranks[1], shares[1], surprisals[1]) == ("–", percent(0), "∞") and "which step " in told["text"]
 
 
 def test_bars_curve_and_python_lines_are_the_same_numbers(playground, lm, monkeypatch):

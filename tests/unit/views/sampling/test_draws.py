@@ -207,7 +207,7 @@ def test_many_draws_are_counted(playground, n):
     assert [seen[y] for y in data[0]["y"]] == pytest.approx([*(100 * counts[:12] / n), 100 * counts[12:].sum() / n])
     test = fit(counts, bar.shares)
     assert f"χ² = {test.statistic:.2f} (degrees of freedom: {test.degrees})" in parts["draws_fit"]["items"][0][1]
-    assert f"{int((counts > 0).sum()):,} of the {len(bar.ids):,} tokens" in str(parts["draws_fit"]["items"])
+    assert f"{int((counts > 0).sum()):,} of the {len(bar.ids):,} possible tokens" in str(parts["draws_fit"]["items"])
 
 
 def test_the_rest_is_one_line():

@@ -141,7 +141,7 @@ def test_the_figure_shows_shared_heads_and_weights(tokenizer, variant):
         assert traces[1]["y"][-1] == pytest.approx(full / unit * H / G, rel=1e-5)
         assert f"{H // G} times" in facts
     else:
-        assert "of its own" in facts
+        assert "its own keys and values" in facts
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_a_batch_that_is_not_offered_is_one(playground, sent):
 def test_no_room_is_said(playground, monkeypatch):
     monkeypatch.setattr(kv_cache, "tensor_bytes", lambda *_: None)
     payload = drawn(playground)["kv_cache_formula"]
-    assert not payload["same"] and "no room" in payload["real"]
+    assert not payload["same"] and "not enough memory" in payload["real"]
 
 
 # --- times ---
@@ -206,8 +206,8 @@ def test_a_measurement_is_shown(tokenizer, variant):
     assert without["x"] == with_["x"] == [16, 32] and min(without["y"] + with_["y"]) > 0
     assert "measured here" in parts["kv_cache_times"]["source"]
     assert "OMP_WAIT_POLICY: PASSIVE" in parts["kv_cache_times"]["source"]
-    assert "Contexts end at 40 tokens" in parts["kv_cache_times"]["note"]
-    assert "9 tokens of prompt" in parts["kv_cache_prefill"]["items"][0][1]
+    assert "longest context is 40 tokens" in parts["kv_cache_times"]["note"]
+    assert "9 prompt tokens" in parts["kv_cache_prefill"]["items"][0][1]
     assert not [text for item in parts["kv_cache_prefill"]["items"] for text in item if "{" in text]
 
 
@@ -225,7 +225,7 @@ def test_a_measurement_is_of_its_prompt(playground):
 
 def test_edits_are_left_out_and_it_is_said(playground):
     idle = drawn(playground, edits=[EDIT])
-    assert "edits are left out" in idle["kv_cache_job"]["text"]
+    assert "edits do not apply" in idle["kv_cache_job"]["text"]
     assert "edits" not in drawn(playground)["kv_cache_job"]["text"]
     parts = measured(playground, edits=[EDIT])
     assert "without your edits" in parts["kv_cache_times"]["source"]

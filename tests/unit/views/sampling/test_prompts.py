@@ -187,12 +187,12 @@ def test_transcripts_show_votes_and_calls():
     assert shown["tied"] and shown["parts"][0] == ["votes", "1 × 2, 2 × 2"] and shown["parts"][4] == ["sample 4", "d"]
     shown = listed(seen(found, "list", list="react"))["rows"][0]["parts"]
     assert shown == [
-        ["the model", "calculate[1+1]"],
-        ["the tool", "\nObservation: 2\n"],
+        ["model", "calculate[1+1]"],
+        ["tool", "\nObservation: 2\n"],
         ["end", "The limit of steps was reached."],
     ]
     items = dict(facts(seen(found, "facts"))["items"])
-    assert "tied in 1 of 1" in items["votes"] and items["tools"].startswith("The tools were called 1 times")
+    assert "tied in 1 of 1" in items["votes"] and items["tools"].startswith("The model called the tools 1 times")
 
 
 # --- for programs ---

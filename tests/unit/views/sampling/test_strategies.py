@@ -176,7 +176,7 @@ def test_every_preset_method_and_number_has_its_words(language):
 def test_labels_are_all_different():
     said = words("en")
     made = [STRATEGIES["greedy"], STRATEGIES["greedy"], Strategy(name="Greedy 2"), Strategy(), Strategy(method="beam")]
-    assert labels(said, made) == ["Greedy", "Greedy 2", "Greedy 2 2", "Draw", "Beam search"]
+    assert labels(said, made) == ["Greedy", "Greedy 2", "Greedy 2 2", "Sampling", "Beam search"]
     assert labels(words("zh"), made[:1]) == [words("zh")["strategies.names.greedy"]]
 
 

@@ -121,7 +121,7 @@ def test_temperature_alone_is_one_line_and_without_one_the_mark_is_at_1(playgrou
     assert len(figure_of(parts["temperature_width"])["data"]) == 4
     parts = drawn(playground, sent(("top_k", {"k": 3})))
     assert figure_of(parts["temperature_map"])["layout"]["meta"]["shapes"][0]["x0"] == 1
-    assert "put before all others" in parts["temperature_map"]["note"]
+    assert "added in front" in parts["temperature_map"]["note"]
     parts = drawn(playground, sent(("temperature", {"temperature": 0})))
     assert figure_of(parts["temperature_map"])["layout"]["meta"]["shapes"] == []
 
