@@ -1,4 +1,4 @@
-"""How the project's prose reads: docstrings that begin with a verb, turns of phrase, spelling and terms that are refused.
+"""How the prose reads: docstrings that begin with a verb, and refused turns of phrase, spellings and terms.
 
 `python -m tests.prose` prints the counts of every room; `--list` adds the places. tests/data/prose.toml has the lists.
 """
