@@ -90,8 +90,8 @@ def test_the_pictures_show_the_plan_and_known_models(playground):
     plane = parts["scaling_laws_plane"]["figure"].data
     dots = next(trace for trace in plane if trace["name"] == "published models")
     assert list(dots["x"]) == [each.params for each in KNOWN] and list(dots["y"]) == [each.tokens for each in KNOWN]
-    assert "how many tokens it was trained on is not known" in parts["scaling_laws_plane"]["note"]
-    assert "as printed" in parts["scaling_laws_loss"]["title"]
+    assert "its training tokens are not known" in parts["scaling_laws_plane"]["note"]
+    assert parts["scaling_laws_loss"]["title"].endswith("Hoffmann 2022, approach 3")
     models = parts["scaling_laws_models"]
     assert len(models["rows"]) == len(KNOWN) + 2 and models["rows"][0][0] == "Tiny (loaded)"
     assert "not comparable" in models["check"]
@@ -99,7 +99,7 @@ def test_the_pictures_show_the_plan_and_known_models(playground):
 
 def test_coefficients_have_their_errors(playground):
     rows = {row[0]: row for row in drawn(playground)["scaling_laws_fits"]["rows"]}
-    assert "A 482.01 (124.58)" in rows["Besiroglu 2024, approach 3 refitted"][2]
+    assert "A 482.01 (124.58)" in rows["Besiroglu 2024, refit"][2]
     assert "N_c 8.8 × 10¹³, α 0.076" in rows["Kaplan 2020, size alone"][2]
 
 

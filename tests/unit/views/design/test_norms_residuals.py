@@ -189,7 +189,7 @@ def test_facts_follow_from_the_losses(playground):
     level = first_steps.facts(seen(playground, "facts", trained()))["items"]
     assert "no variant" in dict(level)["Vanishing gradients"]
     flat = first_steps.table(seen(playground, "table", trained(np.full((5, 20), 3.3))))
-    assert flat["check"].startswith("None is below")
+    assert flat["check"].startswith("No variant is below")
 
 
 def test_a_run_that_went_astray_is_said(playground):
