@@ -111,13 +111,6 @@ LARGER: dict[str, Stated] = {
         2e3,
         0.2,
     ),
-    "base": Stated(
-        "position_vectors.howto.try",
-        "a base θ of 100,000",
-        "底数 θ = 100,000",
-        lambda b: b.lm.config.rope_theta,
-        100_000,
-    ),
     "active neurons": Stated(
         "neurons.howto.try",
         "active in the hundreds and thousands at the first token",
