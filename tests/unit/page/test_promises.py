@@ -15,14 +15,13 @@ import pandas as pd
 import pytest
 
 from model.activations.norm_swap import Swapped, places_of, swapped
-from model.anatomy.anatomy import ARCHITECTURES
 from model.anatomy.known_models import KNOWN
 from model.anatomy.scaling import LAWS, planned
 from model.api import LanguageModel, load_model
 from model.attention.circuits import composition
 from model.attention.probes import probe_heads
 from model.attention.surveys import random_survey
-from model.design.positions import Spectrum, frequencies, similarity, spectrum, vectors, wavelengths
+from model.design.positions import Spectrum, similarity, spectrum, vectors
 from model.design.score_scaling import products, rows_of, scaled
 from model.generation.cache_costs import cache_bytes
 from model.loading import sources
@@ -202,11 +201,6 @@ def above_optimum(_: Bundled) -> list[float]:
     return [tokens / planned(law, "params", 8e9).tokens for law in LAWS if law != "kaplan"]
 
 
-def slow_pairs(_: Bundled) -> int:
-    config = ARCHITECTURES["smollm2-135m"].config
-    return int((wavelengths(frequencies(config, "rope")) > 8192).sum())
-
-
 def grown(b: Bundled) -> float:
     """How much longer the stream becomes from the first layer to the last without norms."""
     lengths = np.median(b.normless.lengths, axis=1)
@@ -245,7 +239,6 @@ PROMISES: dict[str, tuple[str, str, Number, float, float]] = {
         2,
         2,
     ),
-    "slow pairs": ("position_vectors.howto.try", "many pairs slower than 8,192", slow_pairs, 8, 16),
     "cache": ("kv_cache.howto.try", "for TinyGPT at about 65 tokens", outgrown, 60, 70),
     "composition": ("heads.howto.try", "the key of 7.3 reads 5.7, 4.1 and 3.7: all three are", read_by_key, 1, 3),
     "sink's value": ("term_sink.about", "usually small", sink_value, 0.75, 1.0),

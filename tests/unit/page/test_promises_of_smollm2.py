@@ -97,13 +97,6 @@ LARGER: dict[str, Stated] = {
         2e3,
         0.2,
     ),
-    "base": Stated(
-        "position_vectors.howto.try",
-        "a base θ of 100,000",
-        "底数 θ = 100,000",
-        lambda b: b.lm.config.rope_theta,
-        100_000,
-    ),
     "active neurons": Stated(
         "neurons.howto.try",
         "enormous state of the first token",

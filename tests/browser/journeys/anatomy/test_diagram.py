@@ -35,8 +35,8 @@ def test_a_part_tells_its_numbers(open_page, lm):
     expect(code.locator("em").first).to_have_text("[1, 8, 10, 32]")
     # Another layer, head and token: the numbers are theirs.
     layer = int(figure.locator(".pg-dia-step b").first.text_content())
-    figure.get_by_role("button", name="Layer: one lower").click()
-    figure.get_by_role("button", name="Head: one higher").click()
+    figure.get_by_role("button", name="Layer: previous").click()
+    figure.get_by_role("button", name="Head: next").click()
     page.locator("#pg-tokens button").nth(4).click()
     expect(live).to_contain_text(f"Layer {layer - 1}, token “·the” (4). Head 2", timeout=SOON)
     one = vector(block_numbers(lm.trace(PROMPT), layer - 1).sizes["k"], 4, 2)

@@ -32,7 +32,7 @@ def test_a_budget_is_planned_and_own_runs_are_asked_for(open_page):
     expect(page.locator("#pg-scaling_laws_plan h2")).to_contain_text("8.00 B parameters")
     for name in ("loss", "plane", "price"):
         page.locator(f"#pg-scaling_laws_{name} .js-plotly-plot .scatterlayer").first.wait_for(timeout=SOON)
-    expect(page.locator("#pg-scaling_laws_mine")).to_contain_text("no run of yours yet", timeout=SOON)
+    expect(page.locator("#pg-scaling_laws_mine")).to_contain_text("no training runs yet", timeout=SOON)
     page.get_by_role("button", name="Fit again").click()
     expect(page.get_by_role("button", name="Fit again")).to_be_enabled()
     page.set_viewport_size({"width": 800, "height": 1000})  # sources are read as text: nothing is cut off on a tablet

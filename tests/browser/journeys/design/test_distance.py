@@ -30,12 +30,12 @@ def test_scores_by_distance_and_past_the_trained_length(open_page, lm):
     assert medians == pytest.approx(expected.median[:-1].tolist(), rel=1e-5)
     # The first token among the others: its line goes.
     page.locator("#pg-distance_form select").nth(1).select_option("in")
-    expect(page.locator("#pg-distance_weights")).to_contain_text("the first token among them", timeout=SOON)
+    expect(page.locator("#pg-distance_weights")).to_contain_text("including the first token", timeout=SOON)
     # Past the trained length, on a text of one's own: nothing before the button.
     page.get_by_role("tab", name="Past the trained length", exact=True).click()
     table = page.locator("#pg-past_length_table")
     expect(table).to_contain_text("Press “Measure”", timeout=SOON)
-    expect(page.locator("#pg-past_length_facts")).to_contain_text("For position 512 and on there is no vector")
+    expect(page.locator("#pg-past_length_facts")).to_contain_text("From position 512 on there is no vector")
     selects = page.locator("#pg-past_length_form select")
     selects.nth(3).select_option("own")
     page.locator("#pg-past_length_form textarea").fill(TEXT)

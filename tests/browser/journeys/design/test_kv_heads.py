@@ -29,8 +29,8 @@ def test_heads_are_merged_and_a_query_head_is_picked(open_page, lm):
     after.wait_for(timeout=SOON)
     form = page.locator("#pg-kv_heads_form")
     form.locator("select").first.select_option("1")
-    expect(page.locator("#pg-kv_heads_diagram")).to_contain_text("query heads read 1 KV head", timeout=SOON)
-    expect(page.locator("#pg-kv_heads_where h2")).to_have_text("Where it shows: 1 · mean", timeout=SOON)
+    expect(page.locator("#pg-kv_heads_diagram")).to_contain_text("query heads use 1 KV head", timeout=SOON)
+    expect(page.locator("#pg-kv_heads_where h2")).to_have_text("Divergence by token: 1 · mean", timeout=SOON)
     expect(page.locator("#pg-kv_heads_after h2")).to_have_text("The same head, KV heads: 1", timeout=SOON)
     assert not re.search(r"\{\w+\}", page.locator("#pg-kv_heads_table").text_content())
 

@@ -79,7 +79,7 @@ def test_schemes_on_a_narrow_dark_chinese_page(open_page, lm):
     expect(matrix.locator(".pg-source")).to_contain_text("没有 RoPE")
     scheme.select_option("none")
     nothing = matrix.locator(".pg-problem")
-    expect(nothing).to_contain_text("什么也不写", timeout=SOON)
+    expect(nothing).to_contain_text("不写入任何内容", timeout=SOON)
     # What a view says of itself goes with it.
     page.get_by_role("tab", name="RoPE", exact=True).click()
     page.locator("#pg-rope_pairs [data-run]").wait_for(timeout=SOON)

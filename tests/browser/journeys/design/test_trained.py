@@ -12,9 +12,9 @@ def test_gradients_and_functions_are_there_at_once(open_page):
     open_tab(page, "Design")
     page.get_by_role("tab", name="Norms & residuals").click()
     page.locator("#pg-norms_residuals_starts .main-svg").first.wait_for(timeout=SOON)
-    expect(page.locator("#pg-norms_residuals_start_facts")).to_contain_text("Block 0", timeout=SOON)
+    expect(page.locator("#pg-norms_residuals_start_facts")).to_contain_text("Layer 0", timeout=SOON)
     page.locator("#pg-norms_residuals_form select").nth(0).select_option("4")
-    expect(page.locator("#pg-norms_residuals_starts h2")).to_contain_text("4 blocks", timeout=SOON)
+    expect(page.locator("#pg-norms_residuals_starts h2")).to_contain_text("4 layers", timeout=SOON)
     job = page.locator("#pg-norms_residuals_train_job [data-part]")
     for state in ("running", "idle"):  # started, then cancelled
         page.evaluate(

@@ -168,8 +168,8 @@ def test_facts_have_the_exact_numbers(playground):
     items = dict(drawn(playground, {"compute_form": form})["compute_facts"]["items"])
     reading = prompt(100, 1)
     assert f"{whole(total(operations(config, reading)))} FLOPs" in items["The prompt"]
-    assert f"= 48·(1 + 4/4) = {crossing(config):.0f} tokens" in items["Where attention overtakes"]
-    assert items["Intensity of the prompt"].startswith(f"{number(intensity(config, reading, 2))} FLOPs")
+    assert f"= 48·(1 + 4/4) = {crossing(config):.0f} tokens" in items["Where attention overtakes the rest"]
+    assert items["Arithmetic intensity, prompt"].startswith(f"{number(intensity(config, reading, 2))} FLOPs")
     exact, N = total(operations(config, reading)) / 100, 3 * (4 * 48 * 48 + 2 * 48 * 100)
     assert f"N = {whole(N)}" in items["Rule of thumb 2N"]
     assert signed_percent(2 * N / exact - 1) in items["Rule of thumb 2N"]

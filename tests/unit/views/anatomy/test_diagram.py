@@ -216,7 +216,7 @@ def test_every_part_has_facts_numbers_and_weights(wired):
         drawn_ = made(wired, picked(key), heads=[[1, 3]], tokens=[4])
         facts = dict(drawn_["diagram_facts"]["items"])
         assert facts["Formula"] == part.formula
-        assert all(f"{letter} {n:,}" in facts["Gives"] for letter, n in part.gives[0].axes)
+        assert all(f"{letter} {n:,}" in facts["Output"] for letter, n in part.gives[0].axes)
         live, weights_ = drawn_["diagram_live"], drawn_["diagram_weights"]
         assert live["rows"] and "problem" not in live, key
         assert "Layer 1" in live["about"] if part.block else "Layer" not in live["about"]

@@ -170,7 +170,7 @@ def test_a_table_of_ones_own_takes_its_place(playground):
         },
     )
     (row,) = parts["prices_table"]["rows"]
-    assert row[0]["text"] == "<i>M</i>" and row[-1] == {"text": "ends after 2 turns", "bar": 450 / 400}
+    assert row[0]["text"] == "<i>M</i>" and row[-1] == {"text": "full after 2 turns", "bar": 450 / 400}
     assert "Tiny" not in parts["prices_table"]["source"] and "your table" in parts["prices_table"]["source"]
     broken = drawn(playground, {"table": "own", "csv": "x"})
     assert "lacks a column" in broken["prices_figure"]["problem"]["text"]

@@ -90,8 +90,8 @@ def test_the_pictures_show_the_plan_and_known_models(playground):
     plane = parts["scaling_laws_plane"]["figure"].data
     dots = next(trace for trace in plane if trace["name"] == "published models")
     assert list(dots["x"]) == [each.params for each in KNOWN] and list(dots["y"]) == [each.tokens for each in KNOWN]
-    assert "how many tokens it read is not known" in parts["scaling_laws_plane"]["note"]
-    assert "as printed" in parts["scaling_laws_loss"]["title"]
+    assert "its training tokens are not known" in parts["scaling_laws_plane"]["note"]
+    assert parts["scaling_laws_loss"]["title"].endswith("Hoffmann 2022, approach 3")
     models = parts["scaling_laws_models"]
     assert len(models["rows"]) == len(KNOWN) + 2 and models["rows"][0][0] == "Tiny (loaded)"
     assert "not comparable" in models["check"]
@@ -99,7 +99,7 @@ def test_the_pictures_show_the_plan_and_known_models(playground):
 
 def test_coefficients_have_their_errors(playground):
     rows = {row[0]: row for row in drawn(playground)["scaling_laws_fits"]["rows"]}
-    assert "A 482.01 (124.58)" in rows["Besiroglu 2024, 3 refitted"][2]
+    assert "A 482.01 (124.58)" in rows["Besiroglu 2024, refit"][2]
     assert "N_c 8.8 × 10¹³, α 0.076" in rows["Kaplan 2020, size alone"][2]
 
 
@@ -168,7 +168,7 @@ def shown(playground, monkeypatch):
 
 
 def test_without_runs_it_is_said(shown):
-    assert "no run of yours" in shown([])["scaling_laws_mine"]["empty"]["text"]
+    assert "no training runs" in shown([])["scaling_laws_mine"]["empty"]["text"]
     started = own_run(1, 1000)
     started.reports.clear()
     assert "empty" in shown([started])["scaling_laws_mine"] and "empty" in shown([started])["scaling_laws_mine_table"]
@@ -189,11 +189,11 @@ def test_three_runs_have_an_exponent_across(shown):
     runs = [own_run(n, 1000 * 4**n) for n in range(3)] + [own_run(9, 5000, 0.9, task="reverse")]
     parts = shown(runs)
     across = parts["scaling_laws_mine_table"]["rows"][-1]
-    assert across[0] == "all 3 runs of this task, x = 6 N D" and across[5].startswith("0.300 (")
+    assert across[0] == "all 3 training runs of this task, x = 6 N D" and across[5].startswith("0.300 (")
     assert "very uncertain" in parts["scaling_laws_mine_table"]["check"]
     traces = parts["scaling_laws_mine"]["figure"].data
-    assert traces[-1]["name"] == "across runs: last loss against compute" and len(traces[-1]["x"]) == 3
-    assert parts["scaling_laws_mine"]["note"].startswith("4 runs")
+    assert traces[-1]["name"] == "across runs: final loss against compute" and len(traces[-1]["x"]) == 3
+    assert parts["scaling_laws_mine"]["note"].startswith("You have 4 training runs")
 
 
 def test_only_runs_of_one_task_and_vocabulary_are_compared():

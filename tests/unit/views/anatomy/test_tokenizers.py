@@ -67,7 +67,7 @@ def test_counts_of_the_prompt(playground):
     assert [row[0] for row in table["rows"]] == ["Tiny (loaded)", "TinyGPT", "UTF-8 bytes", "characters"]
     assert [row[2] for row in table["rows"]] == ["7", str(len(built_in("tinygpt").encode_ids("the cat"))), "7", "7"]
     assert table["lines"][2] == ["UTF-8 bytes", 256, 7, 1.0, 1.0, 0.0]
-    assert "7 characters, 7 bytes" in table["about"] and "nothing is fetched" in table["about"]
+    assert "7 characters, 7 bytes" in table["about"] and "nothing is downloaded" in table["about"]
 
 
 def test_another_text_takes_the_place_of_the_prompt(playground):

@@ -98,7 +98,7 @@ def test_it_is_said_what_positions_alone_explain(tokenizer):
     def note(variant, **changes):
         return drawn(playground_of(tokenizer, variant), **changes)["scores"]["note"]
 
-    assert "mean query against the mean key, turned" in note("llama", heads=[[1, 0]])
+    assert "mean query against the mean key, rotated" in note("llama", heads=[[1, 0]])
     assert "no positions" in note("mqa")
     assert "exact" in note("gpt2", heads=[[0, 1]]) and "exact" in note("post", heads=[[0, 1]])
     assert "Pick a head of layer 0" in note("gpt2", heads=[[1, 1]])

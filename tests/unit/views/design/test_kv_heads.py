@@ -63,8 +63,8 @@ def test_shared_heads_at_once(tokenizer, variant):
     no_holes(parts)
     counts = group_counts(model.config)
     if counts == (1,):
-        assert "one KV head already" in parts["before"]["empty"]["text"]
-        assert "one KV head already" in parts["damage"]["empty"]["text"] and parts["maps_job"]["state"] == "done"
+        assert "only one KV head" in parts["before"]["empty"]["text"]
+        assert "only one KV head" in parts["damage"]["empty"]["text"] and parts["maps_job"]["state"] == "done"
         assert len(parts["table"]["rows"]) == 1
         return
     assert [n for n, *_ in parts["form"]["controls"][0]["options"]] == [str(n) for n in counts[1:]]

@@ -103,9 +103,9 @@ def facts_of(playground, held):
 
 def test_the_result_says_whether_seeds_explain_it(playground):
     facts = facts_of(playground, [[1.0, 1.1, 1.2], [2.0, 2.1, 2.3], [2.0, 2.2, 2.1]])
-    assert facts["SwiGLU against GELU"].startswith("SwiGLU ends 1.033 nats lower, and every seed of one is lower")
+    assert facts["SwiGLU against GELU"].startswith("SwiGLU ends 1.033 nats lower on average, and each of its seeds")
     assert "(0.300)" in facts["SwiGLU against GELU"] and "no winner" in facts["GELU against ReLU"]
-    assert facts["Time"].endswith("2 times, with the same count of FLOPs.")
+    assert facts["Time"].endswith("2 times as long for the same FLOPs.")
     beyond = facts_of(playground, [[3.0, 1.0, 1.0], [1.0, 4.5, 4.5], [2, 2, 2]])
     assert beyond["SwiGLU against GELU"].startswith("SwiGLU ends 1.667 nats")
     broken = [[np.nan, 1, 1], [1, 1, 1], [1, 1, 1]]

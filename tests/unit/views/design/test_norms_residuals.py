@@ -133,7 +133,7 @@ def test_a_sentence_says_what_the_numbers_do(playground, monkeypatch, row, expec
     monkeypatch.setattr(norms_residuals, "starts", lambda *_: result)
     items = dict(drawn(playground, values({"depth": "4"}))["start_facts"]["items"])
     assert items["pre-norm"].endswith(expected)
-    assert items["Last block, post- over pre-norm"].endswith("a ratio of 1.")
+    assert items["Last layer, post-norm over pre-norm"].endswith("a ratio of 1.")
 
 
 @pytest.mark.long
@@ -144,7 +144,7 @@ def test_depths_are_measured_by_a_job(playground):
     fall = lines["∝ 1/√L"]["y"]
     assert fall == pytest.approx([fall[0], fall[0] / math.sqrt(2), fall[0] / 2], rel=1e-5)
     assert fall[0] == lines["pre-norm"]["y"][0]
-    text = dict(parts["start_facts"]["items"])["Last block"]
+    text = dict(parts["start_facts"]["items"])["Last layer"]
     power = exponent((4, 8, 16), lines["pre-norm"]["y"])
     assert f"pre-norm {decimals(power)}" in text and "theorem 1" in text
     assert "empty" not in drawn(playground, values({"depth": "8", "start": "glorot"}))["depths"]
@@ -179,7 +179,7 @@ def test_facts_follow_from_the_losses(playground):
     norms[2, -1, 0] = 1e-5
     result = trained(losses, norms)
     facts = dict(first_steps.facts(seen(playground, "facts", result))["items"])
-    assert facts["Pre- against post-norm"].endswith("The first ends 0.500 nats lower.")
+    assert facts["Pre-norm against post-norm"].endswith("The first ends 0.500 nats lower.")
     assert facts["Warm-up, pre-norm"].endswith("They end within 0.02 nats of each other.")
     assert facts["Warm-up, post-norm"].endswith("The first ends 0.250 nats higher.")
     assert facts["Vanishing gradients"].endswith(f"in: post-norm ({number(1e-5)}).")
@@ -189,7 +189,7 @@ def test_facts_follow_from_the_losses(playground):
     level = first_steps.facts(seen(playground, "facts", trained()))["items"]
     assert "no variant" in dict(level)["Vanishing gradients"]
     flat = first_steps.table(seen(playground, "table", trained(np.full((5, 20), 3.3))))
-    assert flat["check"].startswith("None is below")
+    assert flat["check"].startswith("No variant is below")
 
 
 def test_a_run_that_went_astray_is_said(playground):

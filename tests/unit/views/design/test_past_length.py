@@ -115,7 +115,7 @@ def test_lengths_around_the_trained_one(playground):
         ["160", "160 (4 × the trained length)"],
     ]
     assert "family" not in form and form["own"]["when"] == {"text": ["own"]} and "when" not in form["factor"]
-    assert form["factor"]["options"][0][2].endswith(f"; {measuring.INSIDE:g} where the window fits into it.")
+    assert form["factor"]["options"][0][2].endswith(f"; {measuring.INSIDE:g} if the window fits into it.")
     assert len(form) <= 7
 
 

@@ -74,7 +74,7 @@ def test_dimensions_that_do_not_turn_have_a_bar(tokenizer):
     playground = playground_of(tokenizer, "neox")
     parts = drawn(playground)
     assert parts["pairs"]["rest"] != 0 and len(parts["pairs"]["q"]) == 3
-    assert traces(parts["bars"])[0]["text"][-1] == "dimensions 6 to 11, not turned"
+    assert traces(parts["bars"])[0]["text"][-1] == "dimensions 6 to 11, not rotated"
 
 
 def test_the_pair_is_what_is_picked(llama):
@@ -106,14 +106,14 @@ def test_the_curve_and_the_shift_are_the_models_functions(llama):
     drawn_bound, drawn_errors = traces(parts["shift"])[:2]
     assert array(drawn_bound["y"]) == pytest.approx(single.bound, rel=1e-5)
     assert array(drawn_errors["y"]) == pytest.approx(single.errors[single.errors > 0], rel=1e-5)
-    facts = dict(parts["facts"]["items"])["Shifted, the score stays"]
+    facts = dict(parts["facts"]["items"])["A shift keeps the score"]
     assert small(float(single.errors.max())) in facts and whole(MOST_SHIFT) in facts
 
 
 def test_an_error_beyond_the_bound_is_not_called_rounding(llama, monkeypatch):
     monkeypatch.setattr("viz.views.design.rope.measure.shift_errors", lambda pair, by, name: np.ones(len(by)))
     facts = dict(drawn(llama, prompt="ab ab ab")["facts"]["items"])
-    assert "more than rounding explains" in facts["Shifted, the score stays"]
+    assert "more than rounding explains" in facts["A shift keeps the score"]
 
 
 def test_another_pair_runs_no_model(llama, monkeypatch):
@@ -155,7 +155,7 @@ def test_shifts_and_the_strongest_pairs():
     q = np.arange(20.0)
     assert strongest(q, np.ones(20)) == list(range(4, 20)) and len(strongest(q, q)) == SHOWN
     parts = np.array([[1.0, 2.0, 4.0]])
-    assert slow_sum(parts, np.array([1.0, 0.001]), 100).tolist() == [6.0]  # the second pair, and what is not turned
+    assert slow_sum(parts, np.array([1.0, 0.001]), 100).tolist() == [6.0]  # the second pair, and what is not rotated
     assert (small(1.84e-5), small(0.0), small(12.0)) == ("1.8 × 10⁻⁵", "0", "12")
 
 
