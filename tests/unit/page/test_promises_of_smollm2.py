@@ -72,7 +72,7 @@ LARGER: dict[str, Stated] = {
     ),
     "a copy": Stated("surprise.howto.try", "about a third", "约为前半部分的三分之一", price_of_a_copy, 1 / 3, 0.15),
     "copied": Stated(
-        "guess.howto.try", "SmolLM2’s first choice is right for four", "SmolLM2 的首选猜中四个", copied, 4
+        "guess.howto.try", "SmolLM2’s top token is right for four", "SmolLM2 的首选词元猜中四个", copied, 4
     ),
     "size": Stated(
         "sizes.howto.try",

@@ -109,8 +109,8 @@ def test_products_that_are_shown_add_up(page):
 def test_pickers_walk_the_cells_by_keyboard(page, lm):
     run = lm.trace(CAT)
     open_view(page, "cell")
-    page.get_by_label("Attended token (key)", exact=True).select_option("1")
-    query = page.get_by_label("Attending token (query)", exact=True)
+    page.get_by_label("Key token", exact=True).select_option("1")
+    query = page.get_by_label("Query token", exact=True)
     query.select_option("4")
     ours = explained(page, run, 4, 1)
     assert near(full(page, "softmax"), ours.weight)
@@ -137,7 +137,7 @@ def test_pickers_walk_the_cells_by_keyboard(page, lm):
 def test_dimensions_are_walked_with_arrows(page, lm):
     run = lm.trace(CAT)
     open_view(page, "cell")
-    page.get_by_label("Attended token (key)", exact=True).select_option("2")
+    page.get_by_label("Key token", exact=True).select_option("2")
     ours = explained(page, run, 9, 2)
     strip = page.get_by_role("slider", name="Dimensions").first
     strip.focus()
@@ -164,7 +164,7 @@ def test_an_edit_is_the_reason_for_another_weight(page, lm):
     layer, head = page.evaluate("playground.selection.heads.at(-1)")
     page.evaluate("([layer, head]) => playground.select({edits: [{kind: 'uniform', layer, head}]})", [layer, head])
     check = page.locator("#pg-cell_steps [data-step=check]")
-    expect(check).to_contain_text("an edit replaces this head's pattern")
+    expect(check).to_contain_text("an edit replaces this head's map")
     expect(check).to_contain_text("0.1000")
     page.evaluate("playground.select({edits: []})")
     expect(check.locator(".pg-why-same .pg-icon")).to_be_visible()
@@ -176,7 +176,7 @@ def test_an_edit_is_the_reason_for_another_weight(page, lm):
 def test_numbers_can_be_taken_away(page, lm):
     run = lm.trace(CAT)
     open_view(page, "cell")
-    page.get_by_label("Attended token (key)", exact=True).select_option("3")
+    page.get_by_label("Key token", exact=True).select_option("3")
     ours = explained(page, run, 9, 3)
     rows = exported_rows(page.locator("#pg-cell_steps"))
     products = [float(row[3]) for row in rows if row[0] == "products"]
@@ -199,7 +199,7 @@ def test_the_head_that_looks_from_it_to_cat_is_found(page, lm):
     for row, token in (("from", "·it"), ("to", "·cat")):
         find.locator(f"[data-row={row}] .pg-chip", has_text=token).click()
     expect(find.locator(".pg-find-said")).to_have_text(
-        f"Head {layer}.{head} looks from ·it (7) back to ·cat (1) with weight {values.max():.4f}."
+        f"Head {layer}.{head} attends from ·it (7) to ·cat (1) with weight {values.max():.4f}."
     )
     heads = find.locator(".pg-find-head")
     expect(heads).to_have_count(12)
@@ -241,7 +241,7 @@ def test_rows_follow_the_selection_and_new_prompts(open_page):
     chips.nth(4).click(modifiers=["Shift"])
     expect(row["from"]).to_have_text("·because")
     expect(row["to"]).to_have_text(["·sat", "·the"])
-    page.locator("#pg-find_rows").get_by_label("Heads are compared by").select_option("value_weighted")
+    page.locator("#pg-find_rows").get_by_label("Compare heads by").select_option("value_weighted")
     expect(page.locator("#pg-find_rows .pg-find-said")).to_contain_text("a vector of length")
     page.locator("#prompt textarea").fill("One day a bird saw")
     expect(row["from"]).to_have_text("·saw")

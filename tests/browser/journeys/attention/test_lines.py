@@ -201,7 +201,7 @@ def test_links_can_be_saved(opened, lm):
     slide(page, 100)
     lines = page.locator("#pg-lines_links")
     rows = exported_rows(lines)
-    assert rows[0][0] == "head" and rows[0][1::2] == ["attending position", "attended position", "attention weight"]
+    assert rows[0][0] == "head" and rows[0][1::2] == ["query position", "key position", "attention weight"]
     assert len(rows) - 1 == len(pattern) * (len(pattern) + 1) // 2
     for _, query, _, key, _, weight in rows[1:]:
         assert float(weight) == pytest.approx(pattern[int(query), int(key)], abs=ROUNDING)
@@ -231,7 +231,7 @@ def test_the_text_shows_what_a_token_reads_and_who_reads_it(opened, lm):
     expect(readout).to_contain_text("·because (6) reads ·sat (2)")
     shown = float(readout.locator(".pg-reading-number").inner_text())
     assert shown == pytest.approx(pattern[6, 2], abs=ROUNDING + 1e-6)
-    page.get_by_role("button", name="Who reads from it").click()
+    page.get_by_role("button", name="Tokens that read it").click()
     found = tokens.evaluate_all(values)
     assert found[:6] == [None] * 6
     assert found[6:] == pytest.approx(pattern[6:, 6].tolist(), abs=ROUNDING)

@@ -84,7 +84,7 @@ def test_heads_are_ordered_and_filtered_by_a_metric(page, lm):
                  .sort((a, b) => a[1] - b[1] || a[2] - b[2]).map((b) => b[0])"""
     )
     assert places[:5] == [f"Head {layer}.{number}" for layer, number in metrics.index[:5]]
-    page.get_by_label("Only with at least").fill("0.5")
+    page.get_by_label("At least").fill("0.5")
     enough = int((metrics >= 0.5 * metrics.max()).sum())
     expect(shown).to_have_count(enough)
     expect(page.locator("#pg-overview_heads .pg-bar")).to_contain_text(f"{enough} of 64 heads")
@@ -118,7 +118,7 @@ def test_several_heads_stand_side_by_side_on_one_scale(page, lm):
     wait_for_maps(page, 1)
 
 
-@pytest.mark.parametrize("of,text", [("mean", "Mean of heads 7.3, 5.7"), ("max", "Largest of heads 7.3, 5.7")])
+@pytest.mark.parametrize("of,text", [("mean", "Mean of heads 7.3, 5.7"), ("max", "Maximum of heads 7.3, 5.7")])
 def test_picked_heads_together(page, lm, of, text):
     head(page, 7, 3).click()
     head(page, 5, 7).click(modifiers=["Shift"])

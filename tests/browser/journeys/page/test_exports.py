@@ -137,7 +137,7 @@ def test_a_figure_leaves_in_every_format(open_page, reader, lm):
     assert export(heads, "PNG").read_bytes()[:4] == b"\x89PNG"
     assert ET.fromstring(export(heads, "SVG").read_text()).find("{http://www.w3.org/2000/svg}title").text == "All heads"
     still = reader(export(heads, "HTML, works offline"))
-    assert "Hover a head" not in still.locator("body").inner_text()
+    assert "Hover over a head" not in still.locator("body").inner_text()
     assert still.locator("img").count() == 1 and still.locator("script, button, select, input").count() == 0
 
     made = page.evaluate(f"async (names) => names.map((await {module('export/files.js')}).fileName)", list(NAMES))
@@ -186,7 +186,7 @@ def test_the_report_holds_what_was_drawn(open_page, reader):
     assert (
         shown[:3] == ["The next token", "How the model gets there", "All heads"]
         and shown[3].startswith("Head ")
-        and "The prompt, colored by what the model expected" in shown
+        and "The prompt, colored by how surprising it is" in shown
     )
     left = report.locator("section").last
     expect(left).to_contain_text("Heads · Every head")

@@ -60,7 +60,7 @@ def test_the_parts_add_up_and_open(open_page, lm):
     written = head.locator(".pg-wrote-name").text_content()  # what the head does may stand beside its number
     name = re.search(r"head [0-9]+[.][0-9]+", written)[0]
     head.press("Enter")
-    expect(title(page, "sources")).to_contain_text(f"{name.replace('head', 'Head')}, by the token", timeout=SOON)
+    expect(title(page, "sources")).to_contain_text(f"{name.replace('head', 'Head')}, by key token", timeout=SOON)
     expect(title(page, "tokens")).to_contain_text(name)
     expect(page.locator("#pg-logit_parts_map select")).to_have_value("")
     expect(head).to_be_focused()  # the list was drawn again
@@ -101,6 +101,6 @@ def test_another_target_and_its_gradients(open_page, lm):
     assert (total, logit) == pytest.approx((parts.total, parts.logit), abs=2e-4) and abs(gap) < 1e-4
     page.locator("#pg-logit_parts_job button").click()
     expect(title(page, "gradients")).to_contain_text("−", timeout=SOON)
-    expect(page.locator("#pg-logit_parts_gradients")).to_contain_text("so the gap is")
+    expect(page.locator("#pg-logit_parts_gradients")).to_contain_text("a gap of")
     page.locator("#pg-logit_parts_sources").get_by_role("button", name="Table").click()
     expect(page.locator("#pg-logit_parts_sources .pg-table tbody tr")).to_have_count(10)

@@ -127,7 +127,7 @@ def test_a_guess_is_made_before_the_answer_is_known(open_page, lm):
     expect(board.locator(".pg-surprise-marked")).to_have_count(2)
     expect(board).to_contain_text("1 of 2 right (50 %)")
     expect(board).to_contain_text(f"{found.surprisal[:2].mean():.2f} bits over these 2 tokens")
-    assert not re.search("·on|·mat|tired", board.inner_text().split("What the model expected")[0])
+    assert not re.search("·on|·mat|tired", board.inner_text().split("The model's prediction")[0])
     page.keyboard.press("Enter")
     expect(board).to_contain_text("token 3 of 9", timeout=SOON)
     board.get_by_role("button", name="Show without guessing").click()
@@ -144,7 +144,7 @@ def test_a_guess_is_made_before_the_answer_is_known(open_page, lm):
     open_tab(page, "Heads")
     expect(chips).to_be_visible()
     open_tab(page, "Predictions")
-    board.get_by_role("button", name="Start again").click()
+    board.get_by_role("button", name="Start over").click()
     expect(board).to_contain_text("No guesses yet.", timeout=SOON)
     board.get_by_label("Hide the prompt above").uncheck()
     page.locator("#prompt textarea").fill("The cat")
@@ -153,7 +153,7 @@ def test_a_guess_is_made_before_the_answer_is_known(open_page, lm):
     field.press("Enter")
     expect(board).to_contain_text("That was the last token", timeout=SOON)
     page.locator("#prompt textarea").fill("The")
-    expect(board).to_contain_text("nothing to guess", timeout=SOON)
+    expect(board).to_contain_text("no next token to guess", timeout=SOON)
 
 
 def test_a_token_is_followed_on_a_phone_in_chinese(open_page, lm):

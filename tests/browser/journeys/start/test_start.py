@@ -110,7 +110,7 @@ def test_the_way_shows_what_each_part_adds_and_leads_to_its_view(open_page, lm):
     expect(page.locator(NEXT)).to_contain_text("after “·the”, token 4")
     expect(page.locator(f"{NEXT} .pg-start-write")).to_contain_text("Continue from here")
     # A heading leads to its view.
-    page.get_by_role("button", name="first choice after the block").click()
+    page.get_by_role("button", name="top token after the layer").click()
     expect(page.locator("#pg-lens_table")).to_be_visible(timeout=SOON)
     open_tab(page, "Start")
     page.get_by_role("button", name="Open its map").click()

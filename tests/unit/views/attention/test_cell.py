@@ -225,7 +225,7 @@ def test_the_view_shows_the_models_numbers(lm):
     scene = scene_of(lm)
     payload = shown(scene, (4, 1))
     assert payload["weight"] == pytest.approx(float(scene.trace.pattern(1, 2)[4, 1]), abs=1e-6)
-    assert payload["title"] == f"Why head 1.2 at b (4) gives b (1) the weight {number(payload['weight'], 4)}"
+    assert payload["title"] == f"Why head 1.2 at b (4) puts weight {number(payload['weight'], 4)} on b (1)"
     assert payload["names"] == ["b (4)", "b (1)"] and payload["run"] == "run 1.2 4 1"
     assert payload["check"]["state"] == "same" and payload["group"] == 2
     lines = payload["python"].split("\n")

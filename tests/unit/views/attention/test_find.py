@@ -156,7 +156,7 @@ def test_list_and_map_are_rank_heads(lm, measure, edits):
     assert [line["value"] for line in listed["lines"]] == sorted(values.ravel().tolist(), reverse=True)
     assert all(values[tuple(line["head"])] == np.float32(line["value"]) for line in listed["lines"])
     assert listed["sentence"].startswith(f"Head {best[0]}.{best[1]} ") and f"{values.max():.4f}" in listed["sentence"]
-    for text in ("b (4), d (5)", "a (0), c (2)", "2 tokens"):
+    for text in ("b (4), d (5)", "a (0), c (2)", "2 query tokens"):
         assert text in listed["sentence"]
     assert (listed["even"] == pytest.approx((2 / 5 + 2 / 6) / 2)) if measure == "weights" else listed["even"] is None
     assert listed["top"] == (1 if measure == "weights" else pytest.approx(values.max()))

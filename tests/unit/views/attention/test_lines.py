@@ -198,7 +198,7 @@ def test_links_are_those_of_the_measure(playground, lm, view: str, name: str):
 def test_scores_give_way_to_weights_and_that_is_said(playground, lm, view: str):
     found = drawn(playground, view, {"measure": "scores"})
     assert np.array_equal(matrix(found["panels"][0]), measure(lm.trace("abcabd"), "weights", 1, 2), equal_nan=True)
-    assert "show the weights instead" in found["note"] and found["measure"] == "attention weight"
+    assert "shows attention weights instead" in found["note"] and found["measure"] == "attention weight"
     assert "'weights'" in found["python"]
 
 
@@ -224,4 +224,4 @@ def test_both_views_measure_the_same_once(playground):
 @pytest.mark.parametrize("view", PARTS)
 def test_they_speak_chinese(playground, view: str):
     found = drawn(playground, view, {}, language="zh")
-    assert found["title"] == "头 1.2" and found["words"]["attending"] == "发出注意的词元（query）"
+    assert found["title"] == "头 1.2" and found["words"]["attending"] == "查询词元"

@@ -66,7 +66,7 @@ def test_a_whole_layer_is_that_of_the_main_head(scene):
     (z,) = measured(scene(), "weights", "layer").z
     mean = sum(measure(scene().trace, "weights", 2, head) for head in range(H)) / H
     assert np.allclose(z, mean, atol=1e-6, equal_nan=True)
-    assert titled(scene(), "weights", "layer").title == "Mean of all heads of layer 2"
+    assert titled(scene(), "weights", "layer").title == "Mean of all heads in layer 2"
 
 
 def test_one_head_is_itself_however_it_is_asked_for(scene):
@@ -120,7 +120,7 @@ def test_a_layer_without_a_softmax_says_what_is_drawn_of_it(tmp_path_factory, la
     ):
         note = told.format(layers=layers) if layers else ""
         shown = parts("map", heads)["map_plot"]
-        assert shown["note"].endswith(note) and ("Ali et al. 2024" in shown["note"]) == bool(layers)
+        assert shown["note"].endswith(note) and ("2024" in shown["note"]) == bool(layers)
         assert shown["columns"][2] == name and name in shown["figure"].data[0].hovertemplate
         for part in (parts("lines", heads)["lines_links"], parts("text", heads)["text_reading"]):
             assert part["note"] == note and part["measure"] == name

@@ -109,8 +109,8 @@ def test_the_gradients_of_all_turns_add_up_to_what_is_told(server, talker, token
     np.testing.assert_allclose(integrated, expected(talker, own.integrated), rtol=1e-4, atol=1e-6)
     assert integrated.sum() == pytest.approx(float(run.logits_at(at)[token]) - own.baseline + own.gap, abs=1e-4)
     note = parts["turns_rests"]["note"]
-    assert f"add up to {logit(integrated.sum())}." in note and f"adds up to {logit(activation.sum())}," in note
-    assert f"the gap is {signed(own.gap)}," in note and f"({logit(own.baseline)} → {logit(own.value)})" in note
+    assert f"add up to {logit(integrated.sum())};" in note and f"adds up to {logit(activation.sum())}," in note
+    assert f"a gap of {signed(own.gap)} with" in note and f"({logit(own.baseline)} → {logit(own.value)})" in note
     assert list(parts["turns_rests"]["figure"].data[0].x) == NAMES and parts["turns_job"]["state"] == "done"
 
 
@@ -143,7 +143,7 @@ def test_for_programs(server, talker):
     assert [turn["role"] for turn in found["turns"]] == ["system", "user", "assistant", "user", "template"]
     assert sum(turn["weight"] for turn in found["turns"]) == pytest.approx(1, abs=1e-6)
     assert sum(turn["tokens"] for turn in found["turns"]) == len(talker.chat(MESSAGES))
-    with pytest.raises(InputError, match="bare prompt"):
+    with pytest.raises(InputError, match="plain prompt"):
         ask(server, "attention_by_turn", prompt="abc", layer=2, head=3)
 
 
@@ -154,5 +154,5 @@ def test_gradients_for_programs(server):
     assert sum(turn["integrated"] for turn in found["turns"]) == pytest.approx(moved + found["gap"], abs=1e-6)
     bars = [turn["gradient_x_activation"] for turn in found["turns"]]
     np.testing.assert_allclose(bars, rows_of(drawn(server)["turns_rests"])[0], rtol=1e-4, atol=1e-6)
-    with pytest.raises(InputError, match="bare prompt"):
+    with pytest.raises(InputError, match="plain prompt"):
         ask(server, "gradients_by_turn", prompt="abc")

@@ -42,7 +42,7 @@ def test_maps_are_scores_less_those_of_random_heads(playground, lm, head):
             reader, read = (me, other) if layer < head[0] else (other, me)
             if layer != head[0]:
                 name = {"q": "query", "k": "key", "v": "value"}[kind]
-                start = f"the {name} of {reader} reads {read}<br>score {exact(float(score[layer, 1]))} of 1<br>"
+                start = f"the {name} of {reader} reads {read}<br>composition {exact(float(score[layer, 1]))}, at most 1<br>"
                 assert told[1][layer] == f"{start}random heads: {number(found.baseline)} ± {number(found.baseline_sd)}"
     largest = max(np.nanmax(np.abs(array(trace["z"]))) for trace in maps)
     axis = payload["figure"]["layout"]["coloraxis"]
@@ -67,7 +67,7 @@ def test_copying_is_said_in_words_once_it_is_known(playground, measured):
     found = measured[1]
     note = parts_of(playground, heads=[[2, 1]])["composition"]["note"]
     score = found.copying[2, 1]
-    assert f"Copying score from its weights: {signed(score)};" in note
+    assert f"Copying, from the weights: {signed(score)}." in note
     found.copying[2, 1] = np.nan
     assert "This head writes nothing." in parts_of(playground, heads=[[2, 1]])["composition"]["note"]
 

@@ -36,7 +36,7 @@ def test_points_are_the_heads_numbers(playground, lm):
     assert [array(rings[axis]).tolist() for axis in "xy"] == [[value["entropy"]], [value["distance"]]]
     assert rings["hoverinfo"] == "skip" and "error_x" not in rings
     layout = payload["figure"]["layout"]
-    assert layout["xaxis"]["title"]["text"] == "entropy (share of the maximum)"
+    assert layout["xaxis"]["title"]["text"] == "entropy (fraction of the maximum)"
     assert layout["yaxis"]["title"]["text"] == "mean distance (tokens)"
     assert payload["columns"] == ["head", "entropy", "mean distance"]
 
@@ -92,12 +92,12 @@ def test_a_metric_without_numbers_gives_way_and_that_is_said(playground, lm):
     payload = parts_of(playground, prompt="abcd")["scatter"]
     points = traces(payload)[0]
     assert (array(points["y"]) == frame["first_token"]).all()
-    assert "earlier copy" in payload["note"] and "first token (sink) is shown instead of induction" in payload["note"]
-    assert payload["title"] == "Every head: previous token and first token (sink)"
+    assert "earlier copy" in payload["note"] and "shows first token (sink) instead of induction" in payload["note"]
+    assert payload["title"] == "All heads: previous token and first token (sink)"
     both = parts_of(playground, prompt="abcd", form={"x": "duplicate_token", "y": "induction"})["scatter"]
     points = traces(both)[0]
     assert (array(points["x"]) == frame["first_token"]).all() and (array(points["y"]) == frame["entropy"]).all()
-    assert parts_of(playground, prompt="a")["scatter"]["empty"]["hint"] == "A single token has nothing to look back at."
+    assert parts_of(playground, prompt="a")["scatter"]["empty"]["hint"] == "A single token has no earlier token to read."
 
 
 def test_one_metric_against_itself(playground):

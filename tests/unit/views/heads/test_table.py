@@ -72,7 +72,7 @@ def test_names_come_from_the_survey_alone(measured):
 def test_a_probe_that_was_not_measured_says_what_to_do(playground, source):
     parts = parts_of(playground, form={"source": source})
     for name in ("table", "scatter"):
-        assert parts[name]["empty"]["text"].startswith("The probe set has not been measured")
+        assert parts[name]["empty"]["text"].startswith("This model has not been measured")
         assert "“Measure over the probe set”" in parts[name]["empty"]["hint"]
     assert parts["survey"]["start"] == "Measure over the probe set" and parts["survey"]["state"] == "idle"
     assert "figure" in parts["composition"]  # that one needs no probe
@@ -87,7 +87,7 @@ def test_what_has_no_number_says_why(playground):
     assert "earlier copy" in missing["induction"] and "earlier copy" in missing["duplicate_token"]
     assert missing["induction"] != missing["duplicate_token"] and missing["self"] == ""
     one = parts_of(playground, prompt="a")["table"]
-    assert {column["missing"] for column in one["columns"]} == {"A single token has nothing to look back at."}
+    assert {column["missing"] for column in one["columns"]} == {"A single token has no earlier token to read."}
     assert "single token" in one["caption"]
 
 
@@ -113,4 +113,4 @@ def test_a_form_that_makes_no_sense_is_as_it_was_at_first(playground, form):
     plain, odd = parts_of(playground, form={}), parts_of(playground, form=form)
     for name in ("table", "scatter", "composition"):
         assert odd[name] == plain[name]
-    assert plain["scatter"]["title"] == "Every head: previous token and induction"
+    assert plain["scatter"]["title"] == "All heads: previous token and induction"

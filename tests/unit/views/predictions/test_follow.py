@@ -31,7 +31,7 @@ def test_a_line_is_a_token_after_every_position(playground, lm, measure, monkeyp
         assert all(("really" in hover) == c for hover, c in zip(line["hovertext"], comes, strict=True))
     assert any(marks["x"] for marks in diamonds)
     assert "“at”, “·c”" in payload["title"] and (figure["layout"]["yaxis"].get("type") == "log") == (measure == "rank")
-    assert "likeliest next token at" not in payload["note"]
+    assert "top token after" not in payload["note"]
 
 
 def tokens_of(playground, form, **selection):
@@ -46,7 +46,7 @@ def test_an_empty_field_is_the_likeliest_next_token(playground, lm):
         for form in (None, 3, {"more": ""}, {"more": 5, "measure": {}}):
             assert tokens_of(playground, form, tokens=[at]) == [found.ids[at, 0]]
         payload = drawn(playground, "follow", None, tokens=[at])["follow_plot"]
-        assert f"likeliest next token at position {at}" in payload["note"]
+        assert f"top token after position {at}" in payload["note"]
     assert tokens_of(playground, {"more": "at"}) == [found.ids[-1, 0], token(lm, "at")]
 
 

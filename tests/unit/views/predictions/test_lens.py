@@ -294,10 +294,10 @@ def test_the_tuned_lens_translates_first_and_has_no_points_inside_blocks(playgro
     assert np.array_equal(numbers(parts["lens_table"]["probabilities"]), reading.probabilities)
     assert not np.allclose(reading.probabilities, read_layers(trace, range(5)).probabilities)
     assert lines(parts["lens_curve"])[0]["x"] == [0, 1, 2, 3]
-    assert f"{nats(0.5)} nats, that of the plain lens {nats(2.0)}" in parts["lens_table"]["note"]
+    assert f"{nats(0.5)} nats; the plain lens has {nats(2.0)}" in parts["lens_table"]["note"]
     assert "edited run" not in parts["lens_table"]["note"]
     edited = drawn(playground, form={"lens": "tuned"}, edits=[{"kind": "zero", "layer": 0, "head": 0}])
-    assert "on an edited run it can mislead" in edited["lens_table"]["note"]
+    assert "can mislead on an edited run" in edited["lens_table"]["note"]
 
 
 # --- the whole prompt ---
@@ -310,7 +310,7 @@ def test_a_long_prompt_waits_for_the_button(playground, lm, monkeypatch):
     parts = drawn(playground, prompt)
     assert parts["lens_table"]["positions"] == [27, 28, 29, 30, 31]
     assert "Positions 27 to 31 of 32" in parts["lens_table"]["note"]
-    assert parts["lens_job"]["state"] == "idle" and "32 positions, 128 readings" in parts["lens_job"]["text"]
+    assert parts["lens_job"]["state"] == "idle" and "32 positions, 128 lens predictions" in parts["lens_job"]["text"]
     assert "not been read" in parts["lens_map"]["empty"]["text"]
     assert drawn(playground, prompt, tokens=[20])["lens_table"]["positions"] == [17, 18, 19, 20, 21]
     job = plan_whole(scene(playground, prompt), {"lens_form": {}})

@@ -91,7 +91,7 @@ def test_one_token_in_detail(playground, lm):
         if at == len(ids) - 1:
             assert payload["following"] is None and "ends here" in payload["next"] and len(rows) == 10
             continue
-        assert payload["following"] == ids[at + 1] and f"number {found.rank[at]} of" in payload["next"]
+        assert payload["following"] == ids[at + 1] and f"rank {found.rank[at]}." in payload["next"]
         (row,) = [row for row in rows if row["id"] == ids[at + 1]]
         assert row["rank"] == found.rank[at] and row["logit"] == logit(found.next_logit[at])
         assert row["bits"] == bits(found.surprisal[at]) and len(rows) == 10 + (found.rank[at] > 10)
@@ -105,8 +105,8 @@ def test_what_was_likelier_than_a_token(playground, lm, monkeypatch):
         ranks[3] = rank
         sure(playground, monkeypatch, rank=ranks)
         own = drawn_anew(lm, "surprise", tokens=[4])["surprise_detail"]["own"]
-        assert ("first choice after position 3" if rank == 1 else f"number {rank} of") in own
-        listed = own.split("Next in line: " if rank == 1 else "Likelier were ")[1]
+        assert ("top token after position 3" if rank == 1 else f"rank {rank} among") in own
+        listed = own.split("Runners-up: " if rank == 1 else "More likely: ")[1]
         assert listed.rstrip(".").count("\u00a0%") == len(named)
         assert [percent(found.probabilities[3][n]) in listed for n in named] == [True] * len(named)
 

@@ -299,7 +299,7 @@ def test_a_failure_is_explained_in_the_readers_language(trainer):
     run = finish(trainer.workshop, task="text", text=TALE, probe="a", vocabulary=257)
     piece = piece_payload(run, "en", (0, 0))
     assert (piece["state"], piece["over"], piece["model_id"]) == ("failed", True, "")
-    assert piece["error"] == {"text": "The text to replay is too short. (a)", "hint": "Give at least two tokens."}
+    assert piece["error"] == {"text": "The text to replay is too short. (a)", "hint": "Enter at least two tokens."}
     chinese = {"text": "要重放的文本太短。 (a)", "hint": "请至少提供两个词元。"}
     assert piece_payload(run, "zh", (0, 0))["error"] == chinese
     run.failure = type(run.failure)("", "ValueError('secret')")

@@ -280,7 +280,7 @@ def test_what_the_process_finds_wrong_is_told(real, done):
     run = real.start("other", quick(task="text", text=TALE, vocabulary=257, probe="a"))
     until(lambda: run.over)
     assert run.state == "failed"
-    assert run.failure == Failed("The text to replay is too short.", "a", "Give at least two tokens.")
+    assert run.failure == Failed("The text to replay is too short.", "a", "Enter at least two tokens.")
     assert real.find(run.model_id) is None
 
 
