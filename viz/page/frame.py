@@ -1,6 +1,4 @@
-"""The frame around the views: the page's name, its groups of tabs, and what its search finds; of a language alone."""
-
-from collections.abc import Iterator
+"""The frame around the views: the page's name, its groups of tabs, and the words of its search; of a language alone."""
 
 from model.loading.sources import BUILT_IN, BuiltIn, available
 from viz.numbers import count, size, whole
@@ -11,7 +9,7 @@ from viz.work.playground import Playground
 
 
 def payload(playground: Playground, catalogue: Catalogue, language: str) -> dict:
-    """What the page's navigation and its search show."""
+    """Return what the page's navigation shows, with the words of the search."""
     return {
         "models": _models(playground, catalogue),
         "title": catalogue["page.title"],
@@ -19,7 +17,6 @@ def payload(playground: Playground, catalogue: Catalogue, language: str) -> dict
             {"key": key, "label": catalogue[f"group.{key}"], "tabs": [_tab(catalogue, tab) for tab in tabs]}
             for key, tabs in GROUPS
         ],
-        "views": [place for _, tabs in GROUPS for tab in tabs for place in _views(catalogue, tab)],
         "languages": [
             {"code": code, "text": file_texts(code, "page")["page.language"]} for code in LANGUAGES if code != language
         ],
@@ -35,18 +32,6 @@ def _tab(catalogue: Catalogue, tab: Tab) -> dict:
         "label": catalogue[f"tab.{tab.key}"],
         "question": catalogue[f"tab.{tab.key}_question"],
     }
-
-
-def _views(catalogue: Catalogue, tab: Tab) -> Iterator[dict]:
-    """Every view of a tab: where it is, its name, the textbook's word for it, and what it shows."""
-    for view in tab.views:
-        yield {
-            "tab": tab.key,
-            "view": "" if tab.alone else view.key,
-            "name": catalogue[f"{view.key}.view"],
-            "term": catalogue.get(f"{view.key}.term", ""),
-            "about": catalogue[f"{view.key}.about"],
-        }
 
 
 def _models(playground: Playground, catalogue: Catalogue) -> dict:
