@@ -13,10 +13,7 @@ def payload(playground: Playground, catalogue: Catalogue, language: str) -> dict
     return {
         "models": _models(playground, catalogue),
         "title": catalogue["page.title"],
-        "groups": [
-            {"key": key, "label": catalogue[f"group.{key}"], "tabs": [_tab(catalogue, tab) for tab in tabs]}
-            for key, tabs in GROUPS
-        ],
+        "groups": groups(catalogue),
         "languages": [
             {"code": code, "text": file_texts(code, "page")["page.language"]} for code in LANGUAGES if code != language
         ],
@@ -24,6 +21,14 @@ def payload(playground: Playground, catalogue: Catalogue, language: str) -> dict
         "labels": some(catalogue, "page", "model", "prompt", "placeholder"),
         "search": section(catalogue, "search"),
     }
+
+
+def groups(catalogue: Catalogue) -> list[dict]:
+    """Return the groups of tabs with their words, in their order."""
+    return [
+        {"key": key, "label": catalogue[f"group.{key}"], "tabs": [_tab(catalogue, tab) for tab in tabs]}
+        for key, tabs in GROUPS
+    ]
 
 
 def _tab(catalogue: Catalogue, tab: Tab) -> dict:

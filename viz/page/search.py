@@ -20,20 +20,20 @@ from viz.seam.view import View
 from viz.views.tabs import TABS
 from viz.words import Catalogue, Words, synonyms, words
 
-# The page's own controls that can be found: static/page/search/actions.js says where each stands.
-ACTIONS = (
-    "learn",
-    "tour",
-    "glossary",
-    "report",
-    "share",
-    "log_out",
-    "language",
-    "examples",
-    "models",
-    "export",
-    "theme",
-)
+# The page's own controls, and the words that they bear; static/page/search/ways.js says where each of them is.
+ACTIONS = {
+    "learn": "header.learn",
+    "tour": "header.tour",
+    "glossary": "header.glossary",
+    "report": "header.report",
+    "share": "header.share",
+    "log_out": "header.log_out",
+    "language": "page.language",
+    "examples": "examples.label",
+    "models": "models.label",
+    "export": "exports.open",
+    "theme": "search.action_theme",
+}
 _NAME = re.compile(r"[^\W\d_]{3}|[\u3400-\u9fff]{2}|[A-Z]{2}|\d[A-Z]|[A-Z]\d")
 _FIELD = re.compile(r"\s*[(（][^()（）]*{\w+}[^()（）]*[)）]|\s*{\w+}\s*")  # filled in for a scene
 
@@ -100,6 +100,11 @@ def key_of(setting: Setting, place: Place) -> str:
     return f"{place.words.place.removesuffix('.settings')}.{setting.name}"
 
 
+def label_of(setting: Setting, place: Place) -> str:
+    """Return a setting's label without what a scene fills in."""
+    return _FIELD.sub(" ", place.words[setting.name]).strip()
+
+
 def options(setting: Setting, words: Words) -> Iterator[tuple[str, str]]:
     """Yield the options of a setting that can be found by name: (value, text). A scene's own ones cannot."""
     if not isinstance(setting, Choice) or callable(setting.options):
@@ -118,7 +123,7 @@ def _setting(setting: Setting, place: Place) -> dict[str, Any]:
         "tab": place.tab,
         "view": place.view,
         "name": setting.name,
-        "label": _FIELD.sub(" ", words[setting.name]).strip(),
+        "label": label_of(setting, place),
     }
     if about := words.get(f"{setting.name}_help"):
         entry["about"] = about
@@ -148,6 +153,8 @@ def _english() -> dict[str, list[str]]:
     for view in (view for tab in TABS for view in tab.views):
         named[f"view.{view.key}"] = [english[f"{view.key}.view"], english.get(f"{view.key}.term", "")]
     named |= {f"strategy.{key}": [english[f"strategies.names.{key}"]] for key in STRATEGIES}
+    named |= {f"action.{key}": [english[word]] for key, word in ACTIONS.items() if key != "language"}
+    named |= {f"setting.{key_of(*each)}": [label_of(*each)] for each in declared(english)}
     named |= {f"term.{key}": [term["name"], *term["forms"]] for key, term in terms(english).items()}
     return {target: [name for name in dict.fromkeys(names) if name] for target, names in named.items()}
 

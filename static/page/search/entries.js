@@ -1,8 +1,7 @@
 // What the search can find, as plain entries: { target, kind, name, term, about, shown, where, also, way }.
 //
 // target: its name in viz/page/search.py and in the files of synonyms; also: what else it is called; shown: its line
-// where `about` is more than that; way: what opening it takes, by its kind. Imports nothing, since it is fetched when
-// the search is first opened.
+// where `about` is more than that; way: what opening it takes, by its kind (finder.js).
 
 const OPTIONS = 5; // of a setting that are named in its line
 

@@ -1,5 +1,4 @@
-// What the search finds, and in which order: a function of the entries and of what is typed. Imports nothing, since it
-// is fetched when the search is first opened.
+// What the search finds, and in which order: a function of the entries and of what is typed.
 //
 // entry: { target, kind, name, term, about, where, also: [text] }; term: the textbook's words, divided by " · " or ",".
 // A name, a term and a text of `also` count the same: they all name the entry.
@@ -12,7 +11,7 @@ const EXACT = 6,
   WORDS = 2,
   ABOUT = 1;
 const NEAREST = 6, // entries that are offered where nothing is found
-  CLOSE = 0.5; // how alike they have to be at least
+  CLOSE = 0.6; // how alike they have to be at least
 const WIDE = /[\u3040-\u30ff\u3400-\u9fff]/; // characters of scripts without spaces
 const GAP = /[\s_\-\u2010-\u2015]+/gu;
 
@@ -41,7 +40,7 @@ function textsOf(entry) {
     terms = term ? [term, ...term.split(/ · |[,，、]\s*/u)] : [];
   const names = [...new Set([name, ...terms, ...also])].map(ready),
     whole = [name, term, ...also, where].join(" ");
-  const texts = { names, about: ready(about), words: plain(whole), all: plain(`${whole} ${about}`) };
+  const texts = { names, about: ready(about), words: wordsOf(whole), all: wordsOf(`${whole} ${about}`) };
   known.set(entry, texts);
   return texts;
 }
@@ -53,6 +52,9 @@ function tierOf(text, query) {
   return (query.length > 2 || WIDE.test(query)) && text.plain.includes(query) ? INSIDE : 0;
 }
 
+const hasAll = (words, wanted) =>
+  wanted.every((each) => words.some((word) => (WIDE.test(each) ? word.includes(each) : word.startsWith(each))));
+
 // How well an entry fits: { tier, at, text }, the name that fits best with its place among the names; null: not at all.
 function fit(entry, query, words) {
   const { names, about, words: own, all } = textsOf(entry);
@@ -62,10 +64,10 @@ function fit(entry, query, words) {
     if (tier && (!best || tier > best.tier)) best = { tier, at, text };
   });
   if (best) return best;
-  if (words.length > 1 && words.every((word) => own.includes(word))) return { tier: WORDS, at: 0, text: names[0] };
+  if (words.length > 1 && hasAll(own, words)) return { tier: WORDS, at: 0, text: names[0] };
   const described = tierOf(about, query);
   if (described > INSIDE || (described && WIDE.test(query))) return { tier: ABOUT, at: 0, text: names[0] };
-  return words.length > 1 && words.every((word) => all.includes(word)) ? { tier: ABOUT, at: 1, text: names[0] } : null;
+  return words.length > 1 && hasAll(all, words) ? { tier: ABOUT, at: 1, text: names[0] } : null;
 }
 
 const order = (a, b) =>

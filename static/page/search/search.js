@@ -1,51 +1,35 @@
 // A search over all that the page has: views by name and by the textbook's word, settings, strategies, lessons, terms,
-// and what can be done. What it finds and how it ranks that (entries.js, ranking.js), is fetched when it is first opened.
-import { named, open as openGlossary } from "../../guide/glossary.js";
-import { allLessons, openLearn } from "../../guide/learn_item.js";
-import { go } from "../address/places.js";
+// and what can be done. What it finds (finder.js) is fetched when it is first opened.
 import { el, fill } from "../dom.js";
-import { act, actions, openSetting, openStrategy } from "./ways.js";
 
 const MOST = 40; // entries shown
 let words = null,
   dialog = null,
   payloadOf = null;
 
-// --- the entries ------------------------------------------------------------------------------------
-
-const OPEN = {
-  tab: go,
-  view: go,
-  strategy: openStrategy,
-  action: act,
-  term: openGlossary,
-  lesson: openLearn,
-  setting: openSetting,
-  option: openSetting,
-};
-
-let fetched = null; // the two modules and what the server lists, kept once they are there
+let fetched = null; // the finder's module and what the server lists, kept once they are there
 function fetchAll() {
   const listed = async () => {
     const answer = await fetch(`playground/search${location.search}`);
     if (!answer.ok) throw new Error(`the search: ${answer.status}`);
     return answer.json();
   };
-  fetched ??= Promise.all([import("./ranking.js"), import("./entries.js"), listed()]).catch((error) => {
+  fetched ??= Promise.all([import("./finder.js"), listed()]).catch((error) => {
     fetched = null; // asked for again when the search is opened again
     throw error;
   });
   return fetched;
 }
 
-// --- the dialog -------------------------------------------------------------------------------------
-
 function line(entry, via, n) {
-  const item = el("li", "pg-search-item", "", { role: "option", id: `pg-search-${n}`, "data-kind": entry.kind });
-  const name = el("span", "pg-search-name", entry.name),
-    beside = [entry.term, via].filter(Boolean);
-  name.append(...beside.map((text) => el("em", "", text)));
-  item.dataset.target = entry.target;
+  const item = el("li", "pg-search-item", "", {
+    role: "option",
+    id: `pg-search-${n}`,
+    "data-kind": entry.kind,
+    "data-target": entry.target,
+  });
+  const name = el("span", "pg-search-name", entry.name);
+  name.append(...[entry.term, via].filter(Boolean).map((text) => el("em", "", text)));
   item.append(name, el("small", "", entry.where), el("span", "pg-search-about", entry.shown ?? entry.about ?? ""));
   return item;
 }
@@ -65,8 +49,7 @@ function build() {
   const list = el("ul", "pg-search-list", "", { role: "listbox", id: "pg-search-list", "aria-label": words.title }),
     none = el("p", "pg-empty", "", { role: "status" }),
     keys = el("p", "pg-muted", words.keys);
-  let entries = null,
-    search = null,
+  let finder = null,
     found = [],
     at = 0,
     hasty = false; // Enter was pressed before anything could be found
@@ -78,13 +61,12 @@ function build() {
   };
   const choose = (entry) => {
     box.close();
-    if (entry) OPEN[entry.kind](...entry.way);
+    if (entry) finder.open(entry);
   };
   const filter = () => {
-    if (!entries) return;
+    if (!finder) return;
     const query = input.value.trim(),
-      views = () => entries.filter(({ kind }) => kind === "view").map((entry) => ({ entry, via: "" })),
-      { found: fitting, near } = query ? search(entries, query, MOST) : { found: views(), near: false };
+      { found: fitting, near } = query ? finder.find(query, MOST) : { found: finder.views(), near: false };
     found = fitting.map(({ entry }) => entry);
     list.replaceChildren(
       ...fitting.map(({ entry, via }, n) => {
@@ -102,11 +84,12 @@ function build() {
   box.addEventListener("keydown", (event) => {
     event.stopPropagation();
     const to = { ArrowDown: at + 1, ArrowUp: at - 1 }[event.key];
+    if (event.isComposing) return; // the keys are those of an input method
     if (event.key === "Escape") box.close();
-    else if (event.key === "Enter" && !event.isComposing) {
-      if (entries) choose(found[at]);
+    else if (event.key === "Enter") {
+      if (finder) choose(found[at]);
       else hasty = true;
-    } else if (to !== undefined && !event.isComposing) {
+    } else if (to !== undefined) {
       at = Math.max(0, Math.min(found.length - 1, to));
       mark();
     } else return;
@@ -118,41 +101,34 @@ function build() {
   none.hidden = true;
   box.append(input, none, list, keys);
   return Object.assign(box, {
-    fill(all, how) {
-      entries = all;
-      search = how;
+    start() {
+      input.focus();
+    },
+    async take(what) {
+      finder = what;
       filter();
       if (hasty) choose(found[at]);
+      else if ((await finder.lessons()) && input.value.trim() && at === 0) filter();
     },
     fail() {
       none.hidden = false;
       none.textContent = words.failed;
     },
-    more(late) {
-      entries.push(...late);
-      if (input.value.trim()) filter();
-    },
-    input,
   });
 }
 
 export async function openSearch() {
   if (!payloadOf) return;
-  const all = fetchAll(), // when somebody searches, not with the page
-    lessons = allLessons().catch(() => null); // where the server cannot be reached
+  const asked = fetchAll();
   dialog?.remove();
   const box = build();
   dialog = box;
   document.querySelector(".gradio-container").append(box);
   box.showModal();
-  box.input.focus();
+  box.start();
   try {
-    const [{ search }, { entriesOf, lessonEntries }, listed] = await all;
-    if (dialog !== box) return;
-    const { groups } = payloadOf;
-    box.fill(entriesOf({ groups, listed, terms: named(), actions: actions(words), words }), search);
-    const path = await lessons;
-    if (dialog === box && path) box.more(lessonEntries(path, listed));
+    const [{ finderOf }, listed] = await asked;
+    if (dialog === box && box.open) await box.take(finderOf(listed, payloadOf.groups, words));
   } catch (error) {
     console.warn(error);
     box.fail();
