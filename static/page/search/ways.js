@@ -121,6 +121,6 @@ export async function openSetting({ tab, view, part, name, when = {} }, option) 
 // Open Side by side with a strategy among those that are compared, and its settings in sight.
 export async function openStrategy(key) {
   go("sampling", "side_by_side");
-  const list = await found(() => seen(document.querySelector("[data-part=strategies] .pg-strat-list")));
-  list?.closest("[data-part]").dispatchEvent(new CustomEvent("pg-choose", { detail: key }));
+  const first = await found(() => seen(document.querySelector("[data-part=strategies] .pg-strat")));
+  first?.closest("[data-part]").dispatchEvent(new CustomEvent("pg-choose", { detail: key }));
 }
