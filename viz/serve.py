@@ -35,7 +35,7 @@ from viz.lessons import routes as lesson_routes
 from viz.lessons.library import Library, library
 from viz.page.build import build
 from viz.page.wire.routes import routes as wire_routes
-from viz.server import here
+from viz.server import here, search
 from viz.server.assets import MAIN, ROUTE, STYLE, Assets, Head, answer, read, tags
 from viz.server.calls import Functions
 from viz.server.guard import login
@@ -198,6 +198,7 @@ def app_of(
             Route("/playground/alive", alive),
             Route("/playground/plotly/{name}", bundled().answer),
             Route(ROUTE, answer(assets)),
+            search.route(),
             Route("/assets/{name}", Folder(GRADIO).answer),
             Route("/playground/trained/{number}.zip", trained_archive(playground)),
             Route("/playground/trained/{number}/adapter.zip", trained_archive(playground, adapter=True)),
@@ -295,6 +296,7 @@ def warm(playground: Playground, static: Path) -> None:
     lessons(playground.options.lessons)
     for language in LANGUAGES:
         words(language)
+        _ = search.packed(language).packed
 
 
 def end_with(parent: int) -> None:

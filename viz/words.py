@@ -13,6 +13,7 @@ from typing import Any
 from model.errors import InputError, Message
 
 _FOLDER = Path(__file__).parent / "words"
+_SYNONYMS = "search.toml"  # in the folder of a language: lists, where the other files have texts
 # A folder of words is a language, named by its tag in small letters; English is what code and docstrings are in, and
 # what an unknown reader gets.
 LANGUAGES = ("en", *sorted(path.name for path in _FOLDER.iterdir() if path.is_dir() and path.name != "en"))
@@ -54,7 +55,14 @@ def words(language: str) -> Catalogue:
 
 def own_texts(language: str) -> dict[str, str]:
     """Return the project's words in a language, by key, without the English fallbacks."""
-    return texts_of(path for path in (_FOLDER / language).rglob("*.toml") if path.parent.name != "errors")
+    paths = (_FOLDER / language).rglob("*.toml")
+    return texts_of(path for path in paths if path.parent.name != "errors" and path.name != _SYNONYMS)
+
+
+def synonyms(language: str) -> dict[str, tuple[str, ...]]:
+    """Return the synonyms that the search accepts in a language, by target: "view.map": ("attention map", ...)."""
+    path = _FOLDER / language / _SYNONYMS
+    return {key: tuple(found) for key, found in _flat(_table(path), "")} if path.is_file() else {}
 
 
 @functools.cache

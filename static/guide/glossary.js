@@ -286,8 +286,8 @@ function build() {
   });
 }
 
-// Every term with its name and meaning, for a search.
-export const named = () => Object.entries(terms).map(([id, { name, about }]) => ({ id, name, about }));
+// Every term with its name, its meaning and its other forms, for a search.
+export const named = () => Object.entries(terms).map(([id, { name, about, forms }]) => ({ id, name, about, forms }));
 
 export function open(id = null) {
   if (!words) return;

@@ -1,6 +1,6 @@
 // The page's navigation: its name, the groups with the tabs of the one that is open, and the controls at its end.
 //
-// payload: { title, groups: [{ key, label, tabs: [{ key, label, question }] }], views, languages, words, search,
+// payload: { title, groups: [{ key, label, tabs: [{ key, label, question }] }], languages, words, search,
 //   models: { label, title, items: [{ id, label, line, facts }], add } }.
 
 import { iconButton } from "../parts/icons.js";
@@ -10,7 +10,7 @@ import { el } from "./dom.js";
 import { headerItems } from "./header_items.js";
 import { define } from "./mount.js";
 import { modelsButton } from "./prompt/models.js";
-import { searchButton } from "./search.js";
+import { searchButton } from "./search/search.js";
 import { pageState } from "./state.js";
 
 // The same page in another language. The state in the address comes along; it may change at any time.

@@ -1,8 +1,4 @@
-"""The frame around the views: the page's name, its groups of tabs, and the entries of its search; depends on the
-language only.
-"""
-
-from collections.abc import Iterator
+"""The frame around the views: the page's name, its groups of tabs, and the words of its search, by language."""
 
 from model.loading.sources import BUILT_IN, BuiltIn, available
 from viz.numbers import count, size, whole
@@ -13,15 +9,11 @@ from viz.work.playground import Playground
 
 
 def payload(playground: Playground, catalogue: Catalogue, language: str) -> dict:
-    """Return the payload of the page's navigation and search."""
+    """Return the payload of the page's navigation, with the words of the search."""
     return {
         "models": _models(playground, catalogue),
         "title": catalogue["page.title"],
-        "groups": [
-            {"key": key, "label": catalogue[f"group.{key}"], "tabs": [_tab(catalogue, tab) for tab in tabs]}
-            for key, tabs in GROUPS
-        ],
-        "views": [place for _, tabs in GROUPS for tab in tabs for place in _views(catalogue, tab)],
+        "groups": groups(catalogue),
         "languages": [
             {"code": code, "text": file_texts(code, "page")["page.language"]} for code in LANGUAGES if code != language
         ],
@@ -31,24 +23,20 @@ def payload(playground: Playground, catalogue: Catalogue, language: str) -> dict
     }
 
 
+def groups(catalogue: Catalogue) -> list[dict]:
+    """Return the groups of tabs with their words, in their order."""
+    return [
+        {"key": key, "label": catalogue[f"group.{key}"], "tabs": [_tab(catalogue, tab) for tab in tabs]}
+        for key, tabs in GROUPS
+    ]
+
+
 def _tab(catalogue: Catalogue, tab: Tab) -> dict:
     return {
         "key": tab.key,
         "label": catalogue[f"tab.{tab.key}"],
         "question": catalogue[f"tab.{tab.key}_question"],
     }
-
-
-def _views(catalogue: Catalogue, tab: Tab) -> Iterator[dict]:
-    """Yield every view of a tab: its place, name, textbook term and description."""
-    for view in tab.views:
-        yield {
-            "tab": tab.key,
-            "view": "" if tab.alone else view.key,
-            "name": catalogue[f"{view.key}.view"],
-            "term": catalogue.get(f"{view.key}.term", ""),
-            "about": catalogue[f"{view.key}.about"],
-        }
 
 
 def _models(playground: Playground, catalogue: Catalogue) -> dict:

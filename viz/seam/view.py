@@ -171,6 +171,9 @@ class Part:
     kept: bool = False  # whether a link holds a value of it that only the page reads
     steady: bool = False  # tells nothing of a model or a prompt: drawn once in a language
     first: Callable[[Words], Payload] | None = None  # what a steady part shows while no scene can be opened
+    # The settings of a form that is not the view's, for the search, and the place of their words; "" for the view's.
+    declares: tuple[Setting, ...] = ()
+    declares_in: str = ""
 
 
 def Form(
@@ -251,9 +254,22 @@ def Asking(
     depends: tuple[Depends, ...] = (),
     settings: tuple[str, ...] | None = (),
     shared: bool = False,
+    declares: tuple[Setting, ...] = (),
+    declares_in: str = "",
 ) -> Part:
     """Return a part with a value of its own: `settings.<part>` is the result of `read`, which may raise InputError."""
-    return Part(kind, draw, _names(of), also, depends, settings, read, shared=shared)
+    return Part(
+        kind,
+        draw,
+        _names(of),
+        also,
+        depends,
+        settings,
+        read,
+        shared=shared,
+        declares=declares,
+        declares_in=declares_in,
+    )
 
 
 def Job(

@@ -25,7 +25,11 @@ from viz.work.playground import Options
 ROUTE = "/playground/static/{digest}/{name:path}"
 MAIN, STYLE = "main.js", "style.css"
 POLICY = "page/server/policy.js"  # stands in the page: it has to run before any other script
-TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
+TYPES = {
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".json": "application/json",
+}
 _INLINE = re.compile(rb"<(script|style)([^>]*)>(.*?)</\1>", re.DOTALL | re.IGNORECASE)
 _BASE = re.compile(rb'<base href="[^"]*" ?/?>')  # all addresses after it are relative to what it says
 # Parts of the page may be mounted before the scripts have run.

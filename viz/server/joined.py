@@ -16,6 +16,7 @@ from viz.server.assets import MAIN, Assets, asset
 from viz.server.headers import WORKER
 
 LEARN = "learn/learn.js"  # with all that only lessons need
+FINDER = "page/search/finder.js"  # with all that only the open search needs
 _IMPORT = re.compile(r'^import (?:(\{[^}]*\}|\* as \w+) from )?"(\.[^"]+)";(?= *(?://.*)?$)', re.MULTILINE)
 _TAKEN = re.compile(r"[{,]\s*(\w+)")  # names between braces, as the other module calls them
 _EXPORT = re.compile(r"^export (?=(?:const|function|async function) (\w+))", re.MULTILINE)
@@ -47,7 +48,7 @@ def module(name: str, text: str) -> Module:
 
 
 def joined(assets: Assets) -> Assets:
-    """Return the files with two bundles: one for the page's start, one for its lessons.
+    """Return the files with three bundles: one for the page's start, one for its lessons, one for its search.
 
     The worker runs beside the pages and has what it imports for itself.
     """
@@ -55,7 +56,7 @@ def joined(assets: Assets) -> Assets:
     modules = {name: module(name, assets.files[name].body.decode()) for name in names}
     sent: dict[str, str] = {}
     where: dict[str, str] = {}  # the script that has a module
-    for script in (each for each in (MAIN, LEARN) if each in modules):
+    for script in (each for each in (MAIN, LEARN, FINDER) if each in modules):
         sent[script] = join(modules, script, where)
         where |= {name: script for name in order(modules, script) if name not in where}
     sent |= {name: hand_on(modules[name], script) for name, script in where.items() if name not in sent}

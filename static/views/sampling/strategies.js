@@ -135,6 +135,21 @@ define("strategies", (root, props, send) => {
       tell();
     },
   };
+  // The search leads here: the strategy of this preset is opened, and joins the others, or takes the last one's place.
+  root.addEventListener("pg-choose", ({ detail: key }) => {
+    const { payload, strategies } = desk,
+      wanted = core(payload.presets[key], payload),
+      there = strategies.findIndex((each) => core(each, payload) === wanted);
+    if (there < 0) {
+      if (strategies.length >= payload.bounds.strategies) strategies.pop();
+      strategies.push(copy(payload.presets[key]));
+    }
+    desk.open = there < 0 ? strategies.length - 1 : there;
+    drawAll();
+    if (there < 0) tell();
+    list.children[desk.open].querySelector(".pg-strat-open").focus({ preventScroll: true });
+    root.scrollIntoView({ block: "start" });
+  });
   const draw = (payload) => {
     const { strategies, settings } = structuredClone(props.value ?? {});
     desk.payload = payload;

@@ -97,9 +97,53 @@ def test_the_search_knows_terms_actions_and_its_keys(same_page):
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Search").click()
     box.get_by_role("combobox").fill("zzzz")
-    expect(box.get_by_text(WORDS["search.none"])).to_be_visible()
+    expect(box.get_by_text(WORDS["search.none"].format(query="zzzz"))).to_be_visible()
+    box.get_by_role("combobox").fill("IOj")
+    expect(box.get_by_text(WORDS["search.nearest"].format(query="IOj"))).to_be_visible()
+    expect(box.get_by_role("option").first).to_contain_text(WORDS["sweep.view"])
     page.keyboard.press("Escape")
     expect(box).to_be_hidden()
+
+
+def search(page, query: str):
+    """Open the search and type; the dialog."""
+    page.keyboard.press("Control+k")
+    box = page.get_by_role("dialog", name=WORDS["search.title"])
+    box.get_by_role("combobox").fill(query)
+    return box
+
+
+def test_beam_search_opens_side_by_side_with_it_and_a_setting_is_in_sight(open_page):
+    page = open_page("", ready=FIRST)
+    box = search(page, "beam search")
+    expect(box.get_by_role("option").first).to_have_attribute("data-kind", "strategy")
+    page.keyboard.press("Enter")
+    line = page.locator(".pg-strat").filter(has=page.locator(".pg-strat-name", has_text="Beam search"))
+    expect(line.locator(".pg-strat-open")).to_have_attribute("aria-expanded", "true", timeout=SOON)
+    expect(page.locator("#pg-strat-editor")).to_be_in_viewport()
+    expect(page.locator("#pg-strategies .pg-strat")).to_have_count(5)
+    search(page, "beams").get_by_role("combobox").press("Enter")  # it is there: not once more
+    expect(page.locator("#pg-strategies .pg-strat")).to_have_count(5)
+
+    search(page, "LoRA rank").get_by_role("combobox").press("Enter")  # shown only while LoRA is chosen, as it is
+    rank = page.locator("#pg-fine_tune_form [data-name=rank] select")
+    expect(rank).to_be_focused(timeout=SOON)
+    expect(rank).to_be_in_viewport()
+    search(page, "bigbird").get_by_role("combobox").press("Enter")
+    kind = page.locator("#pg-forget_form [data-name=kind] select")
+    expect(kind).to_have_value("bigbird", timeout=SOON)
+    expect(kind).to_be_in_viewport()
+    search(page, "dilation").get_by_role("combobox").fill("Distance of two nei")
+    page.keyboard.press("Enter")
+    expect(page.locator("#pg-forget_form [data-name=dilation] input")).to_be_focused(timeout=SOON)
+    expect(kind).to_have_value("dilated")  # what it depends on is set with it
+
+
+def test_dark_is_found_and_switches(open_page):
+    page = open_page("", ready=FIRST)
+    assert not page.evaluate("document.body.classList.contains('dark')")
+    search(page, "dark").get_by_role("combobox").press("Enter")
+    page.wait_for_function("() => document.body.classList.contains('dark')")
 
 
 def test_a_lesson_is_found_by_its_name_and_by_what_it_teaches_and_opens(open_page):

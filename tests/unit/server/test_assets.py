@@ -19,7 +19,9 @@ CLIENT = TestClient(Starlette(routes=[Route(ROUTE, answer(ASSETS))]))
 MODULES = sorted(path.relative_to(STATIC).as_posix() for path in STATIC.rglob("*.js") if path.parent.name != "vendor")
 
 LATER, WORKER = "learn/learn.js", "page/server/line_worker.js"  # fetched when a lesson is opened; run beside the pages
-AT_ONCE = [name for name in MODULES if not name.startswith("learn/") and name not in (WORKER, POLICY)]
+FINDER = "page/search/finder.js"  # fetched when the search is opened
+FINDS = {FINDER, *(f"page/search/{name}.js" for name in ("entries", "ranking", "ways"))}
+AT_ONCE = [name for name in MODULES if not name.startswith("learn/") and name not in (WORKER, POLICY, *FINDS)]
 
 
 def ask(name: str, encoding: str = "identity", **headers: str):
@@ -103,8 +105,10 @@ def test_no_table_of_fixed_layout_is_as_wide_as_what_it_holds():
 
 def test_every_module_is_reached_from_the_first():
     assert sorted(reached(MAIN, set())) == AT_ONCE
-    assert sorted(reached(LATER, reached(MAIN, set())) | {WORKER, POLICY}) == MODULES
+    assert reached(FINDER, set(AT_ONCE)) - set(AT_ONCE) == FINDS
+    assert sorted(reached(LATER, reached(MAIN, set())) | {WORKER, POLICY} | FINDS) == MODULES
     assert f'import("../{LATER}")' in (STATIC / "guide" / "learn_item.js").read_text()
+    assert 'import("./finder.js")' in (STATIC / "page" / "search" / "search.js").read_text()
     assert 'new URL("./line_worker.js", import.meta.url)' in (STATIC / "page" / "server" / "here.js").read_text()
     assert reached(WORKER, set()) == {WORKER, "page/server/line.js"}  # it has no page
 

@@ -56,7 +56,7 @@ def draw(seen: Seen) -> Payload:
     return form((WHICH, CONFIG), Words(seen.all_words, "subject.settings"), None)
 
 
-ASKING = Asking("controls", read, draw, shared=True)
+ASKING = Asking("controls", read, draw, shared=True, declares=(WHICH, CONFIG), declares_in="subject.settings")
 
 
 def subject_of(scene: Scene, settings: Settings) -> Subject:

@@ -26,7 +26,7 @@ def training_form(declared: tuple[Choice, ...]) -> Part:
     def draw(seen: Seen) -> dict:
         return form(declared, seen.words.within("settings"), None)
 
-    return Asking("controls", read, draw)
+    return Asking("controls", read, draw, declares=declared)
 
 
 def as_it_is(words: Words, option: str) -> str:

@@ -42,7 +42,9 @@ def test_maps_are_scores_less_those_of_random_heads(playground, lm, head):
             reader, read = (me, other) if layer < head[0] else (other, me)
             if layer != head[0]:
                 name = {"q": "query", "k": "key", "v": "value"}[kind]
-                start = f"the {name} of {reader} reads {read}<br>composition {exact(float(score[layer, 1]))}, at most 1<br>"
+                start = (
+                    f"the {name} of {reader} reads {read}<br>composition {exact(float(score[layer, 1]))}, at most 1<br>"
+                )
                 assert told[1][layer] == f"{start}random heads: {number(found.baseline)} ± {number(found.baseline_sd)}"
     largest = max(np.nanmax(np.abs(array(trace["z"]))) for trace in maps)
     axis = payload["figure"]["layout"]["coloraxis"]

@@ -97,7 +97,9 @@ def test_a_metric_without_numbers_gives_way_and_that_is_said(playground, lm):
     both = parts_of(playground, prompt="abcd", form={"x": "duplicate_token", "y": "induction"})["scatter"]
     points = traces(both)[0]
     assert (array(points["x"]) == frame["first_token"]).all() and (array(points["y"]) == frame["entropy"]).all()
-    assert parts_of(playground, prompt="a")["scatter"]["empty"]["hint"] == "A single token has no earlier token to read."
+    assert (
+        parts_of(playground, prompt="a")["scatter"]["empty"]["hint"] == "A single token has no earlier token to read."
+    )
 
 
 def test_one_metric_against_itself(playground):

@@ -1,0 +1,108 @@
+// What the search can find, as plain entries: { target, kind, name, term, about, shown, where, also, way }.
+//
+// target: its name in viz/page/search.py and in the files of synonyms; also: what else it is called; shown: its line
+// where `about` is more than that; way: what opening it takes, by its kind (finder.js).
+
+const OPTIONS = 5; // of a setting that are named in its line
+
+// By tab: its words and its group, and as one line.
+function placesOf(groups) {
+  const places = {};
+  for (const { label: group, tabs } of groups)
+    for (const { key, label, question } of tabs)
+      places[key] = { label, question, group, where: group === label ? label : `${group} › ${label}` };
+  return places;
+}
+
+function settingEntries(setting, where, words) {
+  const { key, label, about = "", options = [] } = setting,
+    target = `setting.${key}`,
+    named = options.slice(0, OPTIONS).map(([, text]) => text);
+  const choices = named.join(" · ") + (options.length > OPTIONS ? " · …" : "");
+  return [
+    { target, kind: "setting", name: label, about: about || choices, where, way: [setting] },
+    ...options.map(([value, text]) => ({
+      target: `${target}.${value}`,
+      kind: "option",
+      name: text,
+      term: label,
+      shown: words.option_about,
+      where,
+      way: [setting, value],
+    })),
+  ];
+}
+
+const withSynonyms = (entries, synonyms) => {
+  const all = new Map(synonyms);
+  return entries.map((entry) => {
+    const also = new Set([...(entry.also ?? []), ...(all.get(entry.target) ?? [])]);
+    for (const text of [entry.name, entry.term]) also.delete(text);
+    return also.size ? { ...entry, also: [...also] } : entry;
+  });
+};
+
+// groups: those of the navigation; listed: what the server lists; terms: those of the glossary; actions: those that
+// the page has; words: those of the search.
+export function entriesOf({ groups, listed, terms, actions, words }) {
+  const { views, settings, strategies, synonyms } = listed,
+    places = placesOf(groups),
+    names = new Map(views.map(({ tab, view, name }) => [`${tab} ${view}`, name]));
+  const pathOf = ({ tab, view }) =>
+      [places[tab].where, view && names.get(`${tab} ${view}`)].filter(Boolean).join(" › "),
+    alone = new Set(views.filter(({ view }) => !view).map(({ tab }) => tab));
+  const tabs = Object.entries(places).filter(([key]) => !alone.has(key));
+  const entries = [
+    ...tabs.map(([key, { label, question, group }]) => ({
+      target: `tab.${key}`,
+      kind: "tab",
+      name: label,
+      about: question,
+      where: group === label ? words.tab : group,
+      way: [key],
+    })),
+    ...views.map(({ key, tab, view, name, term, about }) => ({
+      target: `view.${key}`,
+      kind: "view",
+      name,
+      term,
+      about: `${about} ${places[tab].question}`,
+      shown: about,
+      where: places[tab].where,
+      way: [tab, view],
+    })),
+    ...strategies.map(([key, name]) => ({
+      target: `strategy.${key}`,
+      kind: "strategy",
+      name,
+      shown: words.strategy_about,
+      where: pathOf({ tab: "sampling", view: "side_by_side" }),
+      way: [key],
+    })),
+    ...actions.map((action) => ({ ...action, kind: "action", where: words.action })),
+    ...terms.map(({ id, name, about, forms }) => ({
+      target: `term.${id}`,
+      kind: "term",
+      name,
+      about,
+      also: forms,
+      where: words.term,
+      way: [id],
+    })),
+    ...settings.flatMap((each) => settingEntries(each, pathOf(each), words)),
+  ];
+  return withSynonyms(entries, synonyms);
+}
+
+// The lessons by what they are called and what one can do after them.
+export function lessonEntries({ lessons, words }, { synonyms }) {
+  const entries = lessons.map(({ key, title, goals, part }) => ({
+    target: `lesson.${key}`,
+    kind: "lesson",
+    name: title,
+    about: goals.join(" "),
+    where: `${words.title} › ${words[`part_${part}`]}`,
+    way: [key],
+  }));
+  return withSynonyms(entries, synonyms);
+}

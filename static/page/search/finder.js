@@ -1,0 +1,35 @@
+// All that the search finds, how it ranks that, and the way to it: fetched when the search is first opened.
+import { named, open as openGlossary } from "../../guide/glossary.js";
+import { allLessons, openLearn } from "../../guide/learn_item.js";
+import { go } from "../address/places.js";
+import { entriesOf, lessonEntries } from "./entries.js";
+import { search } from "./ranking.js";
+import { act, actions, openSetting, openStrategy } from "./ways.js";
+
+const OPEN = {
+  tab: go,
+  view: go,
+  strategy: openStrategy,
+  action: act,
+  term: openGlossary,
+  lesson: openLearn,
+  setting: openSetting,
+  option: openSetting,
+};
+
+// listed: what the server lists; groups: those of the navigation; words: those of the search.
+// Gives { views(), find(query, most), open(entry), lessons() }; lessons() adds them once the server has told them, and
+// resolves with whether there are any.
+export function finderOf(listed, groups, words) {
+  const entries = entriesOf({ groups, listed, terms: named(), actions: actions(words), words });
+  return {
+    views: () => entries.filter(({ kind }) => kind === "view").map((entry) => ({ entry, via: "" })),
+    find: (query, most) => search(entries, query, most),
+    open: ({ kind, way }) => OPEN[kind](...way),
+    async lessons() {
+      const path = await allLessons().catch(() => null); // where the server cannot be reached
+      if (path) entries.push(...lessonEntries(path, listed));
+      return Boolean(path);
+    },
+  };
+}

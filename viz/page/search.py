@@ -1,0 +1,170 @@
+"""The entries of the page's search: views, settings, strategies and their synonyms, fetched when it is first opened.
+
+Tabs, glossary terms, lessons and actions are on the page already, or have an address of their own; the search script
+adds them. An entry is named by its target, which the files of synonyms (viz/words/<language>/search.toml) use, too:
+"view.map", "setting.lens.curve", "setting.forget.kind.bigbird" (an option), "strategy.beam", "term.softmax",
+"tab.design", "lesson.dice", "action.share".
+"""
+
+import functools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from model.generation.strategies import STRATEGIES
+from viz.page.guide import table, terms
+from viz.seam.settings import Choice, Setting
+from viz.seam.tab import Tab
+from viz.seam.view import View
+from viz.views.tabs import TABS
+from viz.words import Catalogue, Words, synonyms, words
+
+# The page's own controls, and the words that they bear; static/page/search/ways.js says where each of them is.
+ACTIONS = {
+    "learn": "header.learn",
+    "tour": "header.tour",
+    "glossary": "header.glossary",
+    "report": "header.report",
+    "share": "header.share",
+    "log_out": "header.log_out",
+    "language": "page.language",
+    "examples": "examples.label",
+    "models": "models.label",
+    "export": "exports.open",
+    "theme": "search.action_theme",
+}
+_NAME = re.compile(r"[^\W\d_]{3}|[\u3400-\u9fff]{2}|[A-Z]{2}|\d[A-Z]|[A-Z]\d")
+_FIELD = re.compile(r"\s*[(（][^()（）]*{\w+}[^()（）]*[)）]|\s*{\w+}\s*")  # filled in for a scene
+
+
+@dataclass(frozen=True)
+class Place:
+    """The form that holds a setting: the part on the page, the view that is opened for it, and its words."""
+
+    part: str
+    tab: str
+    view: str
+    words: Words
+
+
+@functools.cache
+def payload(language: str) -> dict[str, list]:
+    """Return the entries in a language: {"views", "settings", "strategies", "synonyms"}.
+
+    `synonyms` are [[target, [word, ...]], ...]: those of the language, those in English, and the English names.
+    """
+    catalogue = words(language)
+    return {
+        "views": [_view(catalogue, tab, view) for tab in TABS for view in tab.views],
+        "settings": [_setting(setting, place) for setting, place in declared(catalogue)],
+        "strategies": [[key, catalogue[f"strategies.names.{key}"]] for key in STRATEGIES],
+        "synonyms": [[target, also] for target, also in _synonyms(language).items()],
+    }
+
+
+def _view(catalogue: Catalogue, tab: Tab, view: View) -> dict[str, str]:
+    return {
+        "key": view.key,
+        "tab": tab.key,
+        "view": "" if tab.alone else view.key,
+        "name": catalogue[f"{view.key}.view"],
+        "term": catalogue.get(f"{view.key}.term", ""),
+        "about": catalogue[f"{view.key}.about"],
+    }
+
+
+def declared(catalogue: Catalogue) -> Iterator[tuple[Setting, Place]]:
+    """Yield every declared setting once, with its place: a setting that several views share has the first of them."""
+    for tab in TABS:
+        shared: set[str] = set()
+        for view in tab.all_views:
+            opened = "" if tab.alone or view is tab.beside else view.key
+            forms = [
+                (each.declares, view.part_name(name), each.declares_in)
+                for name, each in view.parts.items()
+                if each.declares
+            ]
+            forms.append((view.settings, f"{view.key}_form", ""))
+            forms.append((view.tab_settings, tab.chooser, f"{tab.key}.settings"))
+            for settings, part, at in forms:
+                place = Place(part, tab.key, opened, Words(catalogue, at or f"{view.key}.settings"))
+                for each in settings:
+                    if (name := f"{part} {each.name}") not in shared:
+                        shared.add(name)
+                        yield each, place
+
+
+def key_of(setting: Setting, place: Place) -> str:
+    """Return a setting's name among the targets: "<place of its words>.<name>"."""
+    return f"{place.words.place.removesuffix('.settings')}.{setting.name}"
+
+
+def label_of(setting: Setting, place: Place) -> str:
+    """Return a setting's label without what a scene fills in."""
+    return _FIELD.sub(" ", place.words[setting.name]).strip()
+
+
+def options(setting: Setting, words: Words) -> Iterator[tuple[str, str]]:
+    """Yield the options of a setting that can be found by name: (value, text). A scene's own ones cannot."""
+    if not isinstance(setting, Choice) or callable(setting.options):
+        return
+    for option in setting.options:
+        text = setting.label(words, option) if setting.label else words.get(f"{setting.name}_{option}", "")
+        if not option.isdigit() and _NAME.search(text):  # an amount is no name
+            yield option, text
+
+
+def _setting(setting: Setting, place: Place) -> dict[str, Any]:
+    words = place.words
+    entry: dict[str, Any] = {
+        "key": key_of(setting, place),
+        "part": place.part,
+        "tab": place.tab,
+        "view": place.view,
+        "name": setting.name,
+        "label": label_of(setting, place),
+    }
+    if about := words.get(f"{setting.name}_help"):
+        entry["about"] = about
+    if found := list(options(setting, words)):
+        entry["options"] = [[option, text] for option, text in found]
+    if setting.when:
+        entry["when"] = {name: list(values) for name, values in setting.when.items()}
+    return entry
+
+
+def _synonyms(language: str) -> dict[str, list[str]]:
+    """Return what else a reader of a language may type, by target."""
+    also: dict[str, dict[str, None]] = {}
+    for each in dict.fromkeys((language, "en")):
+        for target, found in synonyms(each).items():
+            also.setdefault(target, {}).update(dict.fromkeys(found))
+    if language != "en":
+        for target, names in _english().items():
+            also.setdefault(target, {}).update(dict.fromkeys(names))
+    return {target: list(found) for target, found in also.items()}
+
+
+def _english() -> dict[str, list[str]]:
+    """Return the English names of what the page of another language names otherwise."""
+    english = words("en")
+    named = {f"tab.{tab.key}": [english[f"tab.{tab.key}"]] for tab in TABS}
+    for view in (view for tab in TABS for view in tab.views):
+        named[f"view.{view.key}"] = [english[f"{view.key}.view"], english.get(f"{view.key}.term", "")]
+    named |= {f"strategy.{key}": [english[f"strategies.names.{key}"]] for key in STRATEGIES}
+    named |= {f"action.{key}": [english[word]] for key, word in ACTIONS.items() if key != "language"}
+    named |= {f"setting.{key_of(*each)}": [label_of(*each)] for each in declared(english)}
+    named |= {f"term.{key}": [term["name"], *term["forms"]] for key, term in terms(english).items()}
+    return {target: [name for name in dict.fromkeys(names) if name] for target, names in named.items()}
+
+
+def targets() -> set[str]:
+    """Return all targets but the lessons, which are files of their own."""
+    catalogue = words("en")
+    found = {f"tab.{tab.key}" for tab in TABS} | {f"view.{view.key}" for tab in TABS for view in tab.views}
+    for setting, place in declared(catalogue):
+        key = f"setting.{key_of(setting, place)}"
+        found |= {key, *(f"{key}.{option}" for option, _ in options(setting, place.words))}
+    found |= {f"strategy.{key}" for key in STRATEGIES} | {f"term.{key}" for key in table("glossary")}
+    return found | {f"action.{key}" for key in ACTIONS}
