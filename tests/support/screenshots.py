@@ -1,7 +1,7 @@
-"""The README's pictures, made by driving the app: `python -m tests.support.screenshots`, or names of some of them.
+"""Take the README's pictures by driving the app: `python -m tests.support.screenshots`, or with names of some of them.
 
-Each is a function that puts the page into a state and returns what is cut out of it. They are of TinyGPT, light,
-English, and small enough to live in the repository.
+Each picture is a function that puts the page into a state and returns the rectangle to cut out, all of one shape. They
+show TinyGPT in light mode and English, and are small enough to live in the repository.
 """
 
 import io
@@ -18,17 +18,14 @@ from tests.support.visitor import open_tab
 ROOT = Path(__file__).parents[2]
 READY = "#pg-start_way [data-run]"
 LATE = 120_000  # milliseconds
-COLORS = 96
+COLORS = 64
+WIDTH, HEIGHT = 1280, 800  # pixels of every picture
 Box = dict[str, float]
 
 
-def around(page, *selectors: str, pad: int = 8) -> Box:
-    """The smallest rectangle of the page that holds all of these, with a margin."""
-    boxes = [page.locator(selector).first.bounding_box() for selector in selectors]
-    left, top = min(box["x"] for box in boxes) - pad, min(box["y"] for box in boxes) - pad
-    right = max(box["x"] + box["width"] for box in boxes) + pad
-    bottom = max(box["y"] + box["height"] for box in boxes) + pad
-    return {"x": max(left, 0), "y": max(top, 0), "width": right - max(left, 0), "height": bottom - max(top, 0)}
+def below(page, selector: str) -> Box:
+    """Return the rectangle of a picture's size, as wide as the page, whose top is a little above an element."""
+    return {"x": 0, "y": max(page.locator(selector).first.bounding_box()["y"] - 8, 0), "width": WIDTH, "height": HEIGHT}
 
 
 def open_view(page, tab: str, view: str = "", part: str = "") -> None:
@@ -41,28 +38,26 @@ def open_view(page, tab: str, view: str = "", part: str = "") -> None:
 
 
 def start(page) -> Box:
-    """What an untouched page shows."""
+    """Show the next tokens and the model as a picture, as on an untouched page."""
     page.wait_for_timeout(700)
-    return around(page, "#pg-frame", "#pg-start_next", "#pg-start_way")
+    return below(page, "body")
 
 
-def overview(page) -> Box:
-    """All heads, and two of them as lines."""
+def attention_map(page) -> Box:
+    """Show all heads, and the map of an induction head on a text that repeats."""
     open_view(page, "Attention", "map", "map_plot")
     page.get_by_role("textbox", name="Prompt").fill(
         "Mrs Pemberton keeps seven gray geese behind the mill, and Mrs Pemberton keeps seven gray geese"
     )
     page.locator("#pg-tokens .pg-chip").nth(18).wait_for(timeout=LATE)
-    page.locator(".pg-view[data-key=lines]").click()
-    for layer, head, keys in ((4, 1, []), (7, 1, ["Shift"])):
-        page.get_by_role("button", name=f"Head {layer}.{head}", exact=True).first.click(modifiers=keys)
-    page.locator("#pg-lines_links [data-run]").wait_for(timeout=LATE)
+    page.get_by_role("button", name="Head 7.7", exact=True).first.click()
+    page.wait_for_timeout(1500)
     page.mouse.move(0, 0)
-    return {"x": 0, "y": 0, "width": 1280, "height": 860}
+    return below(page, "#pg-overview_heads")
 
 
 def sampling(page) -> Box:
-    """Four strategies beside one another, one token of the last explained."""
+    """Show four strategies side by side, with one token of the last one explained."""
     open_view(page, "Sampling", "side_by_side", "side_by_side_texts")
     page.get_by_label("New tokens").fill("40")
     page.wait_for_timeout(600)
@@ -72,37 +67,15 @@ def sampling(page) -> Box:
     )
     page.locator(".pg-race-row").nth(3).locator(".pg-reading-token").nth(6).click()
     page.wait_for_timeout(700)
-    box = around(page, ".pg-strat", ".pg-race-row >> nth=3")
-    return box | {"x": 24, "y": box["y"] - 36, "width": 1232, "height": box["height"] + 36}
+    return below(page, "#pg-side_by_side_texts")
 
 
-def lens(page) -> Box:
-    """What TinyGPT would answer after each block."""
-    open_view(page, "Predictions", "lens", "lens_table")
-    return around(page, "#pg-lens_table table", "#pg-lens_table h2")
-
-
-def training(page) -> Box:
-    """A run of the task in which induction heads form, to its end."""
-    open_view(page, "Training")
-    page.locator("#pg-training_lab").get_by_role("button", name="Start").click()
-    page.locator("p.pg-train-line strong", has_text="Done").wait_for(timeout=3 * LATE)
-    page.wait_for_timeout(1500)
-    return {"x": 0, "y": 0, "width": 1280, "height": 900}
-
-
-PICTURES: dict[str, Callable[[object], Box]] = {
-    "start": start,
-    "page": overview,
-    "sampling": sampling,
-    "lens": lens,
-    "training": training,
-}
+PICTURES: dict[str, Callable[[object], Box]] = {"start": start, "map": attention_map, "sampling": sampling}
 
 
 def take(browser, url: str, name: str) -> None:
-    """One picture into docs/."""
-    page = browser.new_page(viewport={"width": 1280, "height": 1500}, color_scheme="light", locale="en-US")
+    """Write one picture to docs/."""
+    page = browser.new_page(viewport={"width": WIDTH, "height": 1500}, color_scheme="light", locale="en-US")
     page.goto(url)
     page.locator(READY).wait_for(timeout=LATE)
     box = PICTURES[name](page)

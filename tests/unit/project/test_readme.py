@@ -1,64 +1,45 @@
-"""The README is true: its commands are the ones that are run, what it names is there, and no count grows old."""
+"""Tests that the README's commands are the ones CI runs, and that everything it names exists."""
 
-import dataclasses
+import json
 import re
-import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from model.activations.norm_swap import SWAPS
-from model.activations.residual_statistics import RULES
-from model.attention.effects import TARGETS
-from model.attention.measures import MEASURES
-from model.generation.strategies import METHODS, STRATEGIES
-from model.gpt.edits import EDITS
-from model.sampling.warps import WARPS
-from model.tracing.head_metrics import HEAD_METRICS
-from model.tracing.trace import Trace
-from model.training.loop import Recipe
+from model.api import LanguageModel, load_model
+from model.gpt.edits import Edit
+from model.loading.families import FAMILIES
 from tests.support.screenshots import PICTURES
-from viz.views.tabs import TABS
-from viz.words import words
 
 ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+FRONT, BODY = README.split("---\n", 2)[1:]
 COMMANDS = re.findall(r"```bash\n(.*?)\n```", README, re.DOTALL)
 
 
-def test_two_commands_on_the_first_screen():
+@pytest.fixture(scope="module")
+def lm() -> LanguageModel:
+    return load_model("tinygpt", offline=True)
+
+
+def test_it_has_at_most_two_hundred_lines():
+    assert len(BODY.splitlines()) <= 200
+
+
+def test_there_are_two_commands_and_the_note_on_torch_precedes_them():
     assert COMMANDS == [
         "pip install -r requirements.txt && python app.py",
         "pip install -r requirements-dev.txt && python -m pytest",
     ]
-    assert README.index(COMMANDS[1]) < 1500
+    assert BODY.index("CPU build") < BODY.index(COMMANDS[0]) < BODY.index(COMMANDS[1]) < 2500
 
 
-def test_a_space_would_start_this_version_of_the_app():
-    front = yaml.safe_load(README.split("---\n")[1])
-    asked = (ROOT / "requirements.txt").read_text(encoding="utf-8")
-    (needed,) = [each for each in map(Requirement, asked.split()) if each.name == "gradio"]
-    assert front["sdk_version"] in needed.specifier
-    assert (front["sdk"], front["license"]) == ("gradio", "apache-2.0")
-    assert (ROOT / front["app_file"]).exists() and len(front["short_description"]) <= 60
-    assert {front["colorFrom"], front["colorTo"]} <= {
-        "red",
-        "yellow",
-        "green",
-        "blue",
-        "indigo",
-        "purple",
-        "pink",
-        "gray",
-    }
-
-
-def test_the_pictures_are_made_by_the_script():
-    shown = {Path(name).stem for name in re.findall(r"\]\((docs/\w+\.png)\)", README)}
-    assert shown == set(PICTURES) == {path.stem for path in (ROOT / "docs").glob("*.png")}
-    assert sum(path.stat().st_size for path in (ROOT / "docs").glob("*.png")) < 300_000
+def test_torch_is_installed_in_the_version_of_the_requirements():
+    wanted = re.search(r"^torch==\S+", (ROOT / "requirements.txt").read_text(encoding="utf-8"), re.MULTILINE)
+    assert wanted and f"pip install {wanted[0]} --index-url" in BODY
 
 
 def test_ci_runs_exactly_the_test_command():
@@ -66,62 +47,63 @@ def test_ci_runs_exactly_the_test_command():
     assert COMMANDS[1] in script
 
 
-def test_training_commands_are_understood():
-    from model.training_cli import parser
-
-    block = re.search(r"```sh\n(.*?)\n```", README, re.DOTALL)[1].replace("\\\n", " ")
-    lines = [shlex.split(line)[3:] for line in block.splitlines() if "model.training" in line]
-    assert [parser().parse_args(line).command for line in lines] == ["train", "prepare", "train", "evaluate"]
-    recipe = {f"--{field.name.replace('_', '-')}" for field in dataclasses.fields(Recipe)}
-    assert recipe >= {"--accumulate", "--compile", "--schedule", "--precision"}
-
-
-def test_all_metrics_are_defined():
-    """The README says that its table has all of model/tracing/head_metrics.py."""
-    table = README.partition("| metric | definition |\n|---|---|\n")[2].partition("\n\n")[0]
-    named = {line.split("|")[1].strip() for line in table.splitlines()}
-    assert "These are all of" in README and named == {words("en")[f"metric.{key}"] for key in HEAD_METRICS}
+def test_a_space_would_start_this_version_of_the_app():
+    front = yaml.safe_load(FRONT)
+    requirements = (ROOT / "requirements.txt").read_text(encoding="utf-8")
+    (gradio,) = [each for each in map(Requirement, requirements.split()) if each.name == "gradio"]
+    assert front["sdk_version"] in gradio.specifier
+    assert (front["sdk"], front["license"]) == ("gradio", "apache-2.0")
+    assert (ROOT / front["app_file"]).exists() and len(front["short_description"]) <= 60
+    colors = {"red", "yellow", "green", "blue", "indigo", "purple", "pink", "gray"}
+    assert {front["colorFrom"], front["colorTo"]} <= colors
 
 
-def test_the_warps_that_are_named_are_there():
-    """Some of them: model/sampling/warps.py has all, and the page explains each."""
-    named = set(re.findall(r"`(\w+)`", README.partition("\nWarps: ")[2].partition(";")[0]))
-    assert len(named) > 8 and named <= set(WARPS)
+def test_the_pictures_are_made_by_the_script_and_small():
+    pictures = list((ROOT / "docs").glob("*.png"))
+    shown = {Path(name).stem for name in re.findall(r"\]\((docs/\w+\.png)\)", README)}
+    assert shown == set(PICTURES) == {path.stem for path in pictures}
+    assert all(path.stat().st_size > 10_000 for path in pictures)
+    assert sum(path.stat().st_size for path in pictures) < 300_000
 
 
-def test_every_method_of_a_trace_is_named():
-    public = [name for name in vars(Trace) if not name.startswith("_")]
-    missing = [name for name in public if not re.search(rf"run\.{name}\b", README)]
-    assert missing == ["config", "nbytes", "sites"]
+def test_every_page_of_the_documentation_is_in_the_index():
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} | {"mini_gpt.py"}
+    assert pages == set(re.findall(r"\[(\w+\.\w+)\]\(docs/", README))
 
 
-@pytest.mark.parametrize(
-    "registry",
-    [MEASURES, EDITS, TARGETS, SWAPS, RULES, METHODS, STRATEGIES],
-    ids=["measures", "edits", "targets", "swaps", "rules", "methods", "strategies"],
-)
-def test_every_entry_of_a_registry_is_named(registry):
-    assert not [name for name in registry if f"`{name}`" not in README]
+def test_every_family_is_named_and_so_is_every_refused_one():
+    """A family that is new to the code gets a row; tests/data/published_configs.json has configs of refused ones."""
+    assert set(re.findall(r"^\| `([\w-]+)` \|", README, re.MULTILINE)) == set(FAMILIES)
+    published = json.loads((ROOT / "tests/data/published_configs.json").read_text(encoding="utf-8"))
+    refused = BODY.partition("refused by name, among them ")[2].partition(".\n")[0]
+    assert set(re.findall(r"`([\w-]+)`", refused)) == {each["refused"] for each in published if "refused" in each}
 
 
-def test_every_kind_of_edit_is_in_the_api_page():
-    text = (ROOT / "docs/api.md").read_text(encoding="utf-8")
-    assert [kind for kind in EDITS if f"`{kind}`" not in text] == []
+# --- five things to try first: tests/js/test_readme_links.py opens the links ---
 
 
-def test_every_tab_is_told_of():
-    for tab in TABS:
-        assert f"| **{words('en')[f'tab.{tab.key}']}** |" in README
+def probability(run, lm: LanguageModel, token: str) -> float:
+    """Return the probability of a token after the last position."""
+    (number,) = lm.tokenizer.encode(token).ids.tolist()
+    logits = run.logits_at(-1).astype(np.float64)
+    return float(np.exp(logits[number] - np.logaddexp.reduce(logits)))
 
 
-@pytest.mark.long
-def test_the_lines_of_python_run():
-    """All blocks, one after the other, as a reader would paste them; the tap's block needs ids."""
-    found: dict = {}
-    for block in re.findall(r"```python\n(.*?)\n```", README, re.DOTALL):
-        exec(block.replace("lm.model(ids,", "lm.model(__import__('torch').tensor(run.tokens.ids)[None],"), found)
-    assert found["edited"].key.edits and found["run"].key.edits == ()
+def test_the_head_is_the_strongest_induction_head(lm):
+    text = "Mrs Pemberton keeps seven gray geese behind the mill, and Mrs Pemberton keeps seven gray geese"
+    assert "Head 7.7 attends" in BODY and lm.trace(text).head_metrics()["induction"].idxmax() == (7, 7)
 
 
-def test_picture_is_there_and_small():
-    assert 10_000 < (ROOT / "docs/page.png").stat().st_size < 300_000
+def test_the_name_is_lost_without_four_heads(lm):
+    assert "with 81 % for its first token" in BODY and "less than 1 %" in BODY
+    run = lm.trace("Lily had a fox named Fizz. Tom had a ball. Lily had a fox named")
+    assert round(100 * probability(run, lm, " F")) == 81
+    assert probability(run.edit(*(Edit("zero", 7, head) for head in (0, 1, 3, 5))), lm, " F") < 0.01
+
+
+def test_the_answer_appears_after_the_last_layer(lm):
+    assert '"dog" is the top token only after the last one' in BODY
+    run = lm.trace("Lily had a red dog. Lily took it to the park. Everybody liked the red")
+    table = run.logit_lens(top=1, positions=[len(run.tokens) - 1])
+    pieces = table.sort_values("layer")["piece"].tolist()
+    assert pieces[-1] == " dog" and " dog" not in pieces[:-1]
