@@ -2,7 +2,7 @@
 import { named, open as openGlossary } from "../guide/glossary.js";
 import { allLessons, openLearn } from "../guide/learn_item.js";
 import { go } from "./address/places.js";
-import { el } from "./dom.js";
+import { el, fill } from "./dom.js";
 
 const MOST = 40; // entries shown
 let entries = [],
@@ -84,7 +84,7 @@ function build() {
     autocomplete: "off",
   });
   const list = el("ul", "pg-search-list", "", { role: "listbox", id: "pg-search-list", "aria-label": words.title }),
-    none = el("p", "pg-empty", words.none),
+    none = el("p", "pg-empty"),
     keys = el("p", "pg-muted", words.keys);
   let found = [],
     at = 0;
@@ -119,6 +119,7 @@ function build() {
         return item;
       }),
     );
+    none.textContent = fill(words.none, { text: input.value.trim() });
     none.hidden = found.length > 0;
     at = 0;
     mark();

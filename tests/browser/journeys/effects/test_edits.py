@@ -139,7 +139,7 @@ def test_a_blocked_link_moves_the_prediction(page, lm):
     run = shown(page)
     apply(page)
     changed(page, run)
-    expect(chips(page)).to_have_text([re.compile("link 9 → 1 blocked")])
+    expect(chips(page)).to_have_text([re.compile("edge 9 → 1 blocked")])
     plain = lm.trace(COREFERENCE)
     assert_rows(page, plain, plain.edit(Edit("block_edge", query=9, key=1)))
 

@@ -95,7 +95,7 @@ def test_a_figure_leaves_in_every_format(open_page, reader, lm):
     assert page.get_by_role("menu").count() == 0 and page.evaluate("playground.selection.tokens") == [1]
 
     names, *rows = exported_rows(plot)
-    assert names == ["attending token (query)", "attended token (key)", "attention weight"]
+    assert names == ["query token", "key token", "attention weight"]
     assert len(rows) == T * (T + 1) // 2
     for query, key, weight in rows:
         q, k = int(query.split()[0]), int(key.split()[0])
