@@ -314,7 +314,7 @@ class User:
             async with aclosing(page.ask("job", part=name)) as lines:
                 async for line in lines:
                     told, done = line.get("bar") or told, line.get("done") or done
-                    if "before you" in told.get("text", ""):
+                    if "ahead of yours" in told.get("text", ""):
                         self.tally.waited.append(time.perf_counter() - began)
                     if cancelling and told.get("state") == "running":
                         return  # closing the request is the cancel

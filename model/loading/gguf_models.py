@@ -104,7 +104,8 @@ def architecture_of(file: GgufFile) -> tuple[str, Architecture]:
     name = file.metadata.get("general.architecture")
     if not isinstance(name, str) or name not in ARCHITECTURES:
         hint = say("Supported: {}.", ", ".join(ARCHITECTURES))
-        raise UnsupportedModel("This architecture is not computed here.", f"general.architecture = {name!r}", hint)
+        what = say('Architecture "{}" is not supported.', str(name)[:60])
+        raise UnsupportedModel(what, f"general.architecture = {name!r}", hint)
     check_keys({"split.count": file.metadata.get("split.count", 0)}, (), {"split.count": (0, 1)})
     return name, ARCHITECTURES[name]
 

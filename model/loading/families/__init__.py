@@ -35,5 +35,5 @@ def family_of(values: Mapping) -> Family:
     if not isinstance(model_type, str) or model_type not in FAMILIES:
         hint = say("Supported: {}.", ", ".join(FAMILIES))
         got = f"model_type = {model_type!r}"[:60]
-        raise UnsupportedModel("This architecture is not computed here.", got, hint)
+        raise UnsupportedModel(say('Architecture "{}" is not supported.', str(model_type)[:60]), got, hint)
     return FAMILIES[model_type]

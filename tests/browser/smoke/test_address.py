@@ -182,7 +182,7 @@ def test_back_and_forward_files_and_what_is_too_long(open_page, tmp_path):
     file.set_input_files({"name": "many.json", "mimeType": "application/json", "buffer": many})
     expect(told).to_contain_text("more than 20,000 entries")
     file.set_input_files({"name": "big.json", "mimeType": "application/json", "buffer": b" " * (1 << 20) + b"{}"})
-    expect(told).to_contain_text("more than 1 MB")
+    expect(told).to_contain_text("larger than 1 MB")
     file.set_input_files(saved)
     expect(told).to_contain_text(f"Opened {saved.name}")
     at("heads", "Once", 2)
@@ -209,7 +209,7 @@ def test_back_and_forward_files_and_what_is_too_long(open_page, tmp_path):
     settle(page)
     assert page.evaluate("playground.page.shown.model") == "tinygpt"
     page.evaluate("document.getElementById('pg-share-box').hidePopover()")  # it lies over what comes now
-    linked.get_by_role("button", name="Stay with this model").click()
+    linked.get_by_role("button", name="Keep the current model").click()
     expect(linked).to_be_hidden()
     open_tab(page, "Sampling")
     page.locator("#pg-pipeline input[type=range]").first.wait_for(timeout=SOON)

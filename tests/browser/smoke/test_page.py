@@ -232,7 +232,7 @@ def test_numbers_and_pictures_can_be_saved(page, lm):
     plot = page.locator("#pg-map_plot")
     rows = exported_rows(plot)
     pattern = lm.trace(COREFERENCE).pattern(5, 0)
-    assert rows[0] == ["attending token (query)", "attended token (key)", "attention weight"]
+    assert rows[0] == ["query token", "key token", "attention weight"]
     assert len(rows) == 1 + 55
     assert rows[-1][:2] == ["9 ·tired", "9 ·tired"]
     assert float(rows[-1][2]) == pytest.approx(float(pattern[9, 9]), abs=ROUNDING)
@@ -255,8 +255,8 @@ def test_two_visitors_do_not_share_what_they_see(page, open_page, lm):
 @pytest.mark.parametrize("query,locale", [pytest.param("?lang=zh", "en-US", marks=pytest.mark.long), ("", "zh-CN")])
 def test_chinese_page(open_page, query, locale):
     page = open_page(query, ready=READY, locale=locale)
-    expect(page.get_by_role("heading", level=1)).to_have_text("注意力游乐场")
-    expect(page.locator("#pg-map_plot")).to_contain_text("被注意的词元")
+    expect(page.get_by_role("heading", level=1)).to_have_text("注意力实验场")
+    expect(page.locator("#pg-map_plot")).to_contain_text("键词元")
     expect(page.get_by_role("navigation").get_by_role("button", name="注意力", exact=True)).to_be_visible()
     expect(page.get_by_label("提示词", exact=True)).to_be_visible()
     page.get_by_role("link", name="English").click()

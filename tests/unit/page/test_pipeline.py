@@ -100,13 +100,13 @@ def test_a_long_prompt_can_be_cut_where_the_server_or_the_context_ends(playgroun
 def test_errors_are_said_in_the_readers_language(playground):
     parts, _ = payloads(playground, asked("", language="zh"))
     assert parts["notice"]["text"] == "提示词为空。"
-    assert parts["attention_question"]["text"] == "谁在看谁？"
+    assert parts["attention_question"]["text"] == "哪个词元关注哪个词元？"
 
 
 def test_a_fault_of_ours_is_not_a_traceback(playground, monkeypatch, caplog):
     monkeypatch.setattr(map, "titles", lambda *_: 1 / 0)
     parts, _ = payloads(playground, asked("abcab"))
-    assert parts["notice"]["text"] == "Something went wrong on our side."
+    assert parts["notice"]["text"] == "Something went wrong in the app."
     assert "division" not in str(parts) and "ZeroDivisionError" in caplog.text
 
 

@@ -68,7 +68,7 @@ class Stated:
 
 LARGER: dict[str, Stated] = {
     "bits a weight": Stated(
-        "models.smollm2-135m", r"([\d.]+) bits a weight", r"以 ([\d.]+) 位存储", bits_a_weight, off=0.01
+        "models.smollm2-135m", r"([\d.]+) bits per weight", r"每个权重占 ([\d.]+) 位", bits_a_weight, off=0.01
     ),
     "a copy": Stated("surprise.howto.try", "about a third", "约为前半部分的三分之一", price_of_a_copy, 1 / 3, 0.15),
     "copied": Stated(

@@ -32,7 +32,7 @@ for language in ("en", "zh"):
     assert drawn["title"] == "How long each token is"
     assert list(drawn["figure"].data[0].y) == [3, 4, 4], drawn["figure"].data[0].y
     assert parts["token_lengths_form"]["controls"][0]["options"][1] == ["characters", "characters"]
-assert words("zh")["tab.own"] == "自带视图"
+assert words("zh")["tab.own"] == "自定义视图"
 """
 
 

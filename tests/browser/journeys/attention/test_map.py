@@ -217,7 +217,7 @@ def test_an_edit_is_seen_in_every_number_and_can_be_taken_back(page, lm):
 
 def test_edits_that_no_longer_fit_are_dropped(page):
     page.evaluate("playground.select({edits: [{kind: 'block_edge', query: 9, key: 2}]})")
-    expect(page.locator("#pg-selection")).to_contain_text("link 9 → 2 blocked")
+    expect(page.locator("#pg-selection")).to_contain_text("edge 9 → 2 blocked")
     page.locator("#prompt textarea").fill("The cat")
     expect(page.locator("#pg-header")).to_contain_text("2 tokens")
     expect(page.locator("#pg-selection")).not_to_contain_text("blocked")

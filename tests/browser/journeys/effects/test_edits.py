@@ -139,7 +139,7 @@ def test_a_blocked_link_moves_the_prediction(page, lm):
     run = shown(page)
     apply(page)
     changed(page, run)
-    expect(chips(page)).to_have_text([re.compile("link 9 → 1 blocked")])
+    expect(chips(page)).to_have_text([re.compile("edge 9 → 1 blocked")])
     plain = lm.trace(COREFERENCE)
     assert_rows(page, plain, plain.edit(Edit("block_edge", query=9, key=1)))
 
@@ -266,7 +266,7 @@ def test_the_sweep_shows_every_heads_effect_and_picks_heads(page, lm):
     target.fill("·because of")
     expect(page.locator(".pg-targets-said:visible")).to_contain_text("is 2 tokens here: “·because” “·of”")
     watch_token(page, "sweep", "target", "and")  # with its space, as it is a likely next token
-    expect(page.locator(".pg-targets-said:visible")).to_contain_text("with a space in front")
+    expect(page.locator(".pg-targets-said:visible")).to_contain_text("with a leading space")
     show(page, "edits")
     page.locator("#pg-edits_next").get_by_role("button", name="Make “·of” the distractor").click()
     expect(page.locator("#pg-selection")).to_contain_text("distractor ·of")

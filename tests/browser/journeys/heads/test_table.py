@@ -287,7 +287,7 @@ def test_a_click_on_a_map_picks_the_head_of_the_cell(page):
 
 def test_on_a_phone_the_table_scrolls_and_the_maps_stand_below_one_another(open_page):
     page = open_page("?lang=zh", viewport={"width": 390, "height": 844})
-    open_tab(page, "头")
+    open_tab(page, "注意力头")
     box = page.evaluate(
         "(() => { const b = document.querySelector('.pg-head-box'); return [b.scrollWidth, b.clientWidth]; })()"
     )

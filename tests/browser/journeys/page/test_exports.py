@@ -84,10 +84,10 @@ def test_a_figure_leaves_in_every_format(open_page, reader, lm):
         "CSV",
         "Parquet",
         "NPZ",
-        "Copy the Python lines",
+        "Copy the Python code",
     ]
     page.keyboard.press("ArrowUp")
-    expect(page.get_by_role("menuitem", name="Copy the Python lines")).to_be_focused()
+    expect(page.get_by_role("menuitem", name="Copy the Python code")).to_be_focused()
     page.keyboard.press("ArrowDown")
     expect(page.get_by_role("menuitem", name="PNG")).to_be_focused()
     page.keyboard.press("Escape")
@@ -95,7 +95,7 @@ def test_a_figure_leaves_in_every_format(open_page, reader, lm):
     assert page.get_by_role("menu").count() == 0 and page.evaluate("playground.selection.tokens") == [1]
 
     names, *rows = exported_rows(plot)
-    assert names == ["attending token (query)", "attended token (key)", "attention weight"]
+    assert names == ["query token", "key token", "attention weight"]
     assert len(rows) == T * (T + 1) // 2
     for query, key, weight in rows:
         q, k = int(query.split()[0]), int(key.split()[0])
@@ -170,7 +170,7 @@ def test_the_report_holds_what_was_drawn(open_page, reader):
     with page.expect_download(timeout=SOON) as file:
         page.get_by_role("button", name="Report").click()
     assert file.value.suggested_filename.startswith("attention-report-TinyGPT-")
-    expect(page.locator(".pg-report")).to_contain_text("The report is saved.")
+    expect(page.locator(".pg-report")).to_contain_text("The report was saved.")
     report = reader(file.value.path(), viewport={"width": 390, "height": 844}, color_scheme="dark")
     report.locator("[data-figure]").first.scroll_into_view_if_needed()  # it is drawn when it comes near
     report.locator(".main-svg").first.wait_for(timeout=SOON)

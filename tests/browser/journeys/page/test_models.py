@@ -114,7 +114,7 @@ def talk(page, reload) -> None:
     assert texts(page) == said
     page.locator("#model input").click()
     page.get_by_role("option", name="TinyGPT").click()
-    expect(page.locator("#pg-notice")).to_contain_text("reads the last user text alone", timeout=SOON)
+    expect(page.locator("#pg-notice")).to_contain_text("reads only the text of the last user turn", timeout=SOON)
     expect(page.locator("#prompt textarea")).to_have_value(said[1])
     page.locator("#model input").click()
     page.get_by_role("option", name="SmolLM2").click()

@@ -26,7 +26,7 @@ def test_formats_are_compared_and_layers_swept_on_a_narrow_dark_chinese_page(ope
     # Another format and matrix are answered at once, without the button.
     page.locator("#pg-formats_form select").nth(1).select_option("Q4_0")
     page.locator("#pg-formats_form select").nth(2).select_option("q")
-    expect(page.locator("#pg-formats_levels h2")).to_contain_text("q 的权重，舍入前后：GGUF Q4_0", timeout=SOON)
+    expect(page.locator("#pg-formats_levels h2")).to_contain_text("q 的权重，量化前后：GGUF Q4_0", timeout=SOON)
     page.locator("#pg-formats_job button").first.click()
     expect(rows.nth(at).locator("td").last).to_have_text("模拟：未测速度", timeout=2 * SOON)
     expect(rows.first.locator("td").last).to_have_text(re.compile(r"^[\d.,]+$"))
@@ -36,7 +36,7 @@ def test_formats_are_compared_and_layers_swept_on_a_narrow_dark_chinese_page(ope
     page.get_by_role("tab", name="逐层", exact=True).click()
     job = page.locator("#pg-layer_sweep_job [data-part]")
     expect(job).to_have_attribute("data-state", "done", timeout=SOON)  # by itself: it is quick on this model
-    expect(page.locator("#pg-layer_sweep_facts")).to_contain_text("所有层一起", timeout=2 * SOON)
+    expect(page.locator("#pg-layer_sweep_facts")).to_contain_text("全部层一起", timeout=2 * SOON)
     page.locator("#pg-layer_sweep_heat .main-svg").first.wait_for(timeout=SOON)
     expect(page.locator("#pg-layer_sweep_heat h2")).to_contain_text("int4，每组 32 个")
     assert page.evaluate("document.documentElement.scrollWidth") == 390

@@ -195,18 +195,18 @@ def test_what_was_rounded_before_is_named(playground):
         for part in (*block.attn.parts(), block.attn.o, block.mlp.up, block.mlp.down):
             part.weight.data = stored(part.weight, FORMATS["Q4_0"])[0]
     facts = dict(drawn(playground, "formats")["formats_facts"]["items"])
-    assert "GGUF Q4_0 gives back the same weights" in facts["Already rounded so"]
-    assert "no blocks of whole numbers" in facts["The model's own file"] and file_types("tiny") == {}
+    assert "GGUF Q4_0: rounding returns the same weights" in facts["Already in this format"]
+    assert "no blocks of integers" in facts["The model's own file"] and file_types("tiny") == {}
 
 
 def test_bytes_are_told_as_they_are_counted(playground):
     def told(one):
-        return dict(drawn(playground, "formats", {"one": one})["formats_facts"]["items"])["Bytes of the one matrix"]
+        return dict(drawn(playground, "formats", {"one": one})["formats_facts"]["items"])["Bytes of this matrix"]
 
     # down is 64 x 96
-    assert "3,072 bytes of whole numbers + 192 scales of 2 bytes = 3,456 bytes" in told("int4-32")
+    assert "3,072 bytes of integers + 192 scales of 2 bytes = 3,456 bytes" in told("int4-32")
     assert "+ 192 scales of 2 bytes + 96 bytes of zero points = 3,552 bytes" in told("int4-32-affine")
-    assert "6,144 bytes of whole numbers + 64 scales of 4 bytes = 6,400 bytes" in told("int8-channel")
+    assert "6,144 bytes of integers + 64 scales of 4 bytes = 6,400 bytes" in told("int8-channel")
     assert "blocks of 32 weights in 18 bytes, scales included = 3,456 bytes" in told("Q4_0")
     assert "2 bytes per weight = 12,288 bytes" in told("bf16") and "2 bytes per weight = 12,288 bytes" in told("TQ1_0")
 
@@ -256,7 +256,7 @@ def test_one_token_has_a_kl_only(playground):
     assert "no loss" in parts["layer_sweep_heat"]["note"] and "KL" in parts["layer_sweep_heat"]["columns"][2]
 
 
-@pytest.mark.parametrize(("ratio", "key"), [(1.0, "add up"), (2.0, "build on"), (0.5, "cancel")])
+@pytest.mark.parametrize(("ratio", "key"), [(1.0, "add up"), (2.0, "compound"), (0.5, "cancel")])
 def test_sums_are_judged(ratio, key):
     text = Words(words("en"), "layer_sweep.facts")
     assert key in layer_sweep.sum_text(text, 0.5, 0.5 * ratio)

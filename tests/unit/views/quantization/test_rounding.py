@@ -293,7 +293,7 @@ def test_the_sentence_follows_from_the_numbers(playground):
     parts = measured(playground, {"matrix": "v"})
     best = min(parts["rounding_table"]["lines"], key=lambda line: line[2])[0]
     said = {
-        "nearest": "none is better",
+        "nearest": "no method here beats",
         "scaled": "“scaled first” is best",
         "compensated": "“compensated” is best",
         "both": "“scaled and compensated” is best",
