@@ -1,10 +1,15 @@
 """Every lesson of the project: whole in every language, and its numbers are those of the model that is there."""
 
 import re
+from copy import deepcopy
 
+import numpy as np
 import pytest
+import torch
 from scipy.special import softmax
+from scipy.stats import entropy
 
+from model.tracing.trace import run
 from viz.lessons.check import computed, faults_of, start
 from viz.lessons.lesson import PARTS
 from viz.lessons.library import library
@@ -59,9 +64,15 @@ def test_every_answer_is_computed_and_lies_in_its_band(playground):
 
 # Numbers that a lesson states in words: its sentence, the value that it is of, and the range that the words mean.
 WORDED = {
-    "two thirds": ("dice", "has a share of about two thirds", "share", 0.6, 0.72),
+    "two thirds": ("dice", "has a probability of about two thirds", "share", 0.6, 0.72),
     "a handful": ("cuts", "a handful is enough", "sure", 2, 9),
     "a thousand": ("cuts", "it takes more than a thousand", "unsure", 1001, 8192),
+    "a habit": ("one_guess", "it is near 1, as after “Once upon”", "habit", 1, 1.1),
+    "far less": ("repetition", "gets far less than 1 %", "first", 0, 0.001),
+    "four bits": ("few_bits", "Each bit fewer roughly doubles", "growth", 14, 20),
+    "one head": ("switch_off", "most of the prediction depended on this head", "after", 0, 0.4),
+    "a weak trace": ("switch_off", "so it is copied, too", "dog_first", 0, 0.05),
+    "half the push": ("steering", "little happens for a long time, then much at once", "half", 0.01, 0.3),
 }
 
 
@@ -77,9 +88,48 @@ def test_a_word_that_is_steered_to_was_unlikely_before(playground):
     """The lesson on steering: "“ sad” has less than 1 %"."""
     lesson = LESSONS["steering"]["en"]
     assert "“ sad” has less than 1 %" in str(lesson)
-    run = playground.opened("tinygpt").trace(lesson.state["prompt"])
     (sad,) = playground.opened("tinygpt").encode(" sad").ids.tolist()
-    assert 0 < softmax(run.logits[-1])[sad] < 0.01
+    assert 0 < softmax(trace_of(playground, "steering").logits[-1])[sad] < 0.01
+
+
+def trace_of(playground, key: str):
+    """The forward pass of the prompt that a lesson begins with."""
+    return playground.opened("tinygpt").trace(LESSONS[key]["en"].state["prompt"])
+
+
+def test_the_first_layers_make_the_stream_longer_and_the_last_ones_shorter(playground):
+    """The lesson on norms, about “cat”."""
+    assert "The last ones even make the vector a little shorter" in str(LESSONS["norms"]["en"])
+    trace = trace_of(playground, "norms")
+    sizes = np.array([np.linalg.norm(trace.hidden(layer)[1]) for layer in range(trace.config.n_layer)])
+    assert sizes[3] > 0.9 * sizes.max() and (np.diff(sizes)[-3:] < 0).all() and sizes[-1] > 0.9 * sizes.max()
+
+
+def test_a_sink_is_dark_until_the_text_repeats(playground):
+    """The lesson on sinks: the first column of the map of head 6.2, up to the second “Mrs” and after it."""
+    assert "stays dark until the text repeats" in str(LESSONS["sinks"]["en"])
+    column = trace_of(playground, "sinks").pattern(6, 2)[:, 0]
+    assert column[:12].min() > 0.75 and column[14:].max() < 0.5
+
+
+def test_there_are_hundreds_of_choices_where_anything_can_follow(playground):
+    """The lesson on distributions, about what follows the first token of a text."""
+    assert "where anything can follow, it is in the hundreds" in str(LESSONS["one_guess"]["en"])
+    first = softmax(trace_of(playground, "cell").logits[0].astype(float))
+    assert 100 < np.exp(entropy(first)) < 1000
+
+
+def test_without_positions_the_first_layer_ignores_order(playground):
+    """The lesson on positions: the same words in another order, the last one in its place."""
+    assert "would not change if you shuffled the earlier words" in str(LESSONS["positions"]["en"])
+    lm = playground.opened("tinygpt")
+    model = deepcopy(lm.model)
+    with torch.no_grad():
+        model.pos_embed.weight.zero_()
+    first, second = (run(model, lm.encode(text)) for text in (" one big red dog sat", " red one dog big sat"))
+    order = [second.tokens.pieces.index(piece) for piece in first.tokens.pieces]
+    apart = [np.abs(first.pattern(layer, 0)[-1] - second.pattern(layer, 0)[-1][order]).max() for layer in (0, 1)]
+    assert len(order) == 5 and apart[0] < 1e-6 < 1e-3 < apart[1]  # layer 1 has learned a little from the causal mask
 
 
 def test_the_folder_has_no_faults():
