@@ -47,7 +47,7 @@ def attention_map(page) -> Box:
     """Show all heads, and the map of an induction head on a text that repeats."""
     open_view(page, "Attention", "map", "map_plot")
     page.get_by_role("textbox", name="Prompt").fill(
-        "Mrs Pemberton keeps seven gray geese behind the mill, and Mrs Pemberton keeps seven gray geese"
+        "Mrs Pemberton keeps seven grey geese behind the mill, and Mrs Pemberton keeps seven grey geese"
     )
     page.locator("#pg-tokens .pg-chip").nth(18).wait_for(timeout=LATE)
     page.get_by_role("button", name="Head 7.7", exact=True).first.click()

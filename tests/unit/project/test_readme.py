@@ -90,7 +90,7 @@ def probability(run, lm: LanguageModel, token: str) -> float:
 
 
 def test_the_head_is_the_strongest_induction_head(lm):
-    text = "Mrs Pemberton keeps seven gray geese behind the mill, and Mrs Pemberton keeps seven gray geese"
+    text = "Mrs Pemberton keeps seven grey geese behind the mill, and Mrs Pemberton keeps seven grey geese"
     assert "Head 7.7 attends" in BODY and lm.trace(text).head_metrics()["induction"].idxmax() == (7, 7)
 
 
