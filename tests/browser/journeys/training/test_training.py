@@ -183,8 +183,8 @@ def test_two_runs_are_laid_over_one_another(same_page):
     start(page, steps=6, positions="rope")
     label = "Repeated random sequence · 2×2 · {} · pre-norm · LayerNorm · {}"
     new, old = label.format("RoPE", 6), label.format("learned", 30)
-    expect(page.get_by_label("Run shown").locator("option:checked")).to_have_text(new)
-    page.get_by_label("Laid over it, dashed").select_option(label=old)  # before the new one has told anything
+    expect(page.get_by_label("Training run shown").locator("option:checked")).to_have_text(new)
+    page.get_by_label("Compare with (dashed)").select_option(label=old)  # before the new one has told anything
     expect(state(page)).to_have_text("Done", timeout=SOON)
     page.wait_for_function("() => document.querySelector('.pg-curve-plot').data[2].x.length === 7", timeout=SOON)
     assert curves(page) == [
@@ -198,7 +198,7 @@ def test_two_runs_are_laid_over_one_another(same_page):
     legend = page.locator(".pg-curve-plot").first.locator(".legendtext")
     expect(legend).to_have_count(4)
     assert {dash for name, dash, _ in curves(page, 1) if name.startswith("head") and old in name} == {"dash"}
-    page.get_by_label("Run shown").select_option(label=old)
+    page.get_by_label("Training run shown").select_option(label=old)
     page.wait_for_function("() => document.querySelector('.pg-curve-plot').data.length === 3", timeout=SOON)
     assert curves(page)[1] == ["training", "solid", 30]
 

@@ -268,7 +268,7 @@ def test_what_a_piece_says_of_its_run(trainer):
     [
         ("sliding_window", "sliding window", []),
         ("retention", "retention", [0, 1, 2]),
-        ("hybrid", "Mamba and softmax in turns", [0, 2]),
+        ("hybrid", "Mamba and softmax, alternating", [0, 2]),
     ],
 )
 def test_a_piece_says_which_layers_have_no_softmax(trainer, mixer, named, hidden):

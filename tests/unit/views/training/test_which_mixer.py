@@ -90,7 +90,7 @@ def test_the_name_of_the_window_says_how_much_it_sees(language):
 def test_the_button_waits_for_two_mixers(playground):
     one = {name: name == "mamba" for name in MIXERS}
     start = drawn(playground, "training", KEY, one)["start"]
-    assert start["state"] == "unready" and start["text"] == "Tick two mixers or more."
+    assert start["state"] == "unready" and start["text"] == "Choose at least two mixers."
     usual = drawn(playground, "training", KEY)["start"]
     assert usual["state"] == "idle" and usual["text"].startswith("4 mixers × 3 seeds")
 
