@@ -84,10 +84,11 @@ def python_files() -> list[Path]:
 def page(language: str) -> tuple[Text, ...]:
     """Return every sentence of the page in a language, with those of its lessons."""
     texts: list[Text] = []
-    words = sorted((ROOT / "viz/words" / language).rglob("*.toml"))
+    words = [path for path in sorted((ROOT / "viz/words" / language).rglob("*.toml")) if path.name != "search.toml"]
     for path in (*words, *sorted((ROOT / "viz/lessons/bundled").glob(f"*.{language}.toml"))):
         for key, text in _leaves(tomllib.loads(path.read_text(encoding="utf-8"))):
-            texts.append(Text(f"{path.relative_to(ROOT)}:{key}", text))
+            if not key.endswith((".forms", ".prompt")):  # what is searched for, and texts that models read
+                texts.append(Text(f"{path.relative_to(ROOT)}:{key}", text))
     return tuple(texts)
 
 
@@ -105,7 +106,7 @@ def documents() -> tuple[Text, ...]:
     """Return the paragraphs of README and docs, without their code."""
     texts: list[Text] = []
     for path in (*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))):
-        source = re.sub(r"```.*?```|`[^`\n]*`", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        source = re.sub(r"```.*?```|`[^`\n]*`|https?://\S+", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
         texts += [Text(f"{path.relative_to(ROOT)}", each) for each in source.split("\n\n")]
     return tuple(texts)
 
