@@ -144,7 +144,6 @@ def test_what_comes_first_in_chinese_where_english_words_are_known_too(found, qu
         ("tempratur", "view.temperature"),
         ("logitlnes", "view.lens"),
         ("speculatve decoding", "view.speculative"),
-        ("color scale", "setting.attention.curve"),
     ],
 )
 def test_nothing_found_offers_the_nearest(found, query, expected):

@@ -287,7 +287,7 @@ def named(language: str) -> dict[str, list[str]]:
 
 def test_a_text_that_asks_for_an_example_calls_it_by_its_name():
     asked = named("en")
-    assert len(asked) >= 13 and all(named(language) == asked for language in NAMED)
+    assert len(asked) >= 8 and all(named(language) == asked for language in NAMED)
     for key, examples_ in asked.items():
         for example in examples_:  # one that an untouched page does not offer is said to be another model's
             assert example in EXAMPLES["tinygpt"] or "SmolLM2" in words("en")[key], key

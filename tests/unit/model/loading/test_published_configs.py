@@ -39,7 +39,7 @@ def test_a_published_config_of_another_family_is_refused_by_its_model_type(name,
     text = json.dumps(PUBLISHED[name]["config"])
     (tmp_path / "config.json").write_text(text)
     for attempt in (lambda: config_of(text), lambda: read_config(tmp_path)):
-        with pytest.raises(UnsupportedModel, match='Architecture "[^"]+" is not supported') as caught:
+        with pytest.raises(UnsupportedModel, match=r'Architecture "[^"]+" is not supported') as caught:
             attempt()
         assert caught.value.got == f"model_type = {PUBLISHED[name]['refused']!r}"
 
