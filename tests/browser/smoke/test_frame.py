@@ -133,7 +133,7 @@ def test_beam_search_opens_side_by_side_with_it_and_a_setting_is_in_sight(open_p
     kind = page.locator("#pg-forget_form [data-name=kind] select")
     expect(kind).to_have_value("bigbird", timeout=SOON)
     expect(kind).to_be_in_viewport()
-    search(page, "dilation").get_by_role("combobox").fill("Distance of two nei")
+    search(page, "dilation").get_by_role("combobox").fill("Step between ke")
     page.keyboard.press("Enter")
     expect(page.locator("#pg-forget_form [data-name=dilation] input")).to_be_focused(timeout=SOON)
     expect(kind).to_have_value("dilated")  # what it depends on is set with it

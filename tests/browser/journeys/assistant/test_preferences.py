@@ -35,7 +35,7 @@ def test_from_pairs_chosen_by_keyboard_to_a_model_that_was_rewarded_and_back(ope
         expect(desk).to_have_attribute("data-pairs", str(done))
         assert page.locator(".pg-pairs-table textarea").first.input_value() == better
     expect(desk).to_contain_text("10 pairs: 10 by you, 0 by the rule")
-    expect(desk).to_contain_text("Of yours the rule would choose", timeout=SOON)
+    expect(desk).to_contain_text("of your choices, disagrees with", timeout=SOON)
     # Edited, and taken back; another view and back, and they are still there.
     page.get_by_role("button", name="Swap the two texts").first.click()
     assert page.locator(".pg-pairs-table textarea").nth(1).input_value() == better
@@ -62,10 +62,10 @@ def test_from_pairs_chosen_by_keyboard_to_a_model_that_was_rewarded_and_back(ope
     form.locator("[data-name=preset] select").select_option("trained")
     form.get_by_label("More settings").check()
     form.locator("[data-name=weights] select").select_option("lora")
-    small = {"Updates": "1", "Texts an update": "4", "Texts of one prompt": "2", "Tokens a text": "4"}
+    small = {"Updates": "1", "Texts per update": "4", "Texts per prompt": "2", "Tokens per text": "4"}
     for label, value in small.items():
         form.get_by_label(label, exact=True).fill(value)
-    expect(live).to_contain_text("Nothing has been run", timeout=SOON)
+    expect(live).to_contain_text("No run on this page yet", timeout=SOON)
     page.wait_for_timeout(500)  # what was typed is sent after a pause
     live.get_by_role("button", name="Start", exact=True).click()
     expect(live.locator(".pg-train-line")).to_contain_text("Done", timeout=3 * SOON)

@@ -102,7 +102,7 @@ def test_a_run_is_followed_from_its_start_to_its_model(playground):
     snapshots = [each for piece in pieces for each in piece["snapshots"]]
     assert [each["step"] for each in snapshots] == [0, 1, 2]
     last = pieces[-1]
-    assert "8,192 of 8,546,816" in last["facts"] and "3 examples to learn from, 1 held out" in last["facts"]
+    assert "8,192 of 8,546,816" in last["facts"] and "3 training examples, 1 held out" in last["facts"]
     assert len(last["questions"]) == 1 and len(last["example"]["tokens"]) == len(snapshots[0]["losses"])
     (run,) = playground.workshop.of("me")
     assert run.model_id in [model_id for _, model_id in playground.choices("me")]
@@ -124,7 +124,7 @@ def test_a_run_that_ran_away_says_so_and_what_was_kept(playground):
     for language, said in (("en", "learning rate is too high"), ("zh", "学习率太高")):
         assert said in piece_payload(run, language, (0, 0))["error"]["text"]
     best = min(reversed(run.snapshots[:-1]), key=lambda each: each.loss).step
-    assert f"step {best}, the best" in piece_payload(run, "en", (0, 0))["error"]["hint"]
+    assert f"from step {best}, was kept" in piece_payload(run, "en", (0, 0))["error"]["hint"]
     assert isinstance(run.snapshots[-1], TuneSnapshot)
 
 

@@ -147,7 +147,7 @@ def test_adapters_are_chosen_in_the_form_and_can_be_fetched(playground):
     told = [*PRACTICE.events["start"].handle(visit(playground, SMALL | {"weights": "lora", "rank": "1"}), {})]
     last = told[-2]
     assert last["state"] == "done" and last["name"].endswith("rate 0.002, LoRA r = 1")
-    assert "8,192 of 8,546,816 parameters learn" in last["facts"]
+    assert "8,192 of 8,546,816 parameters are trained" in last["facts"]
     (run,) = playground.workshop.of("me")
     assert last["adapter"] == f"playground/trained/{run.id}/adapter.zip"
     client = TestClient(Starlette(routes=[Route("/{number}", trained_archive(playground, adapter=True))]))
@@ -175,9 +175,9 @@ def test_a_run_that_went_astray_says_so_and_keeps_its_model(playground, monkeypa
     monkeypatch.setitem(UPDATES, "ppo", update)
     told = [*PRACTICE.events["start"].handle(visit(playground, SMALL), {})]
     last = told[-2]
-    assert last["state"] == "diverged" and "ran away" in last["error"]["text"] and last["model_id"]
+    assert last["state"] == "diverged" and "diverged" in last["error"]["text"] and last["model_id"]
     (run,) = playground.workshop.of("me")
-    assert "失控" in piece(run, "zh", (0, 0), Histories(), "me")["error"]["text"]
+    assert "发散" in piece(run, "zh", (0, 0), Histories(), "me")["error"]["text"]
 
 
 def test_a_server_that_trains_nothing_says_so(lm):
