@@ -6,7 +6,11 @@ from tests import prose, subjects
 
 LEAST = 0.8  # of the docstrings of functions
 MOST_WORDS = 90  # of an explanation, before its fold
-STILL = {"turns of phrase, code": 246}  # places that are left; none may join them
+STILL = {  # places that are left: none may join them
+    "turns of phrase, code": 246,
+    "turns of phrase, documents": 7,
+    "spelling, documents": 2,
+}
 
 
 def test_docstrings_of_functions_begin_with_a_verb():
