@@ -63,7 +63,7 @@ class Survey:
 
 @public()
 def layer_activations(run: Trace, layer: int) -> Activations:
-    """Pre-activations and activations of one layer, recomputed from the stream with the run's edits.
+    """Return the pre-activations and activations of one layer, recomputed from the stream with the run's edits.
 
     `post` equals run.mlp_activations(layer). Raises InputError for a layer that does not exist.
     """
@@ -83,7 +83,7 @@ def activation(config: ModelConfig, pre: np.ndarray) -> np.ndarray:
 
 @torch.inference_mode()
 def write_lengths(model: Transformer, layer: int) -> np.ndarray:
-    """||W_out[:, neuron]||: length of each neuron's output per unit of activation. float32 [M]"""
+    """Return ||W_out[:, neuron]||, the length of each neuron's output per unit of activation. float32 [M]"""
     check_layer(layer, model.config.n_layer)
     return model.blocks[layer].mlp.down.weight.norm(dim=0).numpy()
 
@@ -104,14 +104,14 @@ def ranked(post: np.ndarray, lengths: np.ndarray, order: str, position: int) -> 
 
 @torch.inference_mode()
 def token_scores(model: Transformer, layer: int, neurons: Sequence[int]) -> np.ndarray:
-    """Direct effect of each neuron's W_out column on the logit of every token. float32 [n, V]
+    """Compute the direct effect of each neuron's W_out column on the logit of every token. float32 [n, V]
 
     W_U N(W_out[:, neuron]), where N is the token-independent part of the norms on the way: their gains and, for
     LayerNorm, the subtraction of the mean. On the way are the final norm, where there is one, and in a post-norm model
     those that follow the MLP. Ignored are token-dependent parts (their divisors), biases, and effects through later
-    layers: the scores give the direction only, not the size. For one run, logits of the last block's output through
-    the final norm change by activation * score / norm's divisor for a neuron of the last pre-norm block, at fixed
-    divisor and mean. Source: Geva et al. 2021, section 4; 2022, section 3.
+    layers: the scores give the direction only, not the size. For one run, logits of the last block's output through the
+    final norm change by activation * score / norm's divisor for a neuron of the last pre-norm block, at fixed divisor
+    and mean. Source: Geva et al. 2021, section 4; 2022, section 3.
 
     Raises InputError for a layer or neuron that does not exist.
     """
@@ -138,12 +138,12 @@ def promoted(
 
 
 def typical(post: np.ndarray) -> np.ndarray:
-    """Root mean square of a layer's activations at each token. [T, M] -> [T, 1]"""
+    """Return the root mean square of a layer's activations at each token. [T, M] -> [T, 1]"""
     return np.linalg.norm(post, axis=1, keepdims=True) / np.sqrt(np.float32(post.shape[1]))
 
 
 def is_active(post: np.ndarray, kind: str) -> np.ndarray:
-    """Whether each neuron is active at each token. [T, M] -> bool [T, M]
+    """Return whether each neuron is active at each token. [T, M] -> bool [T, M]
 
     For ReLU: post > 0. GELU and SwiGLU are hardly ever exactly 0; there: |post| is at least ACTIVE times the root mean
     square of the layer's activations at that token, and not 0. `kind` is ModelConfig.mlp.

@@ -250,17 +250,19 @@ def _head_input(run: Trace, x: Tensor, tap: Tap | None) -> Tensor:
 
 
 def divergence(p: Tensor, q: Tensor) -> Tensor:
-    """KL(p || q) of log-probabilities, in nats, at least 0. float64 [..., V] -> [...]"""
+    """Compute KL(p || q) of log-probabilities, in nats, at least 0. float64 [..., V] -> [...]"""
     return (p.exp() * (p - q)).sum(-1).clamp(min=0)  # negative by rounding only
 
 
 def divergence_at(before: np.ndarray, after: np.ndarray) -> float:
-    """KL(p before || p after) of two rows of logits, in nats. float32 [V] each"""
+    """Compute KL(p before || p after) of two rows of logits, in nats. float32 [V] each"""
     return float(divergence(*(torch.from_numpy(row).double().log_softmax(-1) for row in (before, after))))
 
 
 def _scores(run: Trace, before: Tensor, after: Tensor, rows: int, tell: Callable[[int], None]) -> tuple[Tensor, Tensor]:
-    """Divergences [n] of the leading tokens with finite logits, and both runs' losses of the next tokens, [2, m]."""
+    """Return the divergences [n] of the leading tokens with finite logits, and both runs' losses of the next tokens,
+    [2, m].
+    """
     following = torch.tensor(run.key.ids[1:] or (0,))
     divergences, losses = torch.empty(0, dtype=torch.float64), torch.empty(2, 0, dtype=torch.float64)
     for done, start in enumerate(range(0, len(after), rows), 1):

@@ -28,7 +28,7 @@ def norms_of(config: ModelConfig) -> tuple[Place, ...]:
 
 
 def norm_of(model: Transformer, layer: int, site: str) -> Norm:
-    """Return the norm at a place; raises InputError where there is none."""
+    """Return the norm at a place; raises InputError if there is no such norm."""
     if site not in ("norm1", "norm2", "final"):
         raise InputError("There is no such norm.", shown(site), "Norms are called norm1, norm2 and final.")
     L = model.config.n_layer
@@ -185,7 +185,8 @@ def compare_batch(norm: Norm, x: np.ndarray) -> BatchCompared:
 
 
 def quantiles(model: Transformer) -> dict[str, np.ndarray]:
-    """5 %, median and 95 % of the gain and of the bias over the dimensions of each norm, in the order of `norms_of`.
+    """Return the 5 % quantile, median and 95 % quantile of the gain and of the bias over the dimensions of each norm,
+    in the order of `norms_of`.
 
     "gain" and, where the norms have one, "bias": float64 [norms, 3]
     """

@@ -30,12 +30,12 @@ class Space:
 @public(components=whole(1))
 @torch.inference_mode()
 def principal(run: Trace, *, scaled: bool = True, first: bool = True, components: int = 3) -> Space:
-    """Principal components of all (L + 1) T states of the run's residual stream together.
+    """Compute the principal components of all (L + 1) T states of the run's residual stream together.
 
     coordinates = (states - mean) @ directions.T, where the directions are the eigenvectors of the states' covariance
     with the largest eigenvalues, and shares those eigenvalues over the sum of all. Each direction's largest entry (the
-    first of ties) is positive, so that the same run gives the same picture. Components beyond the number of states
-    have direction and coordinates 0. Source: Pearson 1901; Hotelling 1933.
+    first of ties) is positive, so that the same run gives the same picture. Components beyond the number of states have
+    direction and coordinates 0. Source: Pearson 1901; Hotelling 1933.
 
     `scaled`: every state is divided by its length first, so that a few very long ones, above all the first token's, do
     not dominate; a state of 0 stays 0. `first`: with the first token. Computed in float64. Raises InputError where no
@@ -80,7 +80,9 @@ def _scaled(states: Tensor, scaled: bool) -> Tensor:
 
 
 def _many_states(states: Tensor, mean: Tensor, scaled: bool) -> tuple[Tensor, Tensor]:
-    """Eigenvalues [D] of the summed squares, ascending and clipped at 0, and the eigenvectors [D, D], columns."""
+    """Return the eigenvalues [D] of the summed squares, ascending and clipped at 0, and the eigenvectors [D, D],
+    columns.
+    """
     D = states.shape[-1]
     squares = torch.zeros(D, D, dtype=torch.float64)
     for layer in states:

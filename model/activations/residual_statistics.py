@@ -129,7 +129,7 @@ def _norm_fields(x: Tensor, scale: Tensor) -> dict:
 
 
 def middle_of(magnitude: np.ndarray) -> float:
-    """The median, for an even count the mean of the two middle values: np.median, at a third of its time.
+    """Return the median, as np.median does, in a third of the time.
 
     Floats from 0 up are ordered as their bits: the upper half of the bits selects the few that have to be sorted.
     magnitude float32, at least 0, of any shape.
@@ -175,7 +175,7 @@ def _block_fields(at: dict[str, Tensor], parallel: bool) -> dict[str, np.ndarray
 
 
 def _quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a / b, NaN where b is 0."""
+    """Compute a / b, NaN where b is 0."""
     return np.divide(a, b, out=np.full_like(b, np.nan), where=b != 0)
 
 
@@ -214,7 +214,7 @@ def carriers(stream: Stream, rule: str, sites: Sequence[str]) -> pd.DataFrame:
 
 
 def ratios(stream: Stream, n: int) -> np.ndarray:
-    """Largest |x| of each dimension of norm n, as a multiple of the layer's median |x|. float64 [D]"""
+    """Return the largest |x| of each dimension of norm n, as a multiple of the layer's median |x|. float64 [D]"""
     return np.abs(stream.largest[n]) / max(stream.median[n], float(np.finfo(np.float32).tiny))
 
 

@@ -13,7 +13,7 @@ from model.tracing.trace import Trace
 
 @dataclass(frozen=True, eq=False)
 class Routed:
-    """What the routers of all layers decided for the tokens of a run. L layers, T tokens, k experts a token, N experts.
+    """The routers' decisions for the tokens of a run. L layers, T tokens, k experts per token, N experts.
 
     `weights` sums to 1 over k where k > 1, `load` over N. `dropped` is what a capacity factor would leave out; a run
     itself drops nothing, only training does.

@@ -114,7 +114,7 @@ def block_numbers(trace: Trace, layer: int) -> Passed:
 
 
 def _rows(scores: Tensor, pattern: Tensor) -> Rows:
-    """scores and pattern [H, T, T]; a masked or blocked score is -inf and excluded from means."""
+    """Reduce scores and pattern [H, T, T]; a masked or blocked score is -inf and excluded from means."""
     seen = ~scores.isneginf()
     mean = scores.masked_fill(~seen, 0).sum(-1) / seen.sum(-1)
     top, key = pattern.max(-1)

@@ -124,7 +124,7 @@ def components(run: Trace, position: int = -1) -> Components:
 
     In layers without edits only keys and values are computed for earlier tokens. Raises InputError for a position out
     of range and for a model with experts, ValueError for a run with a tap that is not made of edits: it may add
-    something that is none of the parts.
+    something that belongs to no part.
     """
     run.require_key()
     require_dense(run.config)
@@ -173,7 +173,7 @@ def _one_token(run: Trace, layer: int, at: int) -> dict[str, Tensor]:
 
 
 def _edited(run: Trace, layer: int, at: int) -> dict[str, Tensor]:
-    """Return the same for a block with edits, which may need all earlier tokens."""
+    """Return the sites of a block with edits, which may need all earlier tokens."""
     store: dict[tuple[str, int], Tensor] = {}
     each = run.prepare(layer, at + 1, record((*_SITES, *_EDITED), store))
     run.model.blocks[layer](run.residuals[layer][None, : at + 1], layer, each)
@@ -274,7 +274,7 @@ def attribute(outputs: Components, model: Transformer, token: int, distractor: i
 
 
 def _dot(vector: Tensor | None, u: Tensor) -> float | None:
-    """vector.u, None for no vector. [D] each"""
+    """Compute vector.u; None without a vector. [D] each"""
     return None if vector is None else float(vector.detach().double() @ u)
 
 
@@ -309,7 +309,7 @@ def promoted(
 ) -> Promoted:
     """Return the tokens that one part's output promotes and suppresses most, through the frozen norms and W_U.
 
-    The part is a head, or the layer's MLP where head is None. A token's value is that part of its logit, as in
+    The part is a head, or the layer's MLP if head is None. A token's value is that part of its logit, as in
     `attribute`, to float32 rounding. Ids from `vocab` on have no token and are excluded. Raises InputError for a layer
     or head out of range.
     """

@@ -46,7 +46,7 @@ class Settings:
 
 @torch.inference_mode()
 def streams(model: Transformer, ids: Tensor) -> Tensor:
-    """Residual streams, entering every block and leaving the last one. ids [B, T] -> [L + 1, B * T, D]"""
+    """Return the residual streams entering every block and leaving the last one. ids [B, T] -> [L + 1, B * T, D]"""
     run = model.prepare(0, ids.shape[1])
     residuals = [model.embed_tokens(ids, 0, run)]
     for layer, block in enumerate(model.blocks):
@@ -55,7 +55,7 @@ def streams(model: Transformer, ids: Tensor) -> Tensor:
 
 
 def batches(lm: LanguageModel, texts: Sequence[str], settings: Settings, *, held_out: bool) -> Iterator[Tensor]:
-    """Endless windows of the texts, each text equally often. [rows, length] ids
+    """Yield windows of the texts without end, each text equally often. [rows, length] ids
 
     Raises InputError where no text is long enough.
     """

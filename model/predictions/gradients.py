@@ -70,7 +70,7 @@ class _Path:
     tell: Callable[[int], None]  # reports the places of the path for which another block is done
 
     def batches(self, shares: Sequence[float]) -> list[Tensor]:
-        """Embeddings at some shares of the path, in batches of suitable size. Each [B, t, D]"""
+        """Return the embeddings at some fractions of the path, in batches of suitable size. Each [B, t, D]"""
         each = torch.tensor(shares, dtype=self.x.dtype)[:, None, None].split(max(1, _TOKENS // len(self.x)))
         return [self.base + share * (self.x - self.base) for share in each]
 
@@ -117,14 +117,16 @@ class _Tried:
 
 
 def affordable(tokens: int) -> int:
-    """Return the gradients along the path, at most, of a prompt of so many tokens: fewer for a long one, each taking
-    longer.
+    """Return the largest number of gradients along the path for a prompt of this length: fewer for a long prompt, whose
+    gradients take longer.
     """
     return min(MOST, max(16, _BUDGET // tokens))
 
 
 def forwards(most: int) -> int:
-    """About how many forwards the work of at most `most` gradients is: one with its way back is as long as four."""
+    """Estimate the work of at most `most` gradients in forward passes: one pass with its gradient takes as long as
+    four.
+    """
     return 4 * (most + 1) + most // 4 + 1
 
 
@@ -174,7 +176,7 @@ def gradients(
 
 
 def _nothing() -> _Step:
-    """Return the path in one step that is never chosen: no gradient was taken in its middle."""
+    """Return the whole path as one step that is never chosen, because it has no gradient at its middle."""
     return _Step(0.0, 1.0, 0.0, 0.0, 0.0, torch.tensor([math.inf]))
 
 
@@ -200,7 +202,7 @@ def _halve(path: _Path, tried: Sequence[_Tried]) -> None:
 
 
 def _values(path: _Path, shares: Sequence[float]) -> list[float]:
-    """f at some shares of the path."""
+    """Return f at some fractions of the path."""
     values: list[float] = []
     with torch.no_grad():
         for x in path.batches(shares):
@@ -209,7 +211,7 @@ def _values(path: _Path, shares: Sequence[float]) -> list[float]:
 
 
 def _slopes(path: _Path, shares: Sequence[float], along: Tensor) -> tuple[list[float], Tensor]:
-    """f at some shares of the path, and along_s . df/dx_s of every token. along [t, D] -> [B], [B, t] float64
+    """Return f at some fractions of the path, and along_s . df/dx_s of every token. along [t, D] -> [B], [B, t] float64
 
     A forward without a graph, then backward block by block, each recomputed: one block's graph at a time.
     """
@@ -279,7 +281,7 @@ def _baseline(run: Trace) -> Tensor:
 
 
 def _direction(run: Trace, token: int, distractor: int | None) -> Tensor:
-    """Direction of the target after the last norm. [D] float64"""
+    """Return the direction of the target after the last norm. [D] float64"""
     weight = run.model.unembed.weight.detach()
     return weight[token].double() - (0 if distractor is None else weight[distractor].double())
 

@@ -28,8 +28,8 @@ class NextToken:
 
 @public(logits=array("V"), temperatures=between(0, 1e6), u=unit, top=whole(1))
 def next_token(logits: np.ndarray, temperatures: Sequence[float], u: float, top: int = 10) -> NextToken:
-    """Return the `top` likeliest tokens of finite logits [V], and what `u` draws at each temperature, none of them
-    negative.
+    """Return the `top` likeliest tokens of finite logits [V], and the token that `u` draws at each temperature;
+    temperatures are at least 0.
 
     Raises ValueError for a negative temperature, no token, or `u` outside [0, 1).
     """

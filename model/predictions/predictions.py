@@ -110,7 +110,7 @@ def _reduce(logits: Tensor, targets: Tensor, top: int) -> dict[str, Tensor]:
 
 @public()
 def summarize(predictions: Predictions, tokens: Tokens) -> Summary:
-    """Perplexity, bits per byte and mean surprisal of tokens 1 .. T - 1; raises InputError for a single token.
+    """Compute perplexity, bits per byte and mean surprisal of tokens 1 .. T - 1; raises InputError for a single token.
 
     perplexity = exp(mean -ln p) = 2^(mean surprisal). Bits per byte do not depend on the tokenization. Source: Jelinek
     et al. 1977 for perplexity; Graves 2013, section 3.1, for bits per character.
@@ -138,7 +138,7 @@ def follow(run: Trace, token: int) -> Followed:
 @public(tokens=listed)
 @torch.inference_mode()
 def follow_all(run: Trace, tokens: Sequence[int], positions: slice = slice(None)) -> list[Followed]:
-    """`follow` for several tokens at little more than the cost of one; optionally after some positions only."""
+    """Do `follow` for several tokens at little more than the cost of one; optionally after some positions only."""
     V = run.config.vocab_size
     for token in tokens:
         check_token(token, V)
@@ -162,7 +162,7 @@ def _ids(run: Trace) -> Tensor:
 
 
 def _chunks(run: Trace, positions: slice = slice(None)) -> Iterator[tuple[int, Tensor]]:
-    """(number of earlier positions, logits [c, V] float32) of consecutive positions."""
+    """Yield (number of earlier positions, logits [c, V] float32) of consecutive positions."""
     rows, start = max(1, _LOGIT_BYTES // (4 * run.config.vocab_size)), 0
     for part in run.residuals[-1][positions].split(rows):
         yield start, run.model.logits(part[None], tap=run.tap)[0]
@@ -170,7 +170,7 @@ def _chunks(run: Trace, positions: slice = slice(None)) -> Iterator[tuple[int, T
 
 
 def _spread(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """log sum exp and entropy (nats) of each row. [c, V] -> [c], [c] float64"""
+    """Compute log sum exp and entropy (nats) of each row. [c, V] -> [c], [c] float64"""
     x = logits.double()
     most = x.amax(1, keepdim=True)
     x -= most

@@ -46,7 +46,7 @@ class Sample:
 
 
 def certain(strategy: Strategy) -> bool:
-    """Whether the strategy is deterministic: a search, or a single token is left at each step."""
+    """Return whether the strategy is deterministic: a search, or one that leaves a single token at each step."""
     if strategy.method != "sample":
         return True
     return any(values_of(step)[name] == value for step in strategy.steps for name, value in _ALONE.get(step.warp, ()))
@@ -60,7 +60,7 @@ def take_samples(
     many: Many,
     progress: Progress = silent,
 ) -> list[list[Sample]]:
-    """`many.count` texts of each strategy, one for a deterministic strategy.
+    """Write `many.count` texts with each strategy, one for a deterministic strategy.
 
     Sample i of all strategies has the same random numbers, which differ from those of sample j. Raises InputError as
     LanguageModel.generate does. `progress` counts steps of batches, as if none ended early.

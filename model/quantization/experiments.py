@@ -100,7 +100,7 @@ def errors(
     head: bool = False,
     report: Callable[[], None] = lambda: None,
 ) -> WeightError:
-    """Total error of the weights of some layers, or of all; `report` is called after every matrix."""
+    """Return the total error of the weights of some layers, or of all; `report` is called after every matrix."""
     total = WeightError()
     for _, weight in matrices(model, layers, head=head):
         total += weight_error(weight, *stored(weight, kind))
@@ -167,7 +167,7 @@ def changed(model: Transformer, blocks: Mapping[int, Block], head: Change = lamb
 @public()
 @torch.inference_mode()
 def with_format(model: Transformer, kind: Format, *, head: bool = False) -> Transformer:
-    """Return the whole model as restored from a format, in float32: one more copy of the matrices."""
+    """Return a float32 copy of the model, quantized to a format and dequantized."""
 
     def change(layer: int, name: str, weight: Tensor) -> Tensor:
         return stored(weight, kind)[0]
@@ -189,7 +189,7 @@ def outcome(
     size: int = MAP,
     report: Callable[[], None] = lambda: None,
 ) -> tuple[Outcome, np.ndarray]:
-    """Return one format on two texts, the prompt (with all its streams) and another; each block is dropped after its
+    """Measure one format on two texts, the prompt (with all its streams) and another; each block is freed after its
     use.
 
     Also returns the patterns of the prompt's first `size` tokens, float16 [L, H, t, t]. `report` is called after every
@@ -225,7 +225,7 @@ def outcome(
 
 
 def _recording_attention(weights: list[Tensor]) -> Attend:
-    """Explicit attention that appends the pattern of its single text to `weights`, [H, T, T]."""
+    """Return an explicit attention kernel that appends the pattern of its single text to `weights`, [H, T, T]."""
 
     def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         pattern = attention_pattern(attention_scores(q, k))
@@ -255,7 +255,7 @@ def measure(
     head: bool = False,
     progress: Progress = silent,
 ) -> tuple[list[Outcome], Maps]:
-    """Return several formats of FORMATS on a prompt and another text, one after the other; the model is not changed.
+    """Measure several formats of FORMATS on a prompt and another text, one after the other; the model is not changed.
 
     A format that none of the model's matrices fits is skipped.
     """
@@ -285,5 +285,5 @@ def map_size(model: Transformer, T: int, formats: int) -> int:
 
 
 def usable(model: Transformer, kind: Format) -> bool:
-    """Whether at least one matrix of the blocks has rows that fit the format."""
+    """Return whether at least one matrix of the blocks has rows that fit the format."""
     return any(kind.fits(weight.shape[1]) for _, weight in matrices(model, [0]))

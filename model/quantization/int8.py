@@ -64,7 +64,7 @@ class Int8Linear(nn.Module):
         return self.whole, self.scale, self.bias
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Integers, scale, and bias or none, for the compiled loops."""
+        """Return integers, scale and bias (empty if absent) for the compiled loops."""
         bias = np.empty(0, np.float32) if self.bias is None else self.bias.detach().numpy()
         return self.whole.numpy(), self.scale.numpy(), bias
 
@@ -83,7 +83,7 @@ class Int8Linear(nn.Module):
 
 
 def rounded(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Integers [out, in] and a scale per row [out]: w is about scale * whole, off by at most scale / 2.
+    """Return integers [out, in] and a scale per row [out]: w is about scale * whole, off by at most scale / 2.
 
     Symmetric, one scale per output channel: scale = max |w| / 127. Jacob et al. 2018, section 2.1, with zero point 0.
     """
@@ -152,7 +152,7 @@ def layers_of(model: Transformer) -> list[Int8Linear]:
 
 @torch.inference_mode()
 def effect(model: Transformer, small: Transformer, ids: Sequence[int]) -> Effect:
-    """Effect of 8 bits on the predictions after every token of a prompt, ids [T].
+    """Measure the effect of 8 bits on the predictions after every token of a prompt, ids [T].
 
     The 8-bit model reads the prompt a few tokens at a time, so that it uses the same product as when it generates.
     """

@@ -35,8 +35,8 @@ class Sweep:
 
 
 def parts_of(model: Transformer, by: str) -> dict[str, tuple[str, ...]]:
-    """Return the matrices rounded at once: by "matrix" each one, by "half" attention and MLP; and in both the whole
-    block.
+    """Return the matrices rounded at once: by "matrix" each one, by "half" attention and MLP; in both cases also the
+    complete block.
     """
     kinds = kinds_of(model)
     if by == "matrix":

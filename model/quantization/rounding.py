@@ -67,12 +67,14 @@ class Comparison:
 
 
 def output_error(change: Tensor, hessian: Tensor) -> float:
-    """|X change^T|^2 for hessian = X^T X: the squared error of the output. change [out, in], hessian [in, in]"""
+    """Compute |X change^T|^2 for hessian = X^T X: the squared error of the output. change [out, in],
+    hessian [in, in]
+    """
     return float((change.double() @ hessian * change.double()).sum())
 
 
 def scales_of(activity: Tensor, power: float) -> Tensor:
-    """Scale of each input's weights: activity^power, its extremes balanced around 1. [in] -> [in]
+    """Return the scale of each input's weights: activity^power, its extremes balanced around 1. [in] -> [in]
 
     Lin et al. 2023, eq. 4 and 5; an input that is never active has scale 1.
     """
@@ -135,7 +137,9 @@ def compensated(
 
 
 def blocks_of(width: int, scheme: Scheme) -> list[tuple[int, int]]:
-    """First column and end of each block: later columns are adjusted at its end. Every group begins with a block."""
+    """Return the first column and the end of each block: later columns are adjusted at its end. Every group begins with
+    a block.
+    """
     starts = sorted({*range(0, width, _BLOCK), *range(0, width, _group(width, scheme))})
     return list(zip(starts, [*starts[1:], width], strict=True))
 
@@ -302,7 +306,7 @@ class _Details:
 
 
 def _roundings(case: _Case, step: Callable[..., None]) -> tuple[dict[str, tuple[Tensor, float]], _Details]:
-    """{method: (the rounded matrix, seconds)} in the order of METHODS, and the intermediate errors."""
+    """Return {method: (the rounded matrix, seconds)} in the order of METHODS, and the intermediate errors."""
     weight, scheme, hessian = case.weight, case.scheme, case.hessian
     width = weight.shape[1]
     columns, made_up_errors = _moments(width, scheme), []
@@ -339,7 +343,7 @@ def _roundings(case: _Case, step: Callable[..., None]) -> tuple[dict[str, tuple[
 
 
 def _moments(width: int, scheme: Scheme) -> list[int]:
-    """Block ends at which the error is measured, including the last one."""
+    """Return the block ends at which the error is measured, including the last one."""
     ends = [end for _, end in blocks_of(width, scheme)]
     return ends[:: -math.ceil(len(ends) / POINTS)][::-1]
 

@@ -46,7 +46,7 @@ RUNNERS: dict[str, Callable[[Transformer], Transformer]] = {
 
 @torch.inference_mode()
 def tokens_per_second(model: Transformer, key: str, ids: Sequence[int], report: Callable[[], None]) -> float:
-    """Measured speed of greedy decoding with a cache in a format of RUNNERS: 1 / the median time of a token.
+    """Measure the speed of greedy decoding with a cache in a format of RUNNERS: 1 / the median time of a token.
 
     The output head is in the format, too. Raises ValueError for a simulated format.
     """

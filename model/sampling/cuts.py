@@ -39,7 +39,7 @@ def below_largest(logits: Tensor) -> tuple[np.ndarray, float]:
 
 
 def entropy_of(shifted: np.ndarray, least: float) -> float:
-    """-sum p ln p, in nats, from the two results of `below_largest`."""
+    """Compute -sum p ln p, in nats, from the two results of `below_largest`."""
     return least - float((np.exp(shifted - least) * shifted).sum())
 
 

@@ -58,7 +58,7 @@ def uniforms(seed: int, n: int, first: int = 0, row: int = 0) -> np.ndarray:
     [n]
 
     One generator with an advanced counter, instead of a new one per step: about four times as fast. Raises InputError
-    for what is no whole number from 0 up.
+    for arguments that are not integers from 0 up.
     """
     bits = np.random.Philox(key=[seed, row], counter=[0, 0, 0, first])
     generator, numbers = np.random.Generator(bits), np.empty(n)
@@ -70,10 +70,10 @@ def uniforms(seed: int, n: int, first: int = 0, row: int = 0) -> np.ndarray:
 
 @public(n=whole(0), shares=array("V"), level=above(0, 0.999999))
 def band(n: int, shares: np.ndarray, level: float = LEVEL) -> tuple[np.ndarray, np.ndarray]:
-    """The least and the largest usual count of n draws, for tokens with these shares. [k] -> [k], [k]
+    """Return the lowest and the highest usual count of n draws, for tokens with these shares. [k] -> [k], [k]
 
-    Exact: the quantiles (1 - level) / 2 and (1 + level) / 2 of the binomial distribution, each the first count at
-    which its cumulative distribution reaches them. A count lies within with a probability of at least `level`.
+    Exact: the quantiles (1 - level) / 2 and (1 + level) / 2 of the binomial distribution, each the first count at which
+    its cumulative distribution reaches them. A count lies within with a probability of at least `level`.
     """
     k, p = torch.arange(n + 1, dtype=torch.float64), torch.from_numpy(np.minimum(shares, 1.0))[:, None]
     ways = torch.lgamma(torch.tensor(n + 1.0, dtype=torch.float64)) - torch.lgamma(k + 1) - torch.lgamma(n - k + 1)
@@ -85,7 +85,7 @@ def band(n: int, shares: np.ndarray, level: float = LEVEL) -> tuple[np.ndarray, 
 
 @public(counts=array("V"), shares=array("V"))
 def fit(counts: np.ndarray, shares: np.ndarray) -> Fit | None:
-    """Chi-square test of counts [n] against descending shares [n]; None where fewer than two bins are left to compare.
+    """Run a chi-square test of counts [n] against descending probabilities [n]; None if fewer than two bins remain.
 
     sum (observed - expected)^2 / expected (Pearson 1900). Neighbors share a bin until at least LEAST draws of it are
     expected.
@@ -104,7 +104,9 @@ def fit(counts: np.ndarray, shares: np.ndarray) -> Fit | None:
 
 
 def _bins(expected: np.ndarray) -> list[int]:
-    """First indices of bins with at least LEAST expected draws each; a smaller rest at the end joins the last one."""
+    """Return the first indices of bins with at least LEAST expected draws each; a smaller rest at the end joins the
+    last one.
+    """
     starts, total = [], 0.0
     for place, share in enumerate(expected.tolist()):
         if not total:

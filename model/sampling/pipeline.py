@@ -114,7 +114,7 @@ class Shaped:
 
 @public(logits=array(finite=False))
 def softmax(logits: np.ndarray) -> np.ndarray:
-    """exp(x - max) / sum, in float64; -inf gives exactly 0. [..., V] -> [..., V]"""
+    """Compute exp(x - max) / sum, in float64; -inf gives exactly 0. [..., V] -> [..., V]"""
     largest = logits.max(-1, keepdims=True)  # NaN where any is
     if not np.isfinite(largest).all():
         hint = "Each has to be a number or -inf, and one of them finite."
@@ -124,7 +124,7 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def entropy(probabilities: np.ndarray) -> np.ndarray:
-    """-sum p ln p over the last axis, in nats; 0 ln 0 is 0. Shannon 1948, section 6."""
+    """Compute -sum p ln p over the last axis, in nats; 0 ln 0 is 0. Shannon 1948, section 6."""
     logs = np.log(probabilities, out=np.zeros_like(probabilities), where=probabilities > 0)
     return -(probabilities * logs).sum(-1)
 
@@ -136,7 +136,7 @@ def uniform(seed: int, step: int, row: int = 0) -> float:
 
     Philox 4x64 is counter-based and has no state (Salmon et al. 2011), so a branch that starts at step 7 gets the
     number that step 7 had before. Rows differ only where strategies should not share random numbers. Raises InputError
-    for what is no whole number from 0 to 2^63 - 1.
+    for arguments that are not integers from 0 to 2^63 - 1.
     """
     return float(np.random.Generator(np.random.Philox(key=[seed, row], counter=[0, 0, 0, step])).random())
 
@@ -161,7 +161,7 @@ def draw(probabilities: np.ndarray, u: float) -> int:
 
     Inversion of the cumulative distribution: P(draw = i) = p_i for a uniform u. Devroye 1986, section III.2. The bar
     first has the likeliest tokens only, in the order of `order`: at most FIRST can have a share of 1 / FIRST, and u is
-    rarely beyond them. Raises InputError for a u outside [0, 1) and for what is no distribution; its sum need not be 1.
+    rarely beyond them. Raises InputError for a u outside [0, 1) and for invalid probabilities; their sum need not be 1.
     """
     mass = probabilities.sum()
     if not (0 < mass < np.inf and probabilities.min() >= 0):  # the sum is NaN where any is

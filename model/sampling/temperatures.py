@@ -34,7 +34,7 @@ class Heated:
 
 @public()
 def temperatures(logarithmic: bool = True) -> np.ndarray:
-    """MANY temperatures from LOWEST to HIGHEST, equally spaced on a logarithmic or a linear scale."""
+    """Return MANY temperatures from LOWEST to HIGHEST, equally spaced on a logarithmic or a linear scale."""
     return (np.geomspace if logarithmic else np.linspace)(LOWEST, HIGHEST, MANY)
 
 

@@ -45,10 +45,10 @@ from model.sampling.pipeline import Context, Parameter, Shaped, Step, Warp, chec
 
 
 def temperature(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
-    """Divide by T: below 1 sharper, above 1 flatter; at 0 only the largest stays, ties by the smaller id.
+    """Divide by T: below 1 sharper, above 1 flatter; at 0 only the largest remains, ties by the smaller id.
 
-    Ackley et al. 1985. Softmax depends on differences only: where a quotient does not fit in float32, the
-    largest logit is subtracted first and lower values are clamped, so that nothing is excluded.
+    Ackley et al. 1985. Softmax depends on differences only: where a quotient does not fit in float32, the largest logit
+    is subtracted first and lower values are clamped, so that nothing is excluded.
     """
     if values["temperature"] == 0:
         result = torch.full_like(logits, -torch.inf)
@@ -151,7 +151,7 @@ def final(logits: Tensor | np.ndarray, steps: tuple[Step, ...], context: Context
 
 
 def run_steps(logits: Tensor, steps: tuple[Step, ...], context: Context = NOTHING) -> Tensor:
-    """`final` for logits and steps that were checked: a text checks its steps once, not at every token."""
+    """Do `final` for logits and steps that are already checked: a text checks its steps once, not at every token."""
     logits = logits.float()
     for step in steps:
         logits = WARPS[step.warp].apply(logits, values_of(step), context, step)
