@@ -162,12 +162,12 @@ def product(numbers: Iterable[Number]) -> Number:
 
 
 def dot(a: Sequence[Number], b: Sequence[Number]) -> Number:
-    """Σ_i a_i b_i."""
+    """Compute Σ_i a_i b_i."""
     return total(x * y for x, y in zip(a, b, strict=True))
 
 
 def square(x: Number) -> Number:
-    """x²."""
+    """Compute x²."""
     return Number(_rational(x, x, "multiply"), (*_inside(x, _ATOM), "²"))
 
 
@@ -206,7 +206,7 @@ def holds(a: Number, sign: str, b: Number) -> Number:
 
 
 def sqrt(x: Number) -> Number:
-    """√x; a fraction where that is one."""
+    """Compute √x, as a fraction if it is rational."""
     if isinstance(x.value, Fraction) and x.value >= 0:
         root = Fraction(_root(x.value.numerator), _root(x.value.denominator))
         if root * root == x.value:
@@ -219,7 +219,7 @@ def _root(n: int) -> int:
 
 
 def exp(x: Number) -> Number:
-    """e^x; exactly 1 for 0 and 0 for −∞."""
+    """Compute e^x; exactly 1 for 0 and 0 for −∞."""
     if x.value == 0:
         return _call("exp", Fraction(1), x)
     if x.value == Decimal("-Infinity"):
@@ -252,17 +252,17 @@ def power(base: Number, exponent: Number) -> Number:
 
 
 def sine(x: Number) -> Number:
-    """sin x, x in radians; exactly 0 for 0."""
+    """Compute sin x, x in radians; exactly 0 for 0."""
     return _call("sin", Fraction(0) if x.value == 0 else _turn(decimal_of(x.value))[1], x)
 
 
 def cosine(x: Number) -> Number:
-    """cos x, x in radians; exactly 1 for 0."""
+    """Compute cos x, x in radians; exactly 1 for 0."""
     return _call("cos", Fraction(1) if x.value == 0 else _turn(decimal_of(x.value))[0], x)
 
 
 def _turn(x: Decimal) -> tuple[Decimal, Decimal]:
-    """cos and sin by their Taylor series, |x| brought below π first (decimal's documentation, Recipes)."""
+    """Compute cos and sin by their Taylor series, with |x| reduced below π first (decimal's documentation, Recipes)."""
     with decimal.localcontext(decimal.Context(prec=DIGITS + 20, traps=[])):
         x = x % (2 * pi())
         power, n, sums = Decimal(1), 0, [Decimal(0), Decimal(0)]

@@ -5,7 +5,7 @@ from model.by_hand.steps import Said, Step, step
 
 
 def matmul(left: Step, right: Step, name: str, symbol: str, about: str, formula: str = "") -> Step:
-    """left [N × M] · right [M × K]: cell (i, j) is row i of the one times column j of the other."""
+    """Compute left [N × M] · right [M × K]: cell (i, j) is row i of the left times column j of the right."""
     said = Said(
         name,
         symbol,

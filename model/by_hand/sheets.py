@@ -262,7 +262,7 @@ def rows_of(text: str) -> tuple[tuple[str, ...], ...]:
 def worked(
     sheet: Sheet, typed: Typed, options: Mapping[str, Any] | None = None
 ) -> tuple[dict[str, Step], tuple[Step, ...]]:
-    """What was given and every step of the calculation, under these options and the defaults of the others.
+    """Return the inputs and every step of the calculation, with these options and defaults for the others.
 
     Raises InputError for cells that are no numbers, and for numbers that cannot be computed with.
     """

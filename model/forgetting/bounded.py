@@ -38,7 +38,7 @@ class BoundedMemory:
         return self._step(layer, q, k, v)
 
     def follow(self, source: Sequence[int], policies: Sequence[Policy | None]) -> None:
-        """Row b of the next forward continues the old row source[b] with policies[b]."""
+        """Let row b of the next forward pass continue the old row source[b] with policies[b]."""
         index = torch.tensor(source)
         for kept in (self.seen, self.mass):
             for layer, rows in kept.items():
@@ -50,7 +50,9 @@ class BoundedMemory:
         self.rows = list(policies)
 
     def _begin(self, layer: int, q: Tensor, k: Tensor) -> None:
-        """Weights of the prompt, as far as somebody wants them: all for H2O, those of the last queries for SnapKV."""
+        """Collect the weights of the prompt that the policies need: all for H2O, those of the last queries
+        for SnapKV.
+        """
         B, G, S, _ = k.shape
         self.seen[layer] = torch.ones(B, G, S, dtype=torch.bool)
         kinds = {policy.kind for policy in self.rows if policy}
@@ -105,7 +107,7 @@ def _causal(q: Tensor, k: Tensor, start: int) -> Tensor:
 
 
 def _kept(policy: Policy, mass: Tensor) -> Tensor:
-    """Which keys of the prompt stay, so that the next token fits. mass [G, S] -> bool [G, S]"""
+    """Return which keys of the prompt are kept, so that the next token fits. mass [G, S] -> bool [G, S]"""
     S, room = mass.shape[-1], policy.budget - 1
     there = torch.ones_like(mass, dtype=torch.bool)
     if policy.kind == "h2o":
@@ -120,7 +122,7 @@ def _kept(policy: Policy, mass: Tensor) -> Tensor:
 
 
 def _let_go(policy: Policy, there: Tensor, mass: Tensor) -> None:
-    """One key goes in every head of keys that is full. Changes `there` [G, S]."""
+    """Evict one key in every KV head that is full. Changes `there` [G, S]."""
     S, room = there.shape[-1], policy.budget - 1
     full = there.sum(-1) > room  # [G]
     if policy.kind == "h2o":

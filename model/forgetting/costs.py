@@ -58,7 +58,8 @@ def _with_global(policy: Policy, t: np.ndarray) -> np.ndarray:
 
 @public(T=whole(0, 1 << 24))
 def cost_of(config: ModelConfig, policy: Policy | None, T: int) -> Cost:
-    """By formula: 4 d_head operations a pair and head (q.k and the weighted sum), 2 numbers of d_head a cached key.
+    """Compute by formula: 4 d_head operations per pair and head (q.k and the weighted sum), 2 d_head numbers per cached
+    key.
 
     The softmax, the choice of what goes, and all other layers are not counted.
     """

@@ -23,7 +23,7 @@ MOST_VOTERS = 16  # queries that vote in SnapKV
 
 
 def visible(gone: Tensor, T: int) -> Tensor:
-    """Which keys each query sees, by when they went. gone [..., S] -> bool [..., T, S]"""
+    """Return which keys each query sees, from the time of their eviction. gone [..., S] -> bool [..., T, S]"""
     query = torch.arange(T)[:, None]
     return (query >= torch.arange(gone.shape[-1])) & (query < gone[..., None, :])
 
@@ -45,12 +45,14 @@ def read_through(policy: Policy, scores: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def gone_of(seen: Tensor) -> Tensor:
-    """When each key went, from what each query saw, for a policy of CACHES. bool [..., T, S] -> int64 [..., S]"""
+    """Return when each key was evicted, from what each query saw, for a policy of CACHES. bool [..., T, S] -> int64
+    [..., S]
+    """
     return torch.arange(seen.shape[-1]) + seen.sum(-2)  # it stays from its own position on without a break
 
 
 def may_forget(policy: Policy) -> bool:
-    """Whether a cache can follow the policy: one that brings nothing back."""
+    """Return whether a cache can follow the policy: evicted keys never come back."""
     return policy.kind in CACHES
 
 
@@ -59,7 +61,7 @@ def _softmax(scores: Tensor, seen: Tensor) -> Tensor:
 
 
 def _heavy_hitters(policy: Policy, scores: Tensor) -> Tensor:
-    """When each key goes under H2O, by the weights that were really read. [B, G, R, T, T] -> int64 [B, G, S]"""
+    """Return when H2O evicts each key, by the weights that were really read. [B, G, R, T, T] -> int64 [B, G, S]"""
     B, G, _, T, _ = scores.shape
     gone = torch.full((B, G, T), T)
     n = policy.budget
@@ -82,7 +84,7 @@ def _heavy_hitters(policy: Policy, scores: Tensor) -> Tensor:
 
 
 def _snapkv(policy: Policy, scores: Tensor) -> Tensor:
-    """When each key goes under SnapKV: at the prompt's end or never. [B, G, R, T, T] -> int64 [B, G, S]"""
+    """Return when SnapKV evicts each key: at the prompt's end or never. [B, G, R, T, T] -> int64 [B, G, S]"""
     B, G, _, T, _ = scores.shape
     end, gone = prompt_end(policy, T), torch.full((B, G, T), T)
     if policy.budget >= end:

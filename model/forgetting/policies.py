@@ -170,7 +170,7 @@ def check_memory(policy: Policy) -> None:
 
 @public(T=whole(0, 1 << 15))
 def mask_of(policy: Policy, T: int) -> Tensor:
-    """Which keys each query sees, for a kind that follows from positions alone. bool [T, S]; never a later key.
+    """Return which keys each query sees, for a kind that depends on positions only. bool [T, S]; never a later key.
 
     Raises ValueError for a kind that follows from the attention.
     """

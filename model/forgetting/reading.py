@@ -70,7 +70,7 @@ class Forgetful:
         return torch.cat([self._part(layer, q[part], k[part], v[part]) for part in parts])
 
     def _all(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Where nothing is ever forgotten: the model's own kernel."""
+        """Attend to all keys by the model's own kernel, for a policy that evicts none of them."""
         self._count(layer, torch.zeros(q.shape[1]), torch.arange(1, q.shape[2] + 1))
         self.gone.setdefault(layer, torch.full((k.shape[1], k.shape[2]), k.shape[2]))
         return fused_attention(q, k, v)
@@ -111,7 +111,7 @@ class Full:
         return (slice(start, start + step) for start in range(0, n, step))
 
     def log_probs(self, part: slice) -> Tensor:
-        """ln p of every next token. [B, positions, V]"""
+        """Return ln p of every next token. [B, positions, V]"""
         known = self._known.get(part.start)
         if known is None:
             known = log_probs(self.model, self.x[:, part], self.size)
@@ -121,7 +121,7 @@ class Full:
 
 
 def log_probs(model: Transformer, x: Tensor, size: int) -> Tensor:
-    """ln p of the first `size` tokens of the vocabulary after a stream [..., D] -> [..., size]"""
+    """Return ln p of the first `size` tokens of the vocabulary after a stream [..., D] -> [..., size]"""
     return model.logits(x)[..., :size].float().log_softmax(-1)
 
 

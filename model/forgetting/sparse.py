@@ -61,7 +61,7 @@ def _in_window(T: int, width: int, first: int) -> int:
 
 
 def _padded(x: Tensor, block: int) -> Tensor:
-    """Zeros behind the last token, up to a whole block. [B, H, T, E] -> [B, H, blocks * block, E]"""
+    """Pad with zeros after the last token, up to a complete block. [B, H, T, E] -> [B, H, blocks * block, E]"""
     return F.pad(x, (0, 0, 0, -x.shape[2] % block))
 
 
@@ -128,7 +128,7 @@ def _ways(policy: Policy, q: Tensor, k: Tensor, v: Tensor) -> dict[str, Callable
 def timed(
     config: ModelConfig, policy: Policy, lengths: Sequence[int], progress: Progress = silent
 ) -> tuple[Timed, ...]:
-    """Times of one layer of the model's shape on random queries, keys and values: in full, by a mask, and by blocks.
+    """Time one layer of the model's shape on random queries, keys and values: in full, by a mask, and by blocks.
 
     Raises ValueError for a policy that has no kernel here.
     """

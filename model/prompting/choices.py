@@ -36,7 +36,7 @@ class Asked:
 def choice_log_probs(
     model: Transformer, asked: Sequence[Asked], size: int, progress: Progress = silent
 ) -> list[list[list[float]]]:
-    """ln p of each token of each choice after its prompt, in nats: one list a token, in one a choice, in one a prompt.
+    """Return ln p of each token of each choice after its prompt, in nats, as nested lists: prompts, choices, tokens.
 
     The sum over a choice's tokens is ln p(choice | prompt). What all prompts begin with is read once; rows that would
     read the same are read once, too, as for choices of one token. Rows are padded at the end, which no earlier token
@@ -103,7 +103,7 @@ def batches(rows: Sequence[Sequence[int]], config: ModelConfig) -> Iterator[list
 
 
 def _rows(model: Transformer, asked: Sequence[Asked], vocab: int) -> dict[tuple[int, ...], set[tuple[int, int]]]:
-    """What is read, each with the (place, token) pairs that are looked up in it: the token expected at a place."""
+    """Return the rows to read, each with the (place, token) pairs to look up in it: the token expected at a place."""
     rows: dict[tuple[int, ...], set[tuple[int, int]]] = {}
     for each in asked:
         if not each.prompt or not each.choices or not all(each.choices):
@@ -142,6 +142,6 @@ def _read(
 
 
 def _log_probs(model: Transformer, stream: Tensor, tokens: Tensor, size: int) -> Tensor:
-    """ln p of a token at each place. The stream after the last block [n, D], tokens [n] -> [n] float64"""
+    """Return ln p of a token at each place. The stream after the last layer [n, D], tokens [n] -> [n] float64"""
     logits = usable(model.logits(stream[None])[0].float(), size).double()
     return logits.log_softmax(-1).gather(-1, tokens[:, None])[:, 0]

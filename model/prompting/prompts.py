@@ -45,7 +45,7 @@ def chosen_examples(group: Group, shots: Shots) -> tuple[Example, ...]:
 
 
 def few_shot(asked: QuestionSet, examples: Sequence[Example], question: Question) -> str:
-    """Instruction, examples with their answers, and the question; without examples a zero-shot prompt."""
+    """Return instruction, examples with their answers, and the question; without examples, a zero-shot prompt."""
     solved = [f"{_framed(asked, each.text)} {each.answer}" for each in examples]
     return _whole(asked, [*solved, _framed(asked, question.text)])
 
@@ -60,7 +60,9 @@ def chain_of_thought(asked: QuestionSet, examples: Sequence[Example], question: 
 
 
 def react(asked: QuestionSet, examples: Sequence[Example], question: Question, tools: Mapping[str, Tool]) -> str:
-    """Thought, action, observation, in turn (Yao et al. 2022); what a tool observes in an example is computed, too."""
+    """Return thought, action and observation in turn (Yao et al. 2022); the observations of examples are
+    computed, too.
+    """
     solved = []
     for each in examples:
         call = parse_call(each.call)
@@ -89,7 +91,7 @@ def system_prompt(asked: QuestionSet) -> str:
 
 
 def fits(strategy: str, asked: QuestionSet) -> bool:
-    """Whether a set has what a strategy needs of it: worked examples, calls of tools, or an instruction."""
+    """Return whether a set has what a strategy needs: worked examples, calls of tools, or an instruction."""
     needs = {"chain": asked.chains, "votes": asked.chains, "react": asked.tools}
     needs |= dict.fromkeys(("chat", "system"), bool(asked.instruction))
     return needs.get(strategy, True)

@@ -41,9 +41,9 @@ class Episode:
 def run(prompts: Sequence[str], write: Write, tools: Mapping[str, Tool], most: int = MOST_STEPS) -> list[Episode]:
     """Work on all questions side by side; each prompt ends where the first thought begins.
 
-    In each round `write` continues the texts that are not finished, all in one call. A text's first call is what
-    counts: what the model wrote after it, an observation of its own making included, is cut off. The tool's real
-    observation is put into the text before the next round. After `most` calls an episode ends.
+    In each round `write` continues the texts that are not finished, all in one call. Only a text's first call counts:
+    everything that the model wrote after it, such as an invented observation, is cut off. The tool's real observation
+    is put into the text before the next round. After `most` calls an episode ends.
     """
     texts = list(prompts)
     steps: list[list[Step]] = [[] for _ in prompts]

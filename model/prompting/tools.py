@@ -82,6 +82,6 @@ def parse_call(text: str) -> tuple[str, str] | None:
 
 
 def observe(tools: Mapping[str, Tool], call: tuple[str, str]) -> str:
-    """What the called tool answers; NO_TOOL for a name that is none."""
+    """Return the answer of the called tool; NO_TOOL for an unknown name."""
     name, argument = call
     return tools[name](argument) if name in tools else NO_TOOL

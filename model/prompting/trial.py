@@ -129,7 +129,7 @@ def trial(
     most: int = 1000,
     progress: Progress = silent,
 ) -> list[Row]:
-    """`answered` for several variants; `progress` counts questions over all of them, and names the last result."""
+    """Do `answered` for several variants; `progress` counts questions over all of them, and names the last result."""
     rows: list[Row] = []
     total = min(most, len(asked.questions))
     for variant in variants:
@@ -210,7 +210,7 @@ def _ids(lm: LanguageModel, text: str) -> list[int]:
 
 
 def _stops(asked: QuestionSet, variant: Variant) -> tuple[str, ...]:
-    """Where an answer ends: at the end of its line, a chain of thought where the next question would begin."""
+    """Return the texts that end an answer: the end of its line; for a chain of thought, the next question."""
     return ("\n",) if variant.strategy in BY_CHOICE else ("\n\n", "\n" + asked.frame.partition("{")[0])
 
 
@@ -271,7 +271,7 @@ def _voted(
 def _react(
     lm: LanguageModel, asked: QuestionSet, examples: Sequence, questions: Sequence[Question], progress: Progress
 ) -> list[Answered]:
-    """Thoughts and calls of tools, all questions side by side."""
+    """Answer all questions together by thoughts and tool calls."""
     tools = toolbox(dict(asked.table))
     texts = [made.react(asked, examples, question, tools) for question in questions]
     rounds = react.MOST_STEPS + 1
@@ -298,7 +298,7 @@ def _react(
 def _chat(
     lm: LanguageModel, asked: QuestionSet, questions: Sequence[Question], variant: Variant, progress: Progress
 ) -> list[Answered]:
-    """Asked through the model's chat template, with or without a system message."""
+    """Answer the questions through the model's chat template, with or without a system message."""
     system = (variant.system.strip() or made.system_prompt(asked)) if variant.strategy == "system" else ""
     ids = chat_prompts(lm, [made.messages(asked, question, system) for question in questions])
     texts = [lm.decode(each) for each in ids]

@@ -125,7 +125,7 @@ def _function(tree: ast.Module, name: str) -> ast.FunctionDef:
 
 
 def _in_order(function: ast.FunctionDef, anchors: Iterable[str]) -> list[_Node]:
-    """What the anchors name, each once, from top to bottom."""
+    """Return the nodes that the anchors name, each once, from top to bottom."""
     found = {(node.lineno, node.col_offset): node for anchor in anchors for node in _found(function, anchor)}
     return [found[place] for place in sorted(found)]
 
@@ -199,7 +199,7 @@ def _indent(line: str) -> int:
 
 
 def _tapped(nodes: Iterable[_Node]) -> Iterator[tuple[int, str]]:
-    """Where a tensor is handed to the tap: the line, and the site."""
+    """Yield the line and the site of each tensor that is passed to the tap."""
     for node in nodes:
         for call in (each for each in ast.walk(node) if isinstance(each, ast.Call) and each.args):
             called = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
@@ -215,7 +215,7 @@ def _given(function: ast.FunctionDef, gives: Iterable[tuple[str, str]]) -> Itera
 
 
 def _said(tensors: list[str], sizes: Sizes) -> str:
-    """As in [1, 8, 10, 32]; where shapes differ, each with the name of its tensor."""
+    """Return shapes as text, [1, 8, 10, 32]; if they differ, each with the name of its tensor."""
     shapes = {tensor: f"[{', '.join(map(str, sizes[tensor]))}]" for tensor in tensors}
     if len(set(shapes.values())) == 1:
         return next(iter(shapes.values()))

@@ -251,7 +251,7 @@ _MINI_GIVES = {  # of a line of the file
 
 
 def like_mini(config: ModelConfig) -> bool:
-    """Whether a model is wired like docs/mini_gpt.py, so that both compute the same."""
+    """Return whether a model is wired like docs/mini_gpt.py, so that both compute the same."""
     asked = {
         "norm": "layernorm",
         "norm_placement": "pre",
@@ -270,7 +270,7 @@ def like_mini(config: ModelConfig) -> bool:
 
 
 def mini_spans(lines: Lines) -> list[Span]:
-    """These lines of docs/mini_gpt.py."""
+    """Return the spans of these lines of docs/mini_gpt.py."""
 
     def gives(name: str, anchors: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
         return tuple((each, _MINI_GIVES[name, each]) for each in anchors if (name, each) in _MINI_GIVES)

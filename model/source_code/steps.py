@@ -19,7 +19,9 @@ def code_of_step(wiring: Wiring, step: str, T: int, query: int) -> Code:
 
 
 def _sizes(wiring: Wiring, T: int, query: int) -> Sizes:
-    """Shapes of a run's tensors, and of arrays of one row: `row` [n], `row_products` [n, E], `one` [E], `part` [D]."""
+    """Return the shapes of a run's tensors, and of arrays of one row: `row` [n], `row_products` [n, E], `one` [E],
+    `part` [D].
+    """
     config, n = wiring.config, query + 1
     row = {"row": (n,), "row_products": (n, config.d_head), "one": (config.d_head,), "part": (config.d_model,)}
     return {**sizes_of(config, T), **row}

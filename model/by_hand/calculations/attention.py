@@ -76,7 +76,7 @@ def _slice(whole: Step, h: int, heads: int) -> Step:
 
 
 def _head(qkv: tuple[Step, Step, Step], options: Options, mark: str) -> list[Step]:
-    """Scores, mask, softmax, weighted values of one head."""
+    """Compute scores, mask, softmax and weighted values of one head."""
     s, up = f"_{mark}" if mark else "", f"^{mark}" if mark else ""
     q, k, v = qkv
     (T, width), tokens = q.shape, q.rows

@@ -65,7 +65,7 @@ def cached(given: Mapping[str, Step]) -> tuple[Step, ...]:
 
 
 def online(given: Mapping[str, Step]) -> tuple[Step, ...]:
-    """Softmax-weighted values of one row of scores s [1 × n] with values v [1 × n], `block` of them at a time.
+    """Compute the softmax-weighted values of one row of scores s [1 × n] with values v [1 × n], `block` at a time.
 
     Kept are a maximum m, a sum l and an output o; a new block changes the maximum, and what was kept is scaled by
     e^(m_old − m_new) (Milakov & Gimelshein 2018; Dao et al. 2022). The last steps are the softmax of the whole row.

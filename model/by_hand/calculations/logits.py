@@ -100,7 +100,7 @@ def logits(given: Mapping[str, Step], how: Softmax) -> tuple[Step, ...]:
 
 
 def _ranks(shares: list[Number]) -> list[Number]:
-    """1 for the largest; of equals the first one is counted as the larger."""
+    """Return the ranks, 1 for the largest; of equal numbers the first ranks higher."""
     result = []
     for i, x in enumerate(shares):
         larger = [holds(y, ">", x) for j, y in enumerate(shares) if j > i]
@@ -110,7 +110,7 @@ def _ranks(shares: list[Number]) -> list[Number]:
 
 
 def _not_below(y: Number, x: Number) -> Number:
-    """[x ≤ y]"""
+    """Return 1 if x ≤ y, else 0."""
     return holds(x, "≤", y)
 
 

@@ -42,7 +42,7 @@ def activated(x: Number, kind: str) -> Number:
 
 
 def linear(x: Step, weight: Step, bias: Step | None, name: str, symbol: str, about: str) -> Step:
-    """x [T × D] · W [D × M] + b [1 × M]."""
+    """Compute x [T × D] · W [D × M] + b [1 × M]."""
     columns = [weight.column(j) for j in range(weight.shape[1])]
     numbers = [[dot(row, column) for column in columns] for row in x.all_rows()]
     if bias:

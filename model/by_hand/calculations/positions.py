@@ -25,7 +25,7 @@ def _half(width: int) -> int:
 
 
 def frequencies(given: Mapping[str, Step], half: int, name: str, symbol: str, latex: str) -> Step:
-    """base^(−2i/d) for i = 0 … d/2 − 1 [1 × d/2]: radians a position."""
+    """Compute base^(−2i/d) for i = 0 … d/2 − 1 [1 × d/2], in radians per position."""
     base = given["base"].at(0, 0)
     numbers = [number(1) / power(base, number(i) / number(half)) for i in range(half)]
     said = Said(
@@ -40,11 +40,11 @@ def frequencies(given: Mapping[str, Step], half: int, name: str, symbol: str, la
 
 
 def sinusoids(given: Mapping[str, Step]) -> tuple[Step, ...]:
-    """PE [N × d], and the map A from the vector of any position to that of the one k further on [d × d].
+    """Compute PE [N × d], and the map A from the vector of any position to that of the one k further on [d × d].
 
     PE(p)_2i = sin(p ω_i), PE(p)_2i+1 = cos(p ω_i) (Vaswani et al. 2017, section 3.5). By the sum formulas of sine and
-    cosine PE(p + k) = A PE(p), where A turns every pair by k ω_i and does not depend on p.
-    Given: N, d, base, p, k, all [1 × 1]; p is counted from 0.
+    cosine PE(p + k) = A PE(p), where A turns every pair by k ω_i and does not depend on p. Given: N, d, base, p, k, all
+    [1 × 1]; p is counted from 0.
     """
     rows, width, p, k = (_whole(given, name) for name in ("N", "d", "p", "k"))
     half = _half(width)
@@ -91,11 +91,11 @@ def sinusoids(given: Mapping[str, Step]) -> tuple[Step, ...]:
 
 
 def rotary(given: Mapping[str, Step]) -> tuple[Step, ...]:
-    """RoPE of x [1 × d] at position m, in both layouts, and the permutation that turns one into the other.
+    """Compute RoPE of x [1 × d] at position m, in both layouts, and the permutation that turns one into the other.
 
-    Adjacent pairs turn (x_1, x_2), (x_3, x_4), … (Su et al. 2021, section 3.2.2); the half-split layout turns
-    (x_i, x_(i + d/2)), as most code does. With x' = the odd places of x and then the even ones,
-    half(x') is adjacent(x) in that same order.
+    Adjacent pairs turn (x_1, x_2), (x_3, x_4), … (Su et al. 2021, section 3.2.2); the half-split layout turns (x_i,
+    x_(i + d/2)), as most code does. With x' = the odd places of x and then the even ones, half(x') is adjacent(x) in
+    that same order.
     """
     x = given["x"]
     width = x.shape[1]

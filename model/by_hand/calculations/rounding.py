@@ -125,5 +125,5 @@ def rounding(given: Mapping[str, Step], scheme: str) -> tuple[Step, ...]:
 
 
 def _clamp(x: Number, low: int, high: int) -> Number:
-    """x, or the nearer bound."""
+    """Return x, or the nearer bound."""
     return largest([smallest([x, number(high)]), number(low)])
