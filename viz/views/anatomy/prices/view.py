@@ -159,7 +159,7 @@ def prices(
     turns: Annotated[int, Within(1, TURNS)] = 10,
     table: Annotated[str, Long()] = "",
 ) -> dict:
-    """What a conversation costs by a dated table of prices, every turn of which sends all earlier ones again.
+    """Compute the cost of a conversation by a dated price table; every turn sends all earlier ones again.
 
     Args:
         question: Tokens of a question.

@@ -265,7 +265,7 @@ def forgetting(
     global_at: list[int] = (),
     most: Rows = 20,
 ) -> dict:
-    """What becomes of a prompt's predictions where no query sees more than so many keys. Nothing is retrained.
+    """Measure a prompt's predictions when no query sees more than `budget` keys. Nothing is retrained.
 
     Args:
         kind: window, first (a window and the first tokens), h2o, snapkv, dilated, strided, block, longformer, bigbird.

@@ -167,7 +167,7 @@ def times(seen: Seen) -> Payload:
 def attention_savings(
     playground: Playground, model: LanguageModel, budget: Annotated[int, Within(*BUDGETS)] = 128
 ) -> dict:
-    """Return the operations and bytes of attention by the length of the text, where queries see only so many keys. By
+    """Return the operations and bytes of attention by the length of the text, when queries see at most `budget` keys. By
     formula.
 
     Args:
