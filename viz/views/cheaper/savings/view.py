@@ -167,8 +167,7 @@ def times(seen: Seen) -> Payload:
 def attention_savings(
     playground: Playground, model: LanguageModel, budget: Annotated[int, Within(*BUDGETS)] = 128
 ) -> dict:
-    """Return the operations and bytes of attention by the length of the text, when queries see at most `budget` keys. By
-    formula.
+    """Return the operations and bytes of attention by text length, by formula, for at most `budget` keys per query.
 
     Args:
         budget: Keys that a query sees at most, itself included.
