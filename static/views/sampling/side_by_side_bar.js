@@ -110,7 +110,7 @@ export function colorChoices(acts) {
     const { words } = state.payload,
       all = roots(),
       ways = ["probability", "surprisal", "rank", "entropy"].map((each) => [each, words[`by_${each}`]]);
-    const byColor = field(words.color, ways, state.color, (value) => {
+    const byColor = field(words.colour, ways, state.color, (value) => {
       state.color = value;
       paintLegend();
       acts.recolor();

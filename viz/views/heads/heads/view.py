@@ -149,8 +149,8 @@ def scatter(seen: Seen) -> Payload:
     (x, y), notes = axes_of(seen, result, every)
     if result.values[[x.key, y.key]].isna().all(axis=None):
         return {"empty": {"text": words["no_numbers"], "hint": every[x.key].missing}}
-    color = settings.color if known or settings.color not in ("label", "copying") else "layer"
-    if color != settings.color:
+    color = settings.colour if known or settings.colour not in ("label", "copying") else "layer"
+    if color != settings.colour:
         notes.append(words["colour_later"])
     plane = Plane(result, x, y, color_of(seen, color, result, every), seen.words["named"])
     picture = scatter_figure(plane, seen.facts.heads)

@@ -55,7 +55,7 @@ def _figure_words(seen: Seen, value: str) -> LensWords:
 
 def table(seen: Seen) -> Payload:
     """Return the table of blocks passed x positions."""
-    words, pieces, kind, color = seen.here, seen.facts.pieces, seen.settings.lens, seen.settings.color
+    words, pieces, kind, color = seen.here, seen.facts.pieces, seen.settings.lens, seen.settings.colour
     if _missing(seen):
         return {"empty": {"text": seen.words["no_tuned"], "hint": seen.words["no_tuned_hint"]}}
     reading: Reading = seen.result
@@ -150,7 +150,7 @@ def job(seen: Seen) -> Payload:
 
 def whole_map(seen: Seen) -> Payload:
     """Return the heat map of all positions, or that it is not there yet."""
-    words, facts, color, kind = seen.here, seen.facts, seen.settings.color, seen.settings.lens
+    words, facts, color, kind = seen.here, seen.facts, seen.settings.colour, seen.settings.lens
     if _missing(seen):
         return _nothing(seen)
     reading = seen.results["all"] or seen.results["whole"]
@@ -205,7 +205,7 @@ def curve_lines(seen: Seen, tokens: Sequence[int]) -> str:
 
 def map_lines(seen: Seen) -> str:
     """Of the heat map."""
-    color = seen.settings.color
+    color = seen.settings.colour
     named = {"probability": "probabilities[..., 0]", "rank": "ranks[..., 0]", "entropy": "entropy / np.log(2)"}
     shown = named.get(color, color)
     return _lines(seen, "read_layers(run, range(len(run.tokens)))", [f"reading.{shown}  # [layer, position]"])
