@@ -61,7 +61,7 @@ ACCEPTED = {
     "attention.clamp_kqv": (0.0,),
     "attn_logit_softcapping": (0.0,),
     "final_logit_softcapping": (0.0,),
-    # The order of the rows of q and k in files of the llama architecture, as they are read here.
+    # How the rows of q and k are reordered in files of the llama architecture.
     "tensor_data_layout": ("Meta AI original pth",),
 }
 ROPE_FACTORS = "rope_freqs.weight"
@@ -100,7 +100,9 @@ def to_config(file: GgufFile) -> ModelConfig:
 
 
 def architecture_of(file: GgufFile) -> tuple[str, Architecture]:
-    """general.architecture and its entry in ARCHITECTURES; UnsupportedModel for others and for split files."""
+    """Return general.architecture and its entry in ARCHITECTURES. Raises UnsupportedModel for others and for split
+    files.
+    """
     name = file.metadata.get("general.architecture")
     if not isinstance(name, str) or name not in ARCHITECTURES:
         hint = say("Supported: {}.", ", ".join(ARCHITECTURES))
@@ -110,7 +112,7 @@ def architecture_of(file: GgufFile) -> tuple[str, Architecture]:
 
 
 def _biases(file: GgufFile) -> dict[str, bool]:
-    """GGUF does not list which projections have a bias; the first block's tensors show it."""
+    """Infer which projections have a bias from the first block's tensors; the metadata of GGUF does not list them."""
     fused = "blk.0.attn_qkv.bias" in file.tensors
     names = {"q_bias": "attn_q", "k_bias": "attn_k", "v_bias": "attn_v", "o_bias": "attn_output", "mlp_bias": "ffn_up"}
     present = {field: f"blk.0.{name}.bias" in file.tensors for field, name in names.items()}
@@ -148,23 +150,23 @@ def _with_rope(file: GgufFile, meta: dict, fields: dict) -> ModelConfig:
 
 
 def split_qkv(tensor: Tensor, config: ModelConfig) -> tuple[Tensor, ...]:
-    """q, k and v stacked along the outputs. [3 D, ...] -> three of [D, ...]"""
+    """Split q, k and v stacked along the outputs. [3 D, ...] -> three of [D, ...]"""
     return tensor.unflatten(0, (3, -1)).unbind(0)
 
 
 def unpermute_q(tensor: Tensor, config: ModelConfig) -> tuple[Tensor, ...]:
-    """See `unpermute`; q has n_head heads."""
+    """Apply `unpermute` to q, which has n_head heads."""
     return (unpermute(tensor, config.n_head),)
 
 
 def unpermute_k(tensor: Tensor, config: ModelConfig) -> tuple[Tensor, ...]:
-    """See `unpermute`; k has n_kv_head heads."""
+    """Apply `unpermute` to k, which has n_kv_head heads."""
     return (unpermute(tensor, config.n_kv_head),)
 
 
 def unpermute(tensor: Tensor, n_head: int) -> Tensor:
-    """Return the rows of a head from interleaved pairs to half-split order: row 2 i + s becomes row s E / 2 + i. [n *
-    E, ...]
+    """Reorder each head's rows from interleaved pairs to half-split order: row 2 i + s becomes row s E / 2 + i. [n * E,
+    ...]
     """
     pairs = tensor.unflatten(0, (n_head, -1, 2))  # [n, E / 2, 2, ...]
     return pairs.transpose(1, 2).flatten(0, 2)

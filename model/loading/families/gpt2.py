@@ -49,12 +49,12 @@ def to_config(hf: dict) -> ModelConfig:
 
 
 def transpose(weight: Tensor, config: ModelConfig) -> tuple[Tensor, ...]:
-    """GPT-2's Conv1D stores [in, out]. -> [out, in]"""
+    """Transpose a Conv1D weight of GPT-2. [in, out] -> [out, in]"""
     return (weight.t(),)
 
 
 def split_qkv(tensor: Tensor, config: ModelConfig) -> tuple[Tensor, ...]:
-    """q, k and v stacked along the outputs. weight [D, 3 D] -> three [D, D]; bias [3 D] -> three [D]"""
+    """Split q, k and v stacked along the outputs. weight [D, 3 D] -> three [D, D]; bias [3 D] -> three [D]"""
     return tensor.t().unflatten(0, (3, -1)).unbind(0)
 
 

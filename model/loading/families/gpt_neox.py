@@ -45,7 +45,7 @@ def to_config(hf: dict) -> ModelConfig:
 
 
 def split_qkv(tensor: Tensor, config: ModelConfig) -> tuple[Tensor, ...]:
-    """q, k and v interleaved by head. weight [H * 3 * E, D] or bias [H * 3 * E] -> three of [H * E, ...]"""
+    """Split q, k and v interleaved by head. weight [H * 3 * E, D] or bias [H * 3 * E] -> three of [H * E, ...]"""
     heads = tensor.unflatten(0, (config.n_head, 3, -1))  # [H, 3, E, ...]
     return tuple(part.flatten(0, 1) for part in heads.unbind(1))
 
