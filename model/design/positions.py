@@ -144,8 +144,8 @@ def kernel(frequency: np.ndarray, distances: np.ndarray) -> np.ndarray:
 def decay_bound(frequency: np.ndarray, distances: np.ndarray) -> np.ndarray:
     """Compute sum_j |S_j| / n with S_j = sum over i < j of exp(i d theta_i): bound on the score at long distances. [N]
 
-    Multiplied by max_i |h_(i+1) - h_i|, with h_i the product of pair i of q and k as complex numbers and h_n = 0, it bounds
-    |score| sqrt(d_head) / n. It is at least |kernel|, for which all h are 1. Su et al. 2021, section 3.4.3.
+    Multiplied by max_i |h_(i+1) - h_i|, with h_i the product of pair i of q and k as complex numbers and h_n = 0, it
+    bounds |score| sqrt(d_head) / n. It is at least |kernel|, for which all h are 1. Su et al. 2021, section 3.4.3.
     """
     turned = np.exp(1j * np.asarray(distances)[:, None] * frequency)
     return np.abs(np.cumsum(turned, 1)).mean(1)
@@ -195,7 +195,7 @@ class HeadQK:
 
     q: np.ndarray
     k: np.ndarray
-    q_used: np.ndarray  # rotated if the model has RoPE, else equal to q and k
+    q_used: np.ndarray  # rotated if the model has RoPE, else equal to q
     k_used: np.ndarray
 
     @property

@@ -61,7 +61,7 @@ ACCEPTED = {
     "attention.clamp_kqv": (0.0,),
     "attn_logit_softcapping": (0.0,),
     "final_logit_softcapping": (0.0,),
-    # How the rows of q and k are reordered in files of the llama architecture.
+    # The supported order of the rows of q and k in files of the llama architecture.
     "tensor_data_layout": ("Meta AI original pth",),
 }
 ROPE_FACTORS = "rope_freqs.weight"

@@ -26,7 +26,7 @@ class BuiltIn:
     n_params: int
     n_ctx: int  # tokens
     chat: bool  # True if it was trained on conversations and has a chat template
-    languages: tuple[str, ...] = ("en",)  # context length in training
+    languages: tuple[str, ...] = ("en",)  # languages of the training text
 
 
 @dataclass(frozen=True)
