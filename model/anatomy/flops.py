@@ -196,8 +196,8 @@ def crossing(config: ModelConfig, against: str = "projections", useful: bool = F
 
 
 def matrix_params(config: ModelConfig) -> int:
-    """Return the parameters of the blocks' matrices: N of Kaplan et al. 2020, section 2.1. Of experts only those used
-    per token count.
+    """Return the parameters of the blocks' matrices: N of Kaplan et al. 2020, section 2.1. Only the experts used by one
+    token count.
     """
     kinds = [(each, n) for each, n in kinds_of_weights(config) if each.layer is not None and len(each.shape) >= 2]
     return sum(_active(config, each) * n for each, n in kinds if not each.name.endswith(".bias"))
