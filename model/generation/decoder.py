@@ -47,9 +47,7 @@ class GeneratedToken:
     probability: float  # probability after the warps; NaN if the method does not draw
     kept: int  # tokens left by the warps
     uniform: float  # the random number; NaN without a draw
-    top: tuple[
-        tuple[int, float, float], ...
-    ]  # the model's likeliest tokens: id, probability, probability after the warps
+    top: tuple[tuple[int, float, float], ...]  # likeliest tokens: id, probability, probability after the warps
 
 
 @dataclass(frozen=True)
