@@ -212,7 +212,7 @@ def compare(subject: Subject, progress: Progress) -> Compared | Finding:
     random.rows(
         plain.model(random_ids).flatten(0, 1), built(random_ids, use_cache=False).logits.flatten(0, 1), allowed=allowed
     )
-    on_random = replace(random.finding(), position=None)  # a merge that no token of the prompt uses
+    on_random = replace(random.finding(), position=None)  # random tokens have no position in the prompt
     return Compared(logits.finding(), patterns.finding(), hidden.finding(), on_random)
 
 
