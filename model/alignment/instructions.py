@@ -29,7 +29,7 @@ class Example:
 def read_examples(path: Path) -> list[Example]:
     """Read the examples of a .jsonl file. Raises InputError naming an invalid line."""
     try:
-        if Path(path).exists() and not Path(path).is_file():  # a device file has no end
+        if Path(path).exists() and not Path(path).is_file():  # a device file never ends
             raise OSError("it is not a file")
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -31,7 +31,7 @@ class Routing:
     probabilities: Tensor  # [n, N] softmax of the router's logits
     experts: Tensor  # [n, k] the likeliest experts of each token, the likeliest first
     weights: Tensor  # [n, k] their probabilities over the sum of these: each row sums to 1; for k = 1 the probability
-    kept: Tensor  # [n, k] bool: false where the expert was full
+    kept: Tensor  # [n, k] bool: false if the expert was full
 
 
 def route(logits: Tensor, k: int, capacity_factor: float | None = None) -> Routing:
