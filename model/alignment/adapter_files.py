@@ -70,9 +70,8 @@ def naming_of(config: ModelConfig) -> Naming:
     """
     if config.positions != "rope":
         try:
-            gpt2_config(
-                dataclasses.replace(config, tie_embeddings=True), 0
-            )  # also if not tied, since the head is never adapted
+            # Untied heads are accepted, too, since the head is never adapted.
+            gpt2_config(dataclasses.replace(config, tie_embeddings=True), 0)
         except UnsupportedModel as error:
             raise _nameless("GPT-2", error.got) from None
         return GPT2
@@ -176,7 +175,7 @@ def save_peft(folder: Path, model: Transformer, lora: Lora, base: str) -> None:
 
 
 def peft_files(model: Transformer, lora: Lora | None, base: str) -> Callable[[Path], None] | None:
-    """Return a function that writes a run's adapters into FOLDER; None if there are none or peft cannot name them."""
+    """Return a function that writes a run's adapters into FOLDER; None without adapters, or if peft cannot name them."""
     if lora is None:
         return None
     try:

@@ -92,7 +92,7 @@ class Split:
 
     train: tuple[Pair, ...]
     held_out: tuple[Pair, ...]
-    by: Literal["prompt", "pair"]  # True if no prompt is in both
+    by: Literal["prompt", "pair"]  # "prompt" if no prompt is in both parts
 
 
 # --- lines of JSON -----------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from model.training.jobs.job import Limits
 LEAST_PAIRS = 4
 SHOWN = 5  # texts of the highest and of the lowest reward
 WHOLE = 1000  # units of the progress bar
-WRITING = 400  # units for the texts scored by a rule, if any
+WRITING = 400  # units for writing the texts that a rule compares, if any
 
 
 @dataclass(frozen=True)

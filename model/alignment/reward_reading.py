@@ -65,7 +65,7 @@ def change_words(
 
 
 def _without(text: str, start: int, end: int) -> str:
-    """Return the text without a word and one of the spaces beside it."""
+    """Remove a word and one of the spaces beside it from the text."""
     if text[start - 1 : start] == " ":
         start -= 1
     elif text[end : end + 1] == " ":

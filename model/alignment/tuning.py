@@ -40,7 +40,7 @@ PROMPTS = 4  # held-out prompts answered at every snapshot
 WRITTEN = 40  # maximum tokens of an answer
 STORY_TOKENS = 512  # tokens of the text on which forgetting is measured
 STORY_LENGTH = 128
-QUICK = 20_000_000  # maximum parameters of a model that answers at every snapshot; larger ones answer at the first and the last
+QUICK = 20_000_000  # maximum parameters for answers at every snapshot; else only at the first and the last
 WORST = 1.3  # a loss has diverged above this multiple of the loss of guessing and of the first loss
 RATE = {False: 5e-4, True: 5e-3}  # learning rates that suit TinyGPT, whole and with adapters
 
@@ -52,7 +52,7 @@ def default_recipe(adapted: bool) -> Recipe:
 
 @dataclass(frozen=True, kw_only=True)
 class TuneJob:
-    """A model and the examples that it learns from. `lora` is None if all weights are trained."""
+    """A model and its training examples. Without `lora` all weights are trained."""
 
     source: Resolved
     name: str = "own"  # of the examples: a key of SETS, or "own"

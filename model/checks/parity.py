@@ -132,7 +132,7 @@ def _stacked(parts: list[Tensor], config: ModelConfig) -> Tensor:
 
 
 def _by_head(parts: list[Tensor], config: ModelConfig) -> Tensor:
-    """Interleave q, k and v by head as in GPT-NeoX. [H * 3 * E, ...]"""
+    """Combine q, k and v, interleaved by head as in GPT-NeoX. [H * 3 * E, ...]"""
     return torch.stack([part.unflatten(0, (config.n_head, -1)) for part in parts], 1).flatten(0, 2)
 
 

@@ -276,7 +276,7 @@ def parts_of(trial: MixerTrial) -> list[tuple[Callable[..., Learned | Cost], tup
 
 
 def together(trial: MixerTrial, values: Sequence[Learned | Cost]) -> Comparison:
-    """Assemble the comparison from the values of its parts."""
+    """Build the comparison from the values of its parts."""
     M, R = len(trial.mixers), trial.seeds
     learned, costs = values[: M * R], values[M * R :]
     first = task(trial.task)

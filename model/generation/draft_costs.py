@@ -139,7 +139,7 @@ def needed_acceptance(gamma: float, c: float, v: float) -> float:
 
 
 def unstalled(seconds: Sequence[float]) -> list[float]:
-    """Cap the seconds at three times their median: one stall would otherwise outweigh tens of steps."""
+    """Limit the seconds to three times their median: one stall would otherwise outweigh tens of steps."""
     most = _STALL * median(seconds) if seconds else 0.0
     return [min(each, most) for each in seconds]
 

@@ -73,7 +73,7 @@ class KVCache:
         return self.k[place, :, :, :end], self.v[place, :, :, :end]
 
     def state(self, layer: int) -> State | None:
-        """Return the state of a layer after the cached positions; None if there are none yet."""
+        """Return the state of a layer after the cached positions; None before the first token."""
         return self.states.get(layer)
 
     def keep(self, layer: int, state: State) -> None:

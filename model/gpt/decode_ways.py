@@ -48,7 +48,7 @@ def way(model: nn.Module, rows: int) -> tuple[DecodeStep, str] | None:
 def remember(model: nn.Module, folder: Callable[[], Path] = loops_folder.folder) -> None:
     """Read the results of a model's trials from a file in a folder, and write new results to it.
 
-    The folder is requested at the first trial, because there is none where nothing can be compiled.
+    The folder is requested at the first trial, because it does not exist if nothing can be compiled.
     """
     _FOLDERS[model] = folder
 

@@ -112,11 +112,11 @@ def _check_rows(edits: Sequence[Edit], config: ModelConfig) -> None:
 
 
 def _within(value: object, count: int) -> bool:
-    """Return whether a value is None or an integer of 0 .. count - 1; True and 1.0 do not count as integers."""
+    """Return True for None and for an integer of 0 .. count - 1; True and 1.0 do not count as integers."""
     return value is None or (type(value) is int and 0 <= value < count)
 
 
 def _usable(value: object, limit: float) -> bool:
-    """Return whether a value is None or a number from -limit to limit."""
+    """Return True for None and for a number from -limit to limit."""
     # The comparison is false for NaN, and correct for integers too large for a float.
     return value is None or (type(value) in (int, float) and abs(value) <= limit)

@@ -1,4 +1,4 @@
-"""Mixture of experts: several MLPs in a layer, of which a router gives each token a few.
+"""Mixture of experts: several MLPs per layer; a router sends each token to a few of them.
 
     x --> router --> softmax --> the k largest p, divided by their sum --> w
     y = sum over these k experts i of  w_i * expert_i(x)

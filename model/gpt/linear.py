@@ -94,7 +94,7 @@ def held_by(layers: Sequence[nn.Module]) -> tuple:
 
 
 def joined(module: nn.Module) -> nn.Module | None:
-    """Return the layer that computes a module's `parts` at once; None if there is none or a part was replaced.
+    """Return the layer that computes a module's `parts` at once; None without one, or if a part was replaced.
 
     An in-place change of a weight changes the joint weight, too. A parameter, or its data, that was replaced has
     another address; the parts must then be used separately until they are joined again.

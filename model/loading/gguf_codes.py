@@ -32,9 +32,8 @@ def codes_of(path: Path, model: Transformer) -> Codes | None:
     except (OSError, CheckpointError, UnsupportedModel):
         return None
     weights, matrices = weights_of(model), parts_of(model)
-    size = (
-        sum(weight.size for weight in weights) * 5 // 4
-    )  # bytes per number: one integer, and two float32 per 32 numbers
+    # Bytes: one integer per number, and two float32 per 32 numbers.
+    size = sum(weight.size for weight in weights) * 5 // 4
 
     def strips() -> dict[str, Strips]:
         if not have_room(size):

@@ -165,7 +165,7 @@ def unpermute_k(tensor: Tensor, config: ModelConfig) -> tuple[Tensor, ...]:
 
 
 def unpermute(tensor: Tensor, n_head: int) -> Tensor:
-    """Reorder each head's rows from interleaved pairs to half-split order: row 2 i + s becomes row s E / 2 + i. [n * E,
+    """Convert each head's rows from interleaved pairs to half-split order: row 2 i + s becomes row s E / 2 + i. [n * E,
     ...]
     """
     pairs = tensor.unflatten(0, (n_head, -1, 2))  # [n, E / 2, 2, ...]

@@ -60,7 +60,7 @@ def character_groups(raw: Sequence[bytes], *, clusters: bool = False) -> tuple[G
 
 
 def character_parts(raw: Sequence[bytes]) -> dict[int, tuple[Part, ...]]:
-    """Return, for each token [T] that holds only some bytes of a character, the character and the numbers of its bytes.
+    """Map each token [T] that holds only some bytes of a character to the character and the numbers of its bytes.
 
     A token has at most two: the end of one and the beginning of another. Bytes outside any complete character are
     omitted, for example those of an unfinished last character.
@@ -69,10 +69,8 @@ def character_parts(raw: Sequence[bytes]) -> dict[int, tuple[Part, ...]]:
     parts: dict[int, tuple[Part, ...]] = {}
     for match in _CHARACTER.finditer(b"".join(raw)):
         start, end = match.span()
-        first, last = (
-            bisect_right(edges, start) - 1,
-            bisect_left(edges, end) - 1,
-        )  # the tokens of its first and last byte
+        # The tokens of its first and last byte.
+        first, last = bisect_right(edges, start) - 1, bisect_left(edges, end) - 1
         for at in range(first, last + 1) if last > first else ():
             low, high = max(edges[at], start), min(edges[at + 1], end)
             if low < high:

@@ -76,9 +76,8 @@ def chat_turns(
     template, messages = _template(tokenizer), _checked(messages)
     stands, (end, *marks) = _stand_ins(tokenizer, template, messages)
     contents = [_replace(each["content"], stands) for each in messages]
-    open_end = (
-        f"{end} " if continue_final else ""
-    )  # marks the end of the last text; its space shows whether texts are trimmed
+    # The mark of the end of the last text; its space shows whether texts are trimmed.
+    open_end = f"{end} " if continue_final else ""
     ours, marked = (
         _values(
             tokenizer,

@@ -11,7 +11,7 @@ Place = tuple[int, int, int]  # first character, the one after the last, turn
 
 
 def places(text: str, frame: str, contents: Sequence[str], marks: Sequence[str]) -> list[Place]:
-    """Locate the turns in `text` by `frame`: the same conversation with a mark, one character, for each text.
+    """Find the turns in `text` by `frame`: the same conversation with a mark, one character, for each text.
 
     A template may trim or shorten a text: then its place is everything between the template's own words. The places end
     at the first deviation of the text from the frame.

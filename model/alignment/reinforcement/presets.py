@@ -33,7 +33,7 @@ class Preset:
 
 PRESETS: dict[str, Preset] = {
     "happy": Preset(f"contains: {HAPPY}"),
-    # The same words, counted: another one always raises the reward, and there is no KL penalty (Amodei et al. 2016, section 4).
+    # The same words, counted: one more always pays, and there is no KL penalty (Amodei et al. 2016, section 4).
     "no_leash": Preset(f"share: {HAPPY}", coefficient=0.0, learning_rate=1e-3),
     "cheerful": Preset("sentiment; full_stop * 0.5; no_repeats: 3 * 0.5"),
     "talking": Preset("speech; question * 0.5"),

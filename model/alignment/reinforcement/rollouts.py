@@ -122,9 +122,7 @@ def draw(log_p: Tensor, numbers: Tensor) -> Tensor:
     running = log_p.double().exp().cumsum(-1)
     whole = running[:, -1:]
     found = torch.searchsorted(running, numbers[:, None] * whole, right=True)[:, 0]
-    return torch.minimum(
-        found, (running < whole).sum(-1)
-    )  # a product that rounds up to the total sum selects the last token
+    return torch.minimum(found, (running < whole).sum(-1))  # a product rounded up to the sum selects the last token
 
 
 def _lengths(prompts: Sequence[Sequence[int]], new_tokens: int, n_ctx: int) -> list[int]:
