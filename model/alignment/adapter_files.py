@@ -175,7 +175,7 @@ def save_peft(folder: Path, model: Transformer, lora: Lora, base: str) -> None:
 
 
 def peft_files(model: Transformer, lora: Lora | None, base: str) -> Callable[[Path], None] | None:
-    """Return a function that writes a run's adapters into FOLDER; None without adapters, or if peft cannot name them."""
+    """Return a function that writes a run's adapters into FOLDER; None without adapters or names for them in peft."""
     if lora is None:
         return None
     try:

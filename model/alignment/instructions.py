@@ -124,7 +124,7 @@ def prompt_ids(example: Example, tokenizer: Tokenizer, template: str = TEMPLATE)
 
 
 def to_ids(example: Example, tokenizer: Tokenizer, end: int | None, template: str = TEMPLATE) -> tuple[list[int], int]:
-    """Return the ids of prompt, answer and end of text, and the length of the prompt; without an `end`, no end of text is added."""
+    """Return the ids of prompt, answer and, if there is an `end`, end of text, and the length of the prompt."""
     prompt, ends = prompt_ids(example, tokenizer, template), [] if end is None else [end]
     return [*prompt, *tokenizer.encode_ids(answer_text(example, template)), *ends], len(prompt)
 
