@@ -37,7 +37,7 @@ Stamp = tuple[str, float]  # the component that just ended, and its time
 
 
 @dataclass(frozen=True)
-class Part:
+class ComponentTime:
     """One component: its repeats, and its FLOPs (matrix products, without masked pairs)."""
 
     key: str
@@ -55,7 +55,7 @@ class Forward:
     """One kind of forward pass: its components and the remainder, which sum to `clocked`; `plain` is without hooks."""
 
     reading: Reading
-    parts: tuple[Part, ...]  # of COMPONENTS, then REST
+    parts: tuple[ComponentTime, ...]  # of COMPONENTS, then REST
     clocked: Times
     plain: Times
 
@@ -206,6 +206,6 @@ def _forward(bench: _Bench, rounds: Sequence[tuple[float, float, dict[str, float
     parts = []
     for key in (*COMPONENTS, REST):
         flops = sum(op.all_useful for op in work if op.key in COMPONENTS.get(key, ()))
-        parts.append(Part(key, Times(tuple(seconds[key] for _, _, seconds in rounds)), flops))
+        parts.append(ComponentTime(key, Times(tuple(seconds[key] for _, _, seconds in rounds)), flops))
     plain, clocked = (Times(tuple(each[index] for each in rounds)) for index in (0, 1))
     return Forward(bench.reading, tuple(parts), clocked, plain)

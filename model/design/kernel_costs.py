@@ -31,7 +31,7 @@ with contextlib.suppress(RuntimeError), profile(use_cpu=True):
 
 
 @dataclass(frozen=True)
-class Cost:
+class KernelCost:
     """Cost of one way at one context length."""
 
     way: str  # of WAYS
@@ -48,7 +48,7 @@ class Costs:
     heads: int
     kv_heads: int
     d_head: int
-    costs: tuple[Cost, ...]  # by length, then by WAYS
+    costs: tuple[KernelCost, ...]  # by length, then by WAYS
     exact: tuple[tuple[int, tuple[Exact, ...]], ...]  # (length, against float64) of the random q, k, v
     threads: int
     waiting: str  # OMP_WAIT_POLICY, "" if it is not set
@@ -127,7 +127,8 @@ def measure(shape: tuple[int, int, int], limit: int, progress: Progress = silent
         until = began + share * max(start + budget - began, 0)
         seconds = _turns(ways, (q, k, v), until, lambda done=done: progress(done, total, ""))
         costs += [
-            Cost(way, length, Times(tuple(seconds[way])), peaks[way], matrix_bytes(way, H, length, E)) for way in ways
+            KernelCost(way, length, Times(tuple(seconds[way])), peaks[way], matrix_bytes(way, H, length, E))
+            for way in ways
         ]
         exact.append((length, exactness(q, k, v, ways)))
         done += length
@@ -153,7 +154,7 @@ def _turns(ways: Sequence[str], qkv: tuple[Tensor, Tensor, Tensor], until: float
     return seconds
 
 
-def growth(costs: Sequence[Cost], way: str) -> float | None:
+def growth(costs: Sequence[KernelCost], way: str) -> float | None:
     """Fit the power of T with which the time grew over the last three context lengths: the slope of ln time on ln T.
 
     By least squares; None for a single length.

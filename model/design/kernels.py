@@ -155,7 +155,7 @@ def exactness(q: Tensor, k: Tensor, v: Tensor, ways: tuple[str, ...] = tuple(WAY
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class OnlineStep:
     """State of the online softmax for one row after a block of keys."""
 
     start: int
@@ -169,7 +169,7 @@ class Step:
 
 
 @public(scores=array("S", finite=False), values=array("S E"), block=whole(1))
-def online_steps(scores: np.ndarray, values: np.ndarray, block: int) -> list[Step]:
+def online_steps(scores: np.ndarray, values: np.ndarray, block: int) -> list[OnlineStep]:
     """Compute one row of attention block by block over the keys, in float64. scores [S], -inf or NaN for a masked key;
     values [S, E].
 
@@ -191,7 +191,7 @@ def online_steps(scores: np.ndarray, values: np.ndarray, block: int) -> list[Ste
         safe = total or 1.0
         weights = np.full(len(scores), np.nan)
         weights[:end] = np.exp(scores[:end] - base) / safe
-        steps.append(Step(start, end, float(part.max()), m, scale, total, o / safe, weights))
+        steps.append(OnlineStep(start, end, float(part.max()), m, scale, total, o / safe, weights))
     return steps
 
 

@@ -76,7 +76,7 @@ class Learned:
 
 
 @dataclass(frozen=True, eq=False)
-class Cost:
+class DecodeCost:
     """Cost of decoding, measured on a model of the comparison. [DECODED] each"""
 
     nbytes: np.ndarray  # bytes of keys, values and states after DECODED tokens
@@ -104,7 +104,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class MixerVerdict:
     """The best mixer over all sizes, and whether its lead exceeds the spread over seeds."""
 
     best: str
@@ -121,7 +121,7 @@ class Verdict:
 
 
 @public()
-def verdict(found: Comparison) -> Verdict:
+def verdict(found: Comparison) -> MixerVerdict:
     """Return the two best mixers by their mean over all sizes and seeds."""
     by_seed = found.scores.mean(-1)  # [M, R]
     means, ranges = by_seed.mean(-1), np.ptp(by_seed, axis=-1)
@@ -130,7 +130,7 @@ def verdict(found: Comparison) -> Verdict:
     spread = float(max(ranges[first], ranges[second]))
     gap = abs(float(means[first] - means[second]))
     names = found.trial.mixers
-    return Verdict(names[first], names[second], float(means[first]), float(means[second]), spread, gap > spread)
+    return MixerVerdict(names[first], names[second], float(means[first]), float(means[second]), spread, gap > spread)
 
 
 # --- the models ---
@@ -245,7 +245,7 @@ def _regression_errors(model: Transformer, ids: np.ndarray) -> np.ndarray:
 
 
 @torch.inference_mode()
-def cost(mixer: str, task_name: str, tell: Callable[[int], None] = lambda done: None) -> Cost:
+def cost(mixer: str, task_name: str, tell: Callable[[int], None] = lambda done: None) -> DecodeCost:
     """Measure the cached bytes after DECODED tokens and the median time of a decode step there: batch size 1, one
     thread, new weights.
     """
@@ -263,19 +263,19 @@ def cost(mixer: str, task_name: str, tell: Callable[[int], None] = lambda done: 
             model(one, cache=cache)
             times.append(time.perf_counter() - began)
         seconds.append(float(np.median(times)))
-    return Cost(np.array(nbytes), np.array(seconds))
+    return DecodeCost(np.array(nbytes), np.array(seconds))
 
 
 # --- all together ---
 
 
-def parts_of(trial: MixerTrial) -> list[tuple[Callable[..., Learned | Cost], tuple]]:
+def parts_of(trial: MixerTrial) -> list[tuple[Callable[..., Learned | DecodeCost], tuple]]:
     """Return the work of a comparison as calls, in the order that `together` expects for their values."""
     learned = [(learn, (trial, mixer, seed)) for mixer in trial.mixers for seed in range(trial.seeds)]
     return [*learned, *((cost, (mixer, trial.task)) for mixer in trial.mixers)]
 
 
-def together(trial: MixerTrial, values: Sequence[Learned | Cost]) -> Comparison:
+def together(trial: MixerTrial, values: Sequence[Learned | DecodeCost]) -> Comparison:
     """Build the comparison from the values of its parts."""
     M, R = len(trial.mixers), trial.seeds
     learned, costs = values[: M * R], values[M * R :]

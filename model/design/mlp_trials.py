@@ -37,7 +37,7 @@ class MlpTrial:
 
 
 @dataclass(frozen=True)
-class Cost:
+class MlpCost:
     """Size and operations of a model with one kind of MLP."""
 
     d_mlp: int
@@ -66,7 +66,7 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class MlpVerdict:
     """Comparison of two kinds at the end: the difference of their means beside the spread over seeds."""
 
     difference: float  # mean of the first minus mean of the second, nats per token
@@ -133,7 +133,7 @@ def config_of(kind: str, vocab_size: int) -> ModelConfig:
     )
 
 
-def cost(config: ModelConfig, length: int = LENGTH) -> Cost:
+def cost(config: ModelConfig, length: int = LENGTH) -> MlpCost:
     """Return the weights and operations of a model on rows of `length` tokens.
 
     A matrix product takes 2 operations per weight and token; scores and mixing 2 (T + 1) H E per layer and token,
@@ -145,7 +145,7 @@ def cost(config: ModelConfig, length: int = LENGTH) -> Cost:
     matrices = sum(w.size for w in each if w.layer is not None and len(w.shape) == 2)
     matrices += config.vocab_size * config.d_model  # the output head, tied or not
     attention = 2 * (length + 1) * config.n_head * config.d_head * config.n_layer
-    return Cost(config.d_mlp, mlp, n_params(config), 2 * mlp, 3 * (2 * matrices + attention))
+    return MlpCost(config.d_mlp, mlp, n_params(config), 2 * mlp, 3 * (2 * matrices + attention))
 
 
 # --- training --------------------------------------------------------------------------------------
@@ -207,11 +207,11 @@ def _look(run: Run, data: TrialData) -> tuple[float, int]:
     return evaluation.loss, evaluation.tokens
 
 
-def verdict(first: np.ndarray, second: np.ndarray) -> Verdict:
+def verdict(first: np.ndarray, second: np.ndarray) -> MlpVerdict:
     """Decide whether two kinds differ by more than their seeds do. first and second are final losses, [S] each."""
     ranges = [float(losses.max() - losses.min()) for losses in (first, second)]
     apart = bool(first.max() < second.min() or second.max() < first.min())
-    return Verdict(float(first.mean() - second.mean()), max(ranges), apart)
+    return MlpVerdict(float(first.mean() - second.mean()), max(ranges), apart)
 
 
 def _check_interval(low: float, high: float) -> None:

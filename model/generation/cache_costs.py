@@ -228,13 +228,13 @@ def _row(bench: Bench, length: int, before: Sequence[Row], until: float) -> Row:
     def step() -> Tensor:
         return bench.step(length)
 
-    def whole() -> Tensor:
+    def all_tokens() -> Tensor:
         return last_logits(bench.model, bench.ids[:, :length])
 
     if not _whole_fits(bench, length, before):
         return Row(length, Times(tuple(_turns(bench, [step, step], until)[0])))
-    with_cache, without = step(), whole()
-    both = [Times(tuple(seconds)) for seconds in _turns(bench, [step, step, whole], until)]
+    with_cache, without = step(), all_tokens()
+    both = [Times(tuple(seconds)) for seconds in _turns(bench, [step, step, all_tokens], until)]
     gap = float((with_cache - without).abs().max())
     return Row(length, *both, gap, bool(with_cache.argmax() == without.argmax()))
 

@@ -78,7 +78,7 @@ def generate(
         raise InputError(
             "An argument is of the wrong kind.", f"model: {shown(model)}", say("Expected: {}.", "Transformer")
         )
-    return _alone(model, course_of(model, ids, strategies, plan, size, text))
+    return _single_ticks(model, course_of(model, ids, strategies, plan, size, text))
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +203,7 @@ def _states(found: Found, rows: tuple[int, int] | None) -> Callable[[], Tensor]:
 
 
 @torch.inference_mode()
-def _alone(model: Transformer, course: Course) -> Iterator[Tick]:
+def _single_ticks(model: Transformer, course: Course) -> Iterator[Tick]:
     """Yield the ticks of one course, each after a forward pass of its own."""
     pack_where_needed(model, course.rows)
     for wanted in course.steps:

@@ -67,7 +67,7 @@ def placed(model: Transformer, kind: str, dtype: torch.dtype) -> tuple[Transform
     Raises InputError for an unavailable kind, CheckpointError if a device has less room than it reported.
     """
     chosen = _layers(model, kind, dtype)
-    with _told(kind):
+    with _memory_errors(kind):
         changed = halved(model, dtype, lambda path: _of(path, chosen))
     return changed, ", ".join(dict.fromkeys(chosen.values()))
 
@@ -83,7 +83,7 @@ def streamed(model: Transformer, kind: str, dtype: torch.dtype) -> tuple[Transfo
     chosen = _layers(model, kind, dtype)
     names = list(free(kind)) or ["cpu"]
     leave_stored(model)
-    with _told(kind):
+    with _memory_errors(kind):
         for path, layer in [(path, each) for path, each in model.named_modules() if isinstance(each, StoredLinear)]:
             layer.dtype, layer.device = dtype, names[-1]
             if (device := _of(path, chosen)) != "cpu":
@@ -118,7 +118,7 @@ def _of(path: str, chosen: Mapping[str, str]) -> str:
 
 
 @contextlib.contextmanager
-def _told(kind: str) -> Iterator[None]:
+def _memory_errors(kind: str) -> Iterator[None]:
     """Translate an out-of-memory error of a device into a CheckpointError with advice."""
     try:
         yield

@@ -11,7 +11,7 @@ from model.errors import CheckpointError, UnsupportedModel, say
 from model.gpt.config import ModelConfig, RopeScaling
 from model.gpt.layers import rope_frequencies
 from model.loading.convert import Into, Layout, Names, make_config
-from model.loading.families.common import check_keys, flag, real, whole
+from model.loading.families.common import check_keys, flag, integer, real
 from model.loading.gguf_file import GgufFile
 
 
@@ -79,18 +79,18 @@ def to_config(file: GgufFile) -> ModelConfig:
     if "token_embd.weight" not in file.tensors:
         raise CheckpointError("The checkpoint lacks weights.", "token_embd.weight", "Fetch the file again.")
     vocab_size = file.tensors["token_embd.weight"].shape[0]
-    if whole(meta, "vocab_size", vocab_size) != vocab_size:
+    if integer(meta, "vocab_size", vocab_size) != vocab_size:
         got = f"vocab_size {meta['vocab_size']}, token_embd.weight {vocab_size}"
         raise CheckpointError("The file gives two values for the same thing.", got, "Fetch the file again.")
-    fields = {ours: whole(meta, theirs) for theirs, ours in SIZES.items()}
+    fields = {ours: integer(meta, theirs) for theirs, ours in SIZES.items()}
     fields |= architecture.fields | _biases(file) | {"vocab_size": vocab_size}
-    fields["n_kv_head"] = whole(meta, "attention.head_count_kv", fields["n_head"])
+    fields["n_kv_head"] = integer(meta, "attention.head_count_kv", fields["n_head"])
     fields["tie_embeddings"] = "output.weight" not in file.tensors
     kind = "rms_epsilon" if fields["norm"] == "rmsnorm" else "epsilon"
     fields["norm_eps"] = _as_written(real(meta, f"attention.layer_norm_{kind}"))
     if "use_parallel_residual" in meta:
         fields["parallel_residual"] = flag(meta, "use_parallel_residual", False)
-    fields["d_head"] = whole(meta, "attention.key_length", fields["d_model"] // max(fields["n_head"], 1))
+    fields["d_head"] = integer(meta, "attention.key_length", fields["d_model"] // max(fields["n_head"], 1))
     check_keys(
         {"attention.value_length": meta.get("attention.value_length", fields["d_head"])},
         (),
@@ -126,7 +126,7 @@ def _as_written(value: float) -> float:
 
 def _with_rope(file: GgufFile, meta: dict, fields: dict) -> ModelConfig:
     fields["rope_theta"] = _as_written(real(meta, "rope.freq_base", 10_000.0))
-    fields["rotary_fraction"] = whole(meta, "rope.dimension_count", fields["d_head"]) / max(fields["d_head"], 1)
+    fields["rotary_fraction"] = integer(meta, "rope.dimension_count", fields["d_head"]) / max(fields["d_head"], 1)
     if ROPE_FACTORS not in file.tensors:
         return make_config(fields)
     factors = file.read(ROPE_FACTORS)

@@ -68,6 +68,6 @@ def built_in(name: str) -> Tokenizer:
     return from_gguf(read_gguf(smollm2_path(offline=True)).metadata)
 
 
-def here() -> tuple[str, ...]:
+def local_vocabularies() -> tuple[str, ...]:
     """Return the ids of the built-in models with a vocabulary on this computer."""
     return available()

@@ -28,7 +28,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Part:
+class CharacterPart:
     """The bytes of a character that are in a token: `first` to `last`, counted from 1, of `of` bytes."""
 
     text: str
@@ -59,14 +59,14 @@ def character_groups(raw: Sequence[bytes], *, clusters: bool = False) -> tuple[G
     )
 
 
-def character_parts(raw: Sequence[bytes]) -> dict[int, tuple[Part, ...]]:
+def character_parts(raw: Sequence[bytes]) -> dict[int, tuple[CharacterPart, ...]]:
     """Map each token [T] that holds only some bytes of a character to the character and the numbers of its bytes.
 
     A token has at most two: the end of one and the beginning of another. Bytes outside any complete character are
     omitted, for example those of an unfinished last character.
     """
     edges = [0, *accumulate(map(len, raw))]
-    parts: dict[int, tuple[Part, ...]] = {}
+    parts: dict[int, tuple[CharacterPart, ...]] = {}
     for match in _CHARACTER.finditer(b"".join(raw)):
         start, end = match.span()
         # The tokens of its first and last byte.
@@ -74,7 +74,7 @@ def character_parts(raw: Sequence[bytes]) -> dict[int, tuple[Part, ...]]:
         for at in range(first, last + 1) if last > first else ():
             low, high = max(edges[at], start), min(edges[at + 1], end)
             if low < high:
-                part = Part(match[0].decode(), low - start + 1, high - start, end - start)
+                part = CharacterPart(match[0].decode(), low - start + 1, high - start, end - start)
                 parts[at] = (*parts.get(at, ()), part)
     return parts
 

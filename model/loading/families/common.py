@@ -70,7 +70,7 @@ def check_keys(values: Mapping, known: Collection[str], accepted: Mapping[str, t
             )
 
 
-def whole(values: Mapping, key: str, default: int | None = None) -> int:
+def integer(values: Mapping, key: str, default: int | None = None) -> int:
     """Return an integer. Raises CheckpointError if it is missing (or null) without a default, or is something else."""
     return _typed(values, key, default, (int,), "a whole number")
 
@@ -165,7 +165,7 @@ def _put(values: dict, name: str, value: object) -> None:
 
 def _llama3(values: Mapping) -> RopeScaling:
     factor, low, high = (real(values, key) for key in LLAMA3_KEYS[:3])
-    original = whole(values, LLAMA3_KEYS[3])
+    original = integer(values, LLAMA3_KEYS[3])
     if not (factor > 0 and 0 < low < high and original > 0):
         got = f"factor {factor}, low {low}, high {high}, original context {original}"
         raise CheckpointError("The rotary scaling makes no sense.", got, "Correct the config.")
