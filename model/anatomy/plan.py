@@ -158,7 +158,7 @@ def _rate(work: Callable[[], object], amount: float) -> float:
 # --- in words --------------------------------------------------------------------------------------
 
 
-def told(resolved: Resolved, tokens: int) -> str:
+def report(resolved: Resolved, tokens: int) -> str:
     """Return the plan for a model as lines for a terminal, measured now, for a prompt of `tokens` or the longest
     possible one.
     """
