@@ -250,13 +250,13 @@ def check_device(kind: str) -> None:
 
 def tell_plan(options: argparse.Namespace) -> None:
     """Print what the model would take, without loading it."""
-    from model.anatomy.plan import told
+    from model.anatomy.plan import report
     from model.errors import PlaygroundError
     from model.loading.sources import resolve
 
     use_threads(options.threads)
     try:
-        print(told(resolve(options.model, offline=options.offline, allow_paths=True), options.max_tokens))
+        print(report(resolve(options.model, offline=options.offline, allow_paths=True), options.max_tokens))
     except PlaygroundError as error:
         sys.exit(str(error))
 

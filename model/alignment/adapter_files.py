@@ -31,8 +31,8 @@ ATTENTION = MATRICES["attention"]
 class Naming:
     """The names that transformers gives the linear layers of an architecture."""
 
-    start: str  # before the number of the block, in peft's model
-    layers: dict[str, tuple[str, ...]]  # its layer: those of ours that it holds, by their names in a block
+    start: str  # prefix of the block's number in peft's model
+    layers: dict[str, tuple[str, ...]]  # {its layer: our layers in it, by their names in a block}
     joint: str = ""  # the layer that holds q, k and v
     by_head: bool = False  # the joint layer has q, k and v of a head together, or all of q first
 
@@ -70,7 +70,8 @@ def naming_of(config: ModelConfig) -> Naming:
     """
     if config.positions != "rope":
         try:
-            gpt2_config(dataclasses.replace(config, tie_embeddings=True), 0)  # or not tied: nothing of it is adapted
+            # Untied heads are accepted, too, since the head is never adapted.
+            gpt2_config(dataclasses.replace(config, tie_embeddings=True), 0)
         except UnsupportedModel as error:
             raise _nameless("GPT-2", error.got) from None
         return GPT2
@@ -142,7 +143,7 @@ def peft_config(config: ModelConfig, lora: Lora, base: str) -> dict:
     """Return adapter_config.json. `base`: the name of the model that the adapters are for. Raises UnsupportedModel."""
     naming, chosen = naming_of(config), MATRICES[lora.matrices]
     names = {theirs: [name for name in ours if name in chosen] for theirs, ours in naming.layers.items()}
-    together = len(names.get(naming.joint, ()))  # adapters that become one: alpha / r stays as it is
+    together = len(names.get(naming.joint, ()))  # merged adapters: alpha / r is unchanged
     return {
         "peft_type": "LORA",
         "task_type": "CAUSAL_LM",
@@ -174,7 +175,7 @@ def save_peft(folder: Path, model: Transformer, lora: Lora, base: str) -> None:
 
 
 def peft_files(model: Transformer, lora: Lora | None, base: str) -> Callable[[Path], None] | None:
-    """Return a function that writes a run's adapters into FOLDER; None if there are none or peft cannot name them."""
+    """Return a function that writes a run's adapters into FOLDER; None without adapters or names for them in peft."""
     if lora is None:
         return None
     try:

@@ -29,7 +29,7 @@ class Example:
 def read_examples(path: Path) -> list[Example]:
     """Read the examples of a .jsonl file. Raises InputError naming an invalid line."""
     try:
-        if Path(path).exists() and not Path(path).is_file():  # a device file has no end
+        if Path(path).exists() and not Path(path).is_file():  # a device file never ends
             raise OSError("it is not a file")
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -124,7 +124,7 @@ def prompt_ids(example: Example, tokenizer: Tokenizer, template: str = TEMPLATE)
 
 
 def to_ids(example: Example, tokenizer: Tokenizer, end: int | None, template: str = TEMPLATE) -> tuple[list[int], int]:
-    """Return the ids of prompt, answer and end of text, and the length of the prompt; no end if `end` is None."""
+    """Return the ids of prompt, answer and, if there is an `end`, end of text, and the length of the prompt."""
     prompt, ends = prompt_ids(example, tokenizer, template), [] if end is None else [end]
     return [*prompt, *tokenizer.encode_ids(answer_text(example, template)), *ends], len(prompt)
 

@@ -74,7 +74,7 @@ def adapt(model: Transformer, lora: Lora, seed: int = 0) -> int:
                 layer = getattr(part, name, None)
                 if isinstance(layer, Linear):
                     setattr(part, name, Adapted(layer, lora, generator))
-            part.joint = ()  # joint products would pass the adapters by
+            part.joint = ()  # joint products would bypass the adapters
     if not learned(model):
         raise InputError("This model has none of the matrices to adapt.", ", ".join(names), "Choose other matrices.")
     return count(learned(model))

@@ -20,11 +20,11 @@ from model.strict_json import parse
 
 BY = ("person", "rule")
 MOST_PAIRS = 5000
-LONGEST = 8000  # characters of a prompt or a text
+LONGEST = 8000  # maximum characters of a prompt or a text
 MOST_PROMPTS = 100
 _KEYS = {"prompt", "chosen", "rejected", "by"}
 
-# Beginnings of stories, for who brings none of their own.
+# Default prompts: beginnings of stories.
 PROMPTS = (
     "Once upon a time",
     "The little girl",
@@ -72,7 +72,7 @@ class Pair:
 class Ask:
     """Settings for writing the two texts of each pair. Raises InputError for a number out of range."""
 
-    pairs: int = 20  # of each prompt, ties included
+    pairs: int = 20  # number of pairs of each prompt, ties included
     new_tokens: int = 40
     temperature: float = 1.0
     seed: int = 0
@@ -92,7 +92,7 @@ class Split:
 
     train: tuple[Pair, ...]
     held_out: tuple[Pair, ...]
-    by: Literal["prompt", "pair"]  # whether no prompt is in both
+    by: Literal["prompt", "pair"]  # "prompt" if no prompt is in both parts
 
 
 # --- lines of JSON -----------------------------------------------------------------------------------

@@ -24,8 +24,8 @@ class About:
     """The metadata of a reward model's folder."""
 
     name: str
-    base: str  # id of the model that it began from
-    body: bool  # whether the folder holds the whole model
+    base: str  # id of the base model
+    body: bool  # True if the folder holds the complete model
     d_model: int
     weights: str  # fingerprint of the base's weights
 

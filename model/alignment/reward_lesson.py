@@ -31,20 +31,20 @@ from model.training.jobs.job import Limits
 
 LEAST_PAIRS = 4
 SHOWN = 5  # texts of the highest and of the lowest reward
-WHOLE = 1000  # parts in which the work is counted
-WRITING = 400  # of them for the texts that a rule judges, where it has to
+WHOLE = 1000  # units of the progress bar
+WRITING = 400  # units for writing the texts that a rule compares, if any
 
 
 @dataclass(frozen=True)
 class RewardLesson:
     """The settings of the task, as plain values."""
 
-    source: Resolved  # the model that it begins from, which is left as it is
+    source: Resolved  # the base model, which is not changed
     recipe: RewardRecipe
     folder: Path  # for model.alignment.reward_folder.load_reward
     name: str
     pairs: tuple[Pair, ...] = ()
-    rules: tuple[Rule, ...] = ()  # in place of pairs: the model writes texts, and these choose
+    rules: tuple[Rule, ...] = ()  # instead of pairs: the model writes texts, and these rules choose
     ask: Ask = field(default_factory=Ask)  # how it writes them
 
 
@@ -73,7 +73,7 @@ class RewardLearned:
     worst: tuple[Told, ...]
     pairs: int
     held_out: int
-    by: str  # "prompt" or "pair": what was held out
+    by: str  # "prompt" or "pair": the held-out unit
     ties: int
     dropped: int
 

@@ -25,7 +25,7 @@ from model.tracing.trace import check_length
 from model.training.forward import attend_rows
 
 MOST_BATCH_TOKENS = 4096  # of one forward, padding included
-BINS = 5  # of a calibration, from a probability of 1/2 to 1
+BINS = 5  # bins of a calibration, from a probability of 1/2 to 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +67,7 @@ class RewardModel:
 class RewardRecipe:
     """The settings of the training. Raises InputError for a number out of range."""
 
-    body: bool = False  # whether the whole model learns, or the head alone
+    body: bool = False  # True if the complete model is trained, False for the head alone
     steps: int = 40
     batch: int = 16  # pairs a step
     learning_rate: float = 0.0  # 0: 1e-2 for the head alone, 6e-4 for the whole model
@@ -86,7 +86,7 @@ class Look:
     """The reward model after some steps."""
 
     step: int
-    loss: float  # nats a pair, mean over all pairs to learn from
+    loss: float  # nats per pair, mean over all training pairs
     accuracy: float  # share of them in which the chosen text has the higher reward; a tie counts one half
     held_out_loss: float
     held_out_accuracy: float
@@ -132,7 +132,7 @@ def pair_loss(chosen: Tensor, rejected: Tensor) -> Tensor:
     return -F.logsigmoid(chosen - rejected).mean()
 
 
-_loss = without_checks(pair_loss)  # of a training, which says itself that its numbers are not finite any more
+_loss = without_checks(pair_loss)  # without checks, since the training reports non-finite values itself
 
 
 @public(margins=array("n", empty=True))
@@ -223,7 +223,7 @@ def train(lm: LanguageModel, parts: Split, recipe: RewardRecipe, progress: Progr
         raise InputError("No pair fits into the context.", "", say("{} tokens fit.", lm.config.n_ctx))
     fit = _fit_body if recipe.body else _fit_head
     reward, looks, margins = fit(lm.model, rows, held, recipe, progress)
-    _check_finite(torch.from_numpy(margins))  # the last step may have led astray, too
+    _check_finite(torch.from_numpy(margins))  # the last step may also have diverged
     dropped = len(parts.train) + len(parts.held_out) - len(rows) - len(held)
     return Trained(reward, tuple(looks), margins, dropped)
 

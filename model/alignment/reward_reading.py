@@ -11,7 +11,7 @@ from model.errors import InputError, say
 from model.progress import Progress, silent
 from model.public import public, whole
 
-MOST_WORDS = 60  # of a text that are changed one by one
+MOST_WORDS = 60  # maximum words of a text that are changed one by one
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
 
@@ -19,11 +19,11 @@ _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 class Changed:
     """The rewards of a text with one word at a time erased or replaced."""
 
-    reward: float  # of the text as it is
+    reward: float  # reward of the unchanged text
     words: tuple[str, ...]  # [n]
-    starts: tuple[int, ...]  # [n] where each begins, in characters
+    starts: tuple[int, ...]  # [n] start of each word, in characters
     without: np.ndarray  # [n] reward of the text without the word. float32
-    instead: np.ndarray  # [n] reward with the other word in its place; NaN where there is none. float32
+    instead: np.ndarray  # [n] reward with the replacement word; NaN without one. float32
 
     @property
     def carried(self) -> np.ndarray:
@@ -54,7 +54,7 @@ def change_words(
         texts += [text[: each.start()] + instead + text[each.end() :] for each in found]
     rewards = []
     for at in range(0, len(texts), 16):
-        # Without its only word a text is empty; a space stands for it.
+        # Without its only word a text is empty; a space replaces it.
         rewards.append(reward.score_ids([list(encode(each or " ")) for each in texts[at : at + 16]]).numpy())
         progress(min(at + 16, len(texts)), len(texts), "")
     numbers = np.concatenate(rewards)
@@ -65,7 +65,7 @@ def change_words(
 
 
 def _without(text: str, start: int, end: int) -> str:
-    """Return the text without a word and one of the spaces beside it."""
+    """Remove a word and one of the spaces beside it from the text."""
     if text[start - 1 : start] == " ":
         start -= 1
     elif text[end : end + 1] == " ":

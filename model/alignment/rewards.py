@@ -35,12 +35,12 @@ _RIME = re.compile(r"([aeiouyäöüáéíóúàèìòù]+[^aeiouyäöüáéíó�
 class Kind:
     """An entry of RULES. Its label and help are the words "rule.<key>" and "rule_help.<key>"."""
 
-    number: Callable[[str, str | float], float]  # (text, the rule's value) -> its number
-    value: str  # "words": a list with commas; "number"; "none": the rule takes none
+    number: Callable[[str, str | float], float]  # (text, the rule's value) -> score
+    value: str  # "words": a list with commas; "number"; "none": the rule has no value
     low: float  # of its number
     high: float
     default: str | float = ""
-    least: float = 0.0  # of a value that is a number
+    least: float = 0.0  # bounds of a numeric value
     most: float = 0.0
 
 
@@ -161,7 +161,7 @@ def _words_value(value: object) -> str:
     return ", ".join(kept)
 
 
-# --- what a text is made of --------------------------------------------------------------------------
+# --- parts of a text ---------------------------------------------------------------------------------
 
 
 def words(text: str) -> list[str]:
@@ -241,15 +241,17 @@ def _speech(text: str, _: str | float) -> float:
 
 
 RULES: dict[str, Kind] = {
-    "contains": Kind(_contains, "words", 0, 1, "happy"),  # 1 where one of the phrases occurs as whole words
-    "share": Kind(_share, "words", 0, 1, "happy"),  # of the words, those in the list
+    "contains": Kind(_contains, "words", 0, 1, "happy"),  # 1 if one of the phrases occurs as whole words
+    "share": Kind(_share, "words", 0, 1, "happy"),  # share of the words that are in the list
     "length": Kind(
         _length, "number", 0, 1, 30.0, 1, 1000
-    ),  # 1 at the target, falling in a line to 0 at 0 and at twice it
-    "sentiment": Kind(_sentiment, "none", -1, 1),  # (glad - sad) / (glad + sad) words of the bundled list; 0 for none
+    ),  # 1 at the target, falling linearly to 0 at 0 and at twice the target
+    "sentiment": Kind(
+        _sentiment, "none", -1, 1
+    ),  # (glad - sad) / (glad + sad) words of the bundled list; 0 without any
     "rhyme": Kind(_rhyme, "none", 0, 1),  # share of endings that rhyme with one at most two away
     "no_repeats": Kind(_no_repeats, "number", 0, 1, 3.0, 1, 8),  # distinct n-grams of words / n-grams (Li et al. 2016)
-    "full_stop": Kind(_full_stop, "none", 0, 1),  # 1 where the text ends with . ! ? or their Chinese forms
-    "question": Kind(_question, "none", 0, 1),  # 1 where the text asks something
-    "speech": Kind(_speech, "none", 0, 1),  # 1 where somebody speaks: a pair of quotation marks
+    "full_stop": Kind(_full_stop, "none", 0, 1),  # 1 if the text ends with . ! ? or their Chinese forms
+    "question": Kind(_question, "none", 0, 1),  # 1 if the text contains a question
+    "speech": Kind(_speech, "none", 0, 1),  # 1 if the text contains speech: a pair of quotation marks
 }

@@ -36,12 +36,12 @@ from model.training.loop import Recipe, Report, Run
 
 MOST_EXAMPLES = 2000
 SNAPSHOTS = 10  # approximate number of snapshots of a run
-PROMPTS = 4  # held-out prompts that are answered at every snapshot
-WRITTEN = 40  # tokens of an answer at most
-STORY_TOKENS = 512  # of the text on which forgetting is measured
+PROMPTS = 4  # held-out prompts answered at every snapshot
+WRITTEN = 40  # maximum tokens of an answer
+STORY_TOKENS = 512  # tokens of the text on which forgetting is measured
 STORY_LENGTH = 128
-QUICK = 20_000_000  # parameters of a model that writes at every snapshot; a larger one at the first and the last
-WORST = 1.3  # a loss of so many times that of guessing, and of the first one, has run away
+QUICK = 20_000_000  # maximum parameters for answers at every snapshot; else only at the first and the last
+WORST = 1.3  # a loss has diverged above this multiple of the loss of guessing and of the first loss
 RATE = {False: 5e-4, True: 5e-3}  # learning rates that suit TinyGPT, whole and with adapters
 
 
@@ -52,7 +52,7 @@ def default_recipe(adapted: bool) -> Recipe:
 
 @dataclass(frozen=True, kw_only=True)
 class TuneJob:
-    """A model and the examples that it learns from. `lora` is None if all weights are trained."""
+    """A model and its training examples. Without `lora` all weights are trained."""
 
     source: Resolved
     name: str = "own"  # of the examples: a key of SETS, or "own"
@@ -74,8 +74,8 @@ class TuneStarted:
     left_out: int  # examples too long for a row
     length: int  # tokens of a row
     ids: tuple[int, ...]  # of the held-out example whose losses are shown
-    prompt: int  # how many of them are the prompt
-    questions: tuple[Example, ...]  # held-out examples that are answered at each snapshot
+    prompt: int  # length of its prompt in tokens
+    questions: tuple[Example, ...]  # held-out examples answered at each snapshot
     seconds: float  # to prepare all this
 
 
@@ -84,12 +84,12 @@ class TuneSnapshot:
     """The model at one moment of its fine-tuning."""
 
     step: int
-    loss: float  # nats a token of held-out answers
-    train_loss: float  # the same of at most so many examples that are learned from
-    accuracy: float  # share of the tokens of held-out answers that are the likeliest
-    bits_per_byte: float  # on a story that is none of the examples: what is forgotten
+    loss: float  # nats per token of held-out answers
+    train_loss: float  # the same for a sample of the training examples
+    accuracy: float  # accuracy of the likeliest token on held-out answers
+    bits_per_byte: float  # loss on a story outside the examples, which shows forgetting
     losses: np.ndarray  # nats of each token of the example after its first. float32 [T - 1]
-    answers: tuple[tuple[str, str], ...]  # to each question: the likeliest, and one drawn at temperature 0.8; or none
+    answers: tuple[tuple[str, str], ...]  # two answers to each question, greedy and drawn at temperature 0.8; or empty
 
 
 def check(job: TuneJob, limits: Limits) -> None:
@@ -216,7 +216,7 @@ def messages(tuning: Tuning) -> Iterator[Report | TuneSnapshot | Finished]:
         gone = ran_away(report, worst)
         if not gone and report.step in moments:
             found = snapshot(tuning)
-            gone = not found.loss <= worst  # neither is a loss that is no number
+            gone = not found.loss <= worst  # a NaN loss has diverged, too
             if not gone:
                 yield found
                 if found.loss <= best.loss:
@@ -248,7 +248,7 @@ def _restore(model: Transformer, good: list[Tensor]) -> None:
         parameter.copy_(value)
 
 
-# --- what is looked at -----------------------------------------------------------------------------
+# --- evaluations -----------------------------------------------------------------------------------
 
 
 def snapshot(tuning: Tuning) -> TuneSnapshot:
@@ -308,7 +308,7 @@ def answer(
         for tick in generate(model, prompt, strategies, Plan(WRITTEN, 0, ending=end), tokenizer.vocab_size):
             for text, change in zip(texts, tick.changes, strict=True):
                 text += [made.id for made in change.made if made.id not in end] if change else []
-    except CheckpointError:  # the run has diverged: such a model writes nothing
+    except CheckpointError:  # the run has diverged: such a model generates no text
         pass
     greedy, drawn = (tokenizer.decode(text).strip() for text in texts)
     return greedy, drawn

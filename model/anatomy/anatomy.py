@@ -12,7 +12,7 @@ from model.public import public
 from model.strict_json import parse
 
 MOST_TEXT = 50_000  # characters of a pasted config.json
-MOST_LAYERS = 1000  # of such a config: every layer is drawn
+MOST_LAYERS = 1000  # layers of such a config, since every layer is drawn
 # Keys that change no shape and no step. Loading refuses them, as the stored weights and the code are others; here
 # nothing is loaded.
 BESIDE = frozenset({"quantization_config", "auto_map"})
@@ -21,7 +21,7 @@ _FENCE = re.compile(r"\s*```[a-z]*\n(.*?)\n\s*```\s*", re.DOTALL)
 
 @dataclass(frozen=True)
 class Weight:
-    """One parameter tensor: its name in `Transformer.named_parameters()`, its shape, and the part it belongs to."""
+    """One parameter tensor: its name in `Transformer.named_parameters()`, its shape, and its part of the model."""
 
     name: str
     shape: tuple[int, ...]
@@ -30,7 +30,7 @@ class Weight:
 
     @property
     def size(self) -> int:
-        """Its number of elements."""
+        """The number of elements."""
         size = 1
         for n in self.shape:
             size *= n
@@ -46,7 +46,7 @@ PARTS: dict[str, str] = {
     "k": "attention",
     "v": "attention",
     "qk_norm": "norms",
-    "mixer": "attention",  # what a mixer without softmax has beside q, k, v and o
+    "mixer": "attention",  # parameters of a mixer without softmax besides q, k, v and o
     "o": "attention",
     "norm2": "norms",
     "router": "mlp",
@@ -65,7 +65,7 @@ class Architecture:
     label: str
     config: ModelConfig
     source: str
-    published: int | None = None  # exact number of parameters, where the source or the checkpoint on the Hub gives it
+    published: int | None = None  # exact number of parameters, if the source or the checkpoint on the Hub gives it
 
 
 def _linear(name: str, part: str, shape: tuple[int, int], bias: bool, layer: int | None) -> list[Weight]:
@@ -137,8 +137,8 @@ def _block(config: ModelConfig, layer: int) -> list[Weight]:
 def weights(config: ModelConfig) -> list[Weight]:
     """Return every parameter tensor of a model, from its config alone; a tied head is the embedding and counts once.
 
-    Their sizes add up to `sum(p.numel() for p in Transformer(config).parameters())`, and names and shapes are those of
-    its `named_parameters()`.
+    Their sizes sum to `sum(p.numel() for p in Transformer(config).parameters())`, and names and shapes are those of its
+    `named_parameters()`.
     """
     tensors = [Weight("embed.weight", (config.vocab_size, config.d_model), "embed")]
     if config.positions == "learned":
@@ -153,10 +153,9 @@ def weights(config: ModelConfig) -> list[Weight]:
 
 
 def kinds_of_weights(config: ModelConfig) -> list[tuple[Weight, int]]:
-    """Return the tensors outside the blocks, and those of one block of every kind, each with how often the model has
-    it.
+    """Return the tensors outside the blocks, and those of one block of every kind, each with its number of repeats.
 
-    Blocks with the same mixer are alike, so that depth costs nothing.
+    Blocks with the same mixer are alike, so the cost does not grow with depth.
     """
     outside = weights(dataclasses.replace(config, n_layer=1, mixer=config.mixer_of(0)))
     counts = Counter(config.mixers)
@@ -166,7 +165,7 @@ def kinds_of_weights(config: ModelConfig) -> list[tuple[Weight, int]]:
 
 @public()
 def n_params(config: ModelConfig) -> int:
-    """Return the parameters of a model, a tied head counted once, without building it."""
+    """Return the number of parameters of a model, a tied head counted once, without building it."""
     return sum(weight.size * n for weight, n in kinds_of_weights(config))
 
 
@@ -293,11 +292,11 @@ ARCHITECTURES: dict[str, Architecture] = {
 
 @public()
 def config_of(text: str) -> ModelConfig:
-    """Return the config that a pasted config.json describes; no weights are needed.
+    """Parse a pasted config.json; no weights are needed.
 
     A Markdown fence or a byte order mark is allowed, and keys of BESIDE are ignored. Raises InputError for a text that
-    is not a JSON object or absurdly large, UnsupportedModel for an architecture that is not computed here,
-    CheckpointError for a key or a size that does not fit.
+    is not a JSON object or absurdly large, UnsupportedModel for an unsupported architecture, CheckpointError for a key
+    or a size that does not fit.
     """
     values = _object_of(text)
     config = family_of(values).to_config({key: value for key, value in values.items() if key not in BESIDE})

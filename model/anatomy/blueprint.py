@@ -1,6 +1,6 @@
 """The parts of a model in the order of its computation, from the config alone: formula, shapes, weights, wiring.
 
-Where a part has a tensor that `model.gpt.tap` can read, the shape is that tensor's, without its batch axis.
+If `model.gpt.tap` can read a tensor of a part, the shape is that tensor's, without its batch axis.
 """
 
 from collections.abc import Iterable, Mapping
@@ -40,7 +40,7 @@ class Part:
     """One step of the computation. Its weights are those of `model.anatomy.anatomy` with this key as their part."""
 
     key: str
-    formula: str  # in letters and signs only, so that it is the same in every language
+    formula: str  # in symbols only, so that it is the same in every language
     reads: tuple[Flow, ...]
     gives: tuple[Flow, ...]
     block: bool  # once in every block
@@ -48,7 +48,9 @@ class Part:
 
 @dataclass(frozen=True)
 class Share:
-    """Parameters of a part: in one block (for a part outside the blocks: all), in all blocks, and as a share of all."""
+    """Parameters of a part: in one block (for a part outside the blocks: all), in all blocks, and as a
+    fraction of all.
+    """
 
     tensors: tuple[Weight, ...]  # of the first block, or those outside
     once: int
@@ -159,7 +161,9 @@ def _attention(config: ModelConfig) -> list[_Row]:
 
 
 def _angle(config: ModelConfig) -> str:
-    """Return the rotation angle of a pair at position t; mentions Llama 3's scaling of long wavelengths."""
+    """Return the formula of a pair's rotation angle at position t; it mentions Llama 3's scaling of long
+    wavelengths.
+    """
     scaling = config.rope_scaling
     stretch = f",  λ ≥ {scaling.original_n_ctx}: ÷ {scaling.factor:g}" if scaling else ""
     return f"θ_i = t · {config.rope_theta:g}^(−2i/{config.d_rotary}){stretch}"
@@ -199,7 +203,7 @@ def _after(config: ModelConfig) -> list[_Row]:
 
 
 def _ordered(config: ModelConfig, rows: list[_Row]) -> list[_Row]:
-    """In a post-norm block the sum comes before the norm."""
+    """Move the sum before the norm in a post-norm block."""
     if config.norm_placement == "pre":
         return rows
     keys = [row[0] for row in rows]
@@ -216,15 +220,15 @@ def _ordered(config: ModelConfig, rows: list[_Row]) -> list[_Row]:
 
 @public()
 def shares(config: ModelConfig) -> dict[str, Share]:
-    """Return the parameters of every part that has some, by key; a tied head has none of its own.
+    """Return the parameters of every part that has any, by key; a tied head has no entry.
 
-    The `whole` numbers add up to `model.anatomy.anatomy.n_params(config)` and the shares to 1.
+    The `whole` numbers sum to `model.anatomy.anatomy.n_params(config)` and the shares to 1.
     """
     return shares_of(weights(config))
 
 
 def shares_of(tensors: Iterable[Weight]) -> dict[str, Share]:
-    """Return the same for a given list of tensors."""
+    """Compute `shares` for a given list of tensors."""
     by_part: dict[str, list[Weight]] = {}
     for weight in tensors:
         by_part.setdefault(weight.part, []).append(weight)
@@ -233,7 +237,7 @@ def shares_of(tensors: Iterable[Weight]) -> dict[str, Share]:
 
 
 def _share(tensors: list[Weight], total: int) -> Share:
-    """Return the first block that has the part stands for the others."""
+    """Return the share of a part. The first block that has the part represents the others."""
     shown = tuple(weight for weight in tensors if weight.layer == tensors[0].layer)
     whole = sum(weight.size for weight in tensors)
     return Share(shown, sum(weight.size for weight in shown), whole, whole / total)

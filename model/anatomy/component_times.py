@@ -1,4 +1,4 @@
-"""Seconds of a forward by component, measured on the loaded model by hooks between the components."""
+"""Seconds of a forward pass by component, measured on the loaded model by hooks between the components."""
 
 import os
 import time
@@ -31,13 +31,13 @@ COMPONENTS: dict[str, tuple[str, ...]] = {
 REST = "rest"  # residual additions, and overhead between the components
 ROUNDS = 9  # at most
 FEWEST = 3  # unless the time is up earlier
-BUDGET = 14.0  # seconds for all of it
+BUDGET = 14.0  # seconds for all measurements
 
 Stamp = tuple[str, float]  # the component that just ended, and its time
 
 
 @dataclass(frozen=True)
-class Part:
+class ComponentTime:
     """One component: its repeats, and its FLOPs (matrix products, without masked pairs)."""
 
     key: str
@@ -46,16 +46,16 @@ class Part:
 
     @property
     def rate(self) -> float | None:
-        """FLOPs per second at the median; None where there are no products."""
+        """FLOPs per second at the median; None for a component without products."""
         return self.flops / self.times.median if self.flops and self.times.median > 0 else None
 
 
 @dataclass(frozen=True)
 class Forward:
-    """One kind of forward: its components and the rest, which add up to `clocked`; `plain` is without hooks."""
+    """One kind of forward pass: its components and the remainder, which sum to `clocked`; `plain` is without hooks."""
 
     reading: Reading
-    parts: tuple[Part, ...]  # of COMPONENTS, then REST
+    parts: tuple[ComponentTime, ...]  # of COMPONENTS, then REST
     clocked: Times
     plain: Times
 
@@ -66,7 +66,7 @@ class Forward:
 
     @property
     def flops(self) -> int:
-        """Of all parts."""
+        """FLOPs of all parts."""
         return sum(part.flops for part in self.parts)
 
 
@@ -75,16 +75,16 @@ class Clocked:
     """The measurements and their setup."""
 
     prompt: Forward
-    step: Forward  # one token more, with the prompt in the cache
+    step: Forward  # one more token, with the prompt in the cache
     threads: int
-    waiting: str  # OMP_WAIT_POLICY, "" where it is not set
+    waiting: str  # OMP_WAIT_POLICY, "" if it is not set
 
 
 @contextmanager
 def clock(model: Transformer) -> Iterator[tuple[list[Stamp], Attend]]:
-    """Time stamps of a forward inside it, and the attention kernel to run it with; the hooks are removed at the end.
+    """Yield the time stamps of a forward pass, and the attention kernel for it; the hooks are removed at the end.
 
-    Hooks on modules of every block record when the module began and ended. Only one forward may run at a time.
+    Hooks on modules of every block record when the module began and ended. Only one forward pass may run at a time.
     """
     stamps: list[Stamp] = []
 
@@ -113,12 +113,12 @@ def clock(model: Transformer) -> Iterator[tuple[list[Stamp], Attend]]:
 
 
 def _timed_modules(block: nn.Module) -> tuple[tuple[str, nn.Module], ...]:
-    """Modules timed as a whole; q, k, v and the kernel lie between the beginning of `attn` and of o."""
+    """List the modules timed as a whole; q, k, v and the kernel lie between the beginning of `attn` and of o."""
     return ("norms", block.norm1), ("o", block.attn), ("norms", block.norm2), ("mlp", block.mlp)
 
 
 def durations(stamps: Sequence[Stamp], start: float, end: float) -> dict[str, float]:
-    """Return the seconds of each component and of the rest; together they are end - start."""
+    """Return the seconds of each component and of the remainder; together they are end - start."""
     seconds = dict.fromkeys((*COMPONENTS, REST), 0.0)
     last = start
     for name, at in stamps:
@@ -130,7 +130,7 @@ def durations(stamps: Sequence[Stamp], start: float, end: float) -> dict[str, fl
 
 @dataclass(frozen=True, eq=False)
 class _Bench:
-    """A forward that is measured repeatedly."""
+    """A repeatedly measured forward pass."""
 
     model: Transformer
     ids: Tensor  # [1, T], the continuation of the cached tokens
@@ -144,13 +144,13 @@ class _Bench:
         return self.model.logits(x[:, self.reading.T - self.reading.logits :])
 
     def plain(self) -> float:
-        """Return the seconds of a forward."""
+        """Time one forward pass, in seconds."""
         start = time.perf_counter()
         self.run()
         return time.perf_counter() - start
 
     def clocked(self) -> tuple[float, dict[str, float]]:
-        """Return the seconds of a forward with hooks: in all and by component."""
+        """Time one forward pass with hooks. Returns its seconds in total and by component."""
         with clock(self.model) as (stamps, attend):
             start = time.perf_counter()
             self.run(attend)
@@ -163,11 +163,11 @@ class _Bench:
 def measure(
     model: Transformer, ids: Sequence[int], every: bool = True, progress: Progress = silent, budget: float = BUDGET
 ) -> Clocked:
-    """Return the seconds by component of a prompt, and of one more token with the prompt in the cache.
+    """Measure the seconds by component of a prompt, and of one more token with the prompt in the cache.
 
-    The prompt is read into an empty cache, with the head for all of its tokens where `every` says so, else for the last
-    one. The token is the last one once more, after the others (a prompt of one token: after itself). Every round runs
-    each forward without and with the clock; one round before is not counted.
+    The prompt is read into an empty cache. The head runs for all of its tokens if `every` is true, else for the last
+    one. The extra token repeats the last token after all others (after itself for a prompt of one token). Every round
+    runs each forward pass without and with the clock, after one warm-up round.
     """
     need_attention(model.config)
     until, T = time.perf_counter() + budget, len(ids)
@@ -182,7 +182,7 @@ def measure(
 
 
 def _rounds(benches: Sequence[_Bench], until: float, progress: Progress) -> Clocked:
-    """Return the rounds. The prompt goes first: it fills the cache that the token reads."""
+    """Run the rounds. The prompt goes first: it fills the cache for the extra token."""
     rounds: list[list[tuple[float, float, dict[str, float]]]] = [[] for _ in benches]
     began = time.perf_counter()
     for done in range(ROUNDS + 1):  # the first one warms up
@@ -206,6 +206,6 @@ def _forward(bench: _Bench, rounds: Sequence[tuple[float, float, dict[str, float
     parts = []
     for key in (*COMPONENTS, REST):
         flops = sum(op.all_useful for op in work if op.key in COMPONENTS.get(key, ()))
-        parts.append(Part(key, Times(tuple(seconds[key] for _, _, seconds in rounds)), flops))
+        parts.append(ComponentTime(key, Times(tuple(seconds[key] for _, _, seconds in rounds)), flops))
     plain, clocked = (Times(tuple(each[index] for each in rounds)) for index in (0, 1))
     return Forward(bench.reading, tuple(parts), clocked, plain)

@@ -1,9 +1,9 @@
-"""Floating-point operations of a forward, operation by operation, from the config alone.
+"""Floating-point operations of a forward pass, operation by operation, from the config alone.
 
 Two sums that are never mixed. `products`: the matrix products, 2 m n k for [m, k] times [k, n], exactly as PyTorch's
-own counter counts a forward with explicit attention. `elementwise`: everything else by a convention: one for each
-addition, subtraction, multiplication, division, square root, maximum and each function (exp, tanh, erf) of a number.
-Tables of sines, masks, look-ups and copies count nothing.
+own counter counts a forward pass with explicit attention. `elementwise`: all other operations by a convention: one for
+each addition, subtraction, multiplication, division, square root, maximum and each function (exp, tanh, erf) of a
+number. Tables of sines, masks, look-ups and copies count as 0.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ from model.gpt.passes import attend_explicit
 from model.gpt.transformer import Transformer
 from model.public import one_of, public, whole
 
-# Groups of operations: in the figure against the context, and where seconds are measured.
+# Groups of operations, as in the figure by context length and in the measured seconds.
 GROUPS: dict[str, tuple[str, ...]] = {
     "attention": ("scores", "softmax", "mix"),
     "projections": ("q", "k", "v", "qk_norm", "rope", "o"),
@@ -32,7 +32,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "head": ("head",),
     "rest": ("embed", "positions", "norm1", "norm2", "residual", "final_norm"),
 }
-AGAINST = ("projections", "layer")  # reference of attention's part: see `crossing`
+AGAINST = ("projections", "layer")  # references for the share of attention: see `crossing`
 
 # Operations per number of an activation function; for swiglu including the product of the branches.
 _ACT = {"relu": 1, "gelu": 5, "gelu_tanh": 9, "swiglu": 5}
@@ -41,7 +41,7 @@ _ACT = {"relu": 1, "gelu": 5, "gelu_tanh": 9, "swiglu": 5}
 @public(T=whole(1, 1 << 40), S=whole(1, 1 << 40), logits=whole(0, 1 << 40))
 @dataclass(frozen=True)
 class Reading:
-    """T tokens pass through the model and attend to S tokens, themselves included.
+    """The size of a forward pass: T tokens attend to S tokens, themselves included.
 
     The head runs for the last `logits` tokens. A prompt has T = S; a token generated after a cache of S - 1 has T = 1.
     Raises InputError for a size out of its range, ValueError for sizes that do not fit each other.
@@ -64,7 +64,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Operation:
-    """One kind of operation: FLOPs of one layer, or of the whole model where it is outside the layers."""
+    """One kind of operation: FLOPs of one layer, or of the whole model for an operation outside the layers."""
 
     key: str
     layers: int  # number of repeats: n_layer, or 1
@@ -74,34 +74,34 @@ class Operation:
 
     @property
     def all_products(self) -> int:
-        """Of all layers."""
+        """FLOPs of the matrix products of all layers."""
         return self.layers * self.products
 
     @property
     def all_useful(self) -> int:
-        """Of all layers."""
+        """FLOPs of the useful products of all layers."""
         return self.layers * self.useful
 
     @property
     def all_elementwise(self) -> int:
-        """Of all layers."""
+        """Elementwise operations of all layers."""
         return self.layers * self.elementwise
 
 
 @public(T=whole(1, 1 << 40), logits=whole(0, 1 << 40))
 def prompt(T: int, logits: int | None = None) -> Reading:
-    """Return a prompt of T tokens, by default with the head for all of them."""
+    """Return the Reading of a prompt of T tokens, by default with the head for all of them."""
     return Reading(T, T, T if logits is None else logits)
 
 
 @public(cached=whole(0, 1 << 40))
 def next_token(cached: int) -> Reading:
-    """Return one more token after `cached` tokens whose keys and values are in the cache."""
+    """Return the Reading of one more token after `cached` tokens in the cache."""
     return Reading(1, cached + 1)
 
 
 def _norm(config: ModelConfig, width: int, kind: str) -> int:
-    """Return the FLOPs of one vector: mean, difference (LayerNorm), squares, their mean, eps, root, division, gain,
+    """Count the FLOPs of one vector: mean, difference (LayerNorm), squares, their mean, eps, root, division, gain,
     bias.
     """
     if kind == "rmsnorm":
@@ -111,7 +111,7 @@ def _norm(config: ModelConfig, width: int, kind: str) -> int:
 
 @public()
 def operations(config: ModelConfig, reading: Reading) -> tuple[Operation, ...]:
-    """Return every operation in the order of the computation, without those that the config does not have.
+    """Return every operation of the config in the order of the computation.
 
     A similar table for GPT-2's wiring: Kaplan et al. 2020, table 1, whose attention is the useful half. Raises
     InputError for a model with other mixers than full attention.
@@ -167,19 +167,19 @@ def operations(config: ModelConfig, reading: Reading) -> tuple[Operation, ...]:
 
 @public()
 def total(ops: Sequence[Operation], useful: bool = False) -> int:
-    """Return all matrix products of a forward."""
+    """Return the sum of all matrix products of a forward pass."""
     return sum(each.all_useful if useful else each.all_products for each in ops)
 
 
 @public()
 def by_group(ops: Sequence[Operation], useful: bool = False) -> dict[str, int]:
-    """Matrix products of each of GROUPS; they add up to `total`."""
+    """Return the matrix products of each of GROUPS; they sum to `total`."""
     return {name: total([each for each in ops if each.key in keys], useful) for name, keys in GROUPS.items()}
 
 
 @public(against=one_of(AGAINST))
 def crossing(config: ModelConfig, against: str = "projections", useful: bool = False) -> float:
-    """Return the context, in tokens, at which scores and mix take as many FLOPs as the reference `against`.
+    """Return the context length, in tokens, at which scores and mix take as many FLOPs as the reference `against`.
 
     "projections": q, k, v and o; 4 H E T^2 = 4 D E (H + G) T, so T = D (1 + G / H), which is 2 D for MHA. "layer":
     those and the MLP. With `useful` only half of the square counts: T (T + 1) / 2, so it is 2 T - 1. One token with a
@@ -196,22 +196,24 @@ def crossing(config: ModelConfig, against: str = "projections", useful: bool = F
 
 
 def matrix_params(config: ModelConfig) -> int:
-    """Return the parameters of the blocks' matrices: N of Kaplan et al. 2020, section 2.1. Of experts those that a
-    token uses.
+    """Return the parameters of the blocks' matrices: N of Kaplan et al. 2020, section 2.1. Only the experts used by one
+    token count.
     """
     kinds = [(each, n) for each, n in kinds_of_weights(config) if each.layer is not None and len(each.shape) >= 2]
     return sum(_active(config, each) * n for each, n in kinds if not each.name.endswith(".bias"))
 
 
 def _active(config: ModelConfig, weight: Weight, tokens: int = 1) -> int:
-    """Return the numbers of a weight that so many tokens can use: of N experts, k a token at most."""
+    """Return the parameters of a weight that a number of tokens can use: of N experts, at most k per token."""
     if config.n_expert == 1 or weight.part not in ("gate", "up", "down"):
         return weight.size
     return weight.size // config.n_expert * min(config.n_expert, tokens * config.experts_per_token)
 
 
 def rules(config: ModelConfig) -> dict[str, int]:
-    """2 N FLOPs per token for inference and 6 N for training (Kaplan et al. 2020, section 2.1), for both uses of N."""
+    """Return 2 N FLOPs per token for inference and 6 N for training (Kaplan et al. 2020, section 2.1), for both uses of
+    N.
+    """
     blocks, every = matrix_params(config), n_params(config)
     return {
         "blocks": blocks,
@@ -224,7 +226,8 @@ def rules(config: ModelConfig) -> dict[str, int]:
 
 
 def training(config: ModelConfig, reading: Reading) -> int:
-    """Matrix products of a training step: those of the forward, and two for each of them in the backward.
+    """Return the matrix products of a training step: those of the forward pass, and two for each of them in the
+    backward pass.
 
     Exact while the embedding is trained: then every product has a gradient for both its factors.
     """
@@ -235,11 +238,12 @@ def training(config: ModelConfig, reading: Reading) -> int:
 
 
 def weights_read(config: ModelConfig, reading: Reading) -> int:
-    """Return the numbers of the weights that a forward reads once: all, but of the tables only the rows of its tokens.
+    """Return the numbers of the weights that a forward pass reads once: all, but of the tables only the rows of its
+    tokens.
 
-    Of experts the most that these tokens can need: k for each token, up to all of them.
+    Of experts the maximum that these tokens can need: k for each token, up to all of them.
 
-    A tied head is the embedding: it is read as a matrix, in addition to the rows that are looked up.
+    A tied head is the embedding: it is read as a matrix, in addition to the looked-up rows.
     """
     c, tables = config, ("embed", "pos_embed", "unembed")
     rows = reading.T * c.d_model * (2 if c.positions == "learned" else 1)
@@ -250,7 +254,7 @@ def weights_read(config: ModelConfig, reading: Reading) -> int:
 
 
 def cache_moved(config: ModelConfig, reading: Reading) -> int:
-    """Return the numbers of keys and values written (T tokens) or read from the cache (S - T): 2 L G S E in all."""
+    """Return the numbers of keys and values written (T tokens) or read from the cache (S - T): 2 L G S E in total."""
     need_attention(config)
     return 2 * config.n_layer * config.n_kv_head * config.d_head * reading.S
 
@@ -258,7 +262,7 @@ def cache_moved(config: ModelConfig, reading: Reading) -> int:
 def intensity(config: ModelConfig, reading: Reading, item: float = 4) -> float:
     """Return the FLOPs (matrix products) per byte of weights and cache moved; `item` bytes per number.
 
-    Activations count nothing: they are assumed to stay in the processor's caches. Williams et al. 2009.
+    Activations are not counted: they are assumed to stay in the processor's caches. Williams et al. 2009.
     """
     moved = weights_read(config, reading) + cache_moved(config, reading)
     return total(operations(config, reading)) / (item * moved)
@@ -268,7 +272,7 @@ def intensity(config: ModelConfig, reading: Reading, item: float = 4) -> float:
 
 
 class Counter(TorchDispatchMode):
-    """Adds up the FLOPs of operations inside, by the formulas of torch.utils.flop_counter; of this thread only.
+    """Context manager that counts the FLOPs of this thread's operations by the formulas of torch.utils.flop_counter.
 
     FlopCounterMode itself hooks every module of the process.
     """
@@ -289,11 +293,11 @@ class Counter(TorchDispatchMode):
 @public()
 @torch.no_grad()
 def counted(config: ModelConfig, reading: Reading) -> Mapping[str, int]:
-    """PyTorch's count of a forward of this architecture, by the kind of product; nothing is computed.
+    """Return PyTorch's count of a forward pass of this architecture, by the kind of product; nothing is computed.
 
-    The forward runs on the meta device with explicit attention: PyTorch does not count the fused kernel of a CPU. The
-    values' sum is `total(operations(config, reading))`. Raises InputError for experts: which of them a token goes
-    through follows from numbers.
+    The forward pass runs on the meta device with explicit attention: PyTorch does not count the fused kernel of a CPU.
+    The values' sum is `total(operations(config, reading))`. Raises InputError for experts, since the routing depends on
+    values.
     """
     require_dense(config)
     start = reading.S - reading.T

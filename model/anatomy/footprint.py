@@ -1,8 +1,8 @@
 """Memory of a model: weights, cache, activations, gradients and the optimizer's state, in bytes.
 
-Exact from the config where a formula can be: weights, cache, autograd's saved tensors in a training step of this
-project's own forward, AdamW's state. Working memory of a forward without gradients is an estimate and is labeled as
-one.
+Exact from the config as far as formulas allow: weights, cache, autograd's saved tensors in a training step of this
+project's own forward pass, AdamW's state. Working memory of a forward pass without gradients is an estimate and is
+labeled as one.
 """
 
 import dataclasses
@@ -18,13 +18,13 @@ from model.public import one_of, public, whole
 
 GROUP = 32  # int4: numbers that share a scale
 MODES = ("inference", "adamw", "mixed")
-FIXED = ("weights", "gradients", "optimizer")  # whatever the batch and the context
+FIXED = ("weights", "gradients", "optimizer")  # independent of batch size and context length
 MOST = 1 << 32  # upper limit of the search for a context or a batch
 
 
 @dataclass(frozen=True)
 class Format:
-    """Storage format of a matrix. Norms and biases have `rest` bytes per number."""
+    """A storage format of matrices. Norms and biases have `rest` bytes per number."""
 
     bits: int
     rest: int
@@ -64,8 +64,8 @@ class Setting:
 
 
 def weight_bytes(weight: Weight, form: str = "float32") -> int:
-    """Return one tensor in that format; rows of a group format are padded to whole groups. Norms and biases stay
-    floats.
+    """Return the bytes of one tensor in that format. Rows of a group format are padded to whole groups; norms and
+    biases stay floats.
     """
     kind = FORMATS[form]
     if len(weight.shape) == 1 or weight.name.endswith(".bias"):
@@ -80,23 +80,24 @@ def weight_bytes(weight: Weight, form: str = "float32") -> int:
 
 
 def _summed(config: ModelConfig, of: Callable[[Weight], int]) -> int:
-    """Return a number of each weight, added up over the model; all blocks are alike, so that depth costs nothing."""
+    """Sum a number per weight over the model. All blocks are alike, so the cost does not grow with depth."""
     return sum(of(weight) * n for weight, n in kinds_of_weights(config))
 
 
 @public(form=one_of(FORMATS))
 def weights_bytes(config: ModelConfig, form: str = "float32") -> int:
-    """Return all weights, a tied head counted once. In float32 that is `LanguageModel.nbytes`."""
+    """Return the bytes of all weights, a tied head counted once. In float32 they equal `LanguageModel.nbytes`."""
     return _summed(config, lambda weight: weight_bytes(weight, form))
 
 
 def n_tensors(config: ModelConfig) -> int:
-    """Parameter tensors of the model."""
+    """Return the number of parameter tensors of the model."""
     return _summed(config, lambda weight: 1)
 
 
 def optimizer_bytes(config: ModelConfig) -> int:
-    """State of torch.optim.AdamW after a step: two float32 per parameter, and a float32 step count per tensor.
+    """Return the state of torch.optim.AdamW after a step: two float32 per parameter, and a float32 step count per
+    tensor.
 
     Loshchilov & Hutter 2019; the moments are those of Kingma & Ba 2015, algorithm 1.
     """
@@ -107,14 +108,14 @@ def optimizer_bytes(config: ModelConfig) -> int:
 
 
 def _norm_saved(config: ModelConfig, kind: str, rows: int, width: int) -> int:
-    """Return the numbers that a norm saves besides its input: mean and 1/divisor; RMSNorm 1/divisor and the normalized
-    vector.
+    """Return the numbers that a norm saves besides its input: mean and 1/divisor; for RMSNorm 1/divisor and the
+    normalized vector.
     """
     return 2 * rows if kind == "layernorm" else rows + rows * width
 
 
 def _attention_saved(config: ModelConfig, batch: int, T: int, explicit: bool) -> tuple[int, int]:
-    """Saved numbers and further bytes of one layer's attention, from q, k and v to the input of o."""
+    """Return saved numbers and further bytes of one layer's attention, from q, k and v to the input of o."""
     c, rows = config, batch * T
     q, kv = rows * c.n_head * c.d_head, rows * c.n_kv_head * c.d_head
     saved = q + 2 * kv + q  # q, k and v as they are multiplied, and the mixed values
@@ -130,12 +131,13 @@ def _attention_saved(config: ModelConfig, batch: int, T: int, explicit: bool) ->
 
 
 def kept_bytes(config: ModelConfig, batch: int, T: int, explicit: bool = False, item: int = ITEM) -> int:
-    """Return the bytes that autograd saves between the forward and the backward of a training step, parameters aside.
+    """Return the bytes that autograd saves between the forward and backward pass of a training step, parameters aside.
 
-    For float32 (`item` 4) it is what `torch.autograd.graph.saved_tensors_hooks` sees of this project's forward with
-    cross-entropy; smaller items are the same count of numbers. Explicit attention saves the B H T T patterns, the fused
-    kernel recomputes them in the backward (Dao et al. 2022). Korthikanti et al. 2022, section 4.1, count alike.
-    InputError for a model with other mixers than full attention, or with experts, which save what their tokens need.
+    For float32 (`item` 4) they equal what `torch.autograd.graph.saved_tensors_hooks` sees of this project's forward
+    pass with cross-entropy; smaller items are the same count of numbers. Explicit attention saves the B H T T patterns,
+    the fused kernel recomputes them in the backward pass (Dao et al. 2022). Korthikanti et al. 2022, section 4.1, count
+    alike. Raises InputError for a model with other mixers than full attention, or with experts, whose saved bytes
+    depend on routing.
     """
     require_dense(config)
     need_attention(config)
@@ -154,7 +156,8 @@ def kept_bytes(config: ModelConfig, batch: int, T: int, explicit: bool = False, 
 
 
 def published_kept(config: ModelConfig, batch: int, T: int, explicit: bool = True) -> int:
-    """Korthikanti et al. 2022, eq. 1: L s b h (34 + 5 a s / h) bytes, without the attention part 34 L s b h (eq. 6).
+    """Compute Korthikanti et al. 2022, eq. 1: L s b h (34 + 5 a s / h) bytes, without the attention part 34 L s b h
+    (eq. 6).
 
     16-bit numbers, dropout masks of a byte, GPT's block with an MLP four times as wide; without embedding and head.
     """
@@ -167,7 +170,7 @@ def published_kept(config: ModelConfig, batch: int, T: int, explicit: bool = Tru
 
 
 def _turning(config: ModelConfig, rows: int, T: int) -> int:
-    """Extra numbers in memory while queries and keys are rotated; q and k together unless normed."""
+    """Return the extra numbers in memory while queries and keys are rotated; q and k together unless normed."""
     c = config
     if c.positions != "rope":
         return 0
@@ -177,11 +180,11 @@ def _turning(config: ModelConfig, rows: int, T: int) -> int:
 
 
 def working_bytes(config: ModelConfig, setting: Setting) -> int:
-    """Return the peak bytes of tensors in a forward without gradients, besides weights and cache.
+    """Return the peak bytes of tensors in a forward pass without gradients, besides weights and cache.
 
-    The stream, and the current sublayer's input, intermediate tensors and output, which are freed after it. All B T
-    tokens at once, the head for the last of each text. Counted for this project's forward, as measured by
-    `model.anatomy.measured_memory.peak_bytes`. Kernels use further memory internally, and other programs have other
+    They are the stream, and the current sublayer's input, intermediate tensors and output, which are freed after it.
+    All B T tokens run at once, the head for the last of each text. Counted for this project's forward pass, as measured
+    by `model.anatomy.measured_memory.peak_bytes`. Kernels use further memory internally, and other programs have other
     peaks: for those it is an estimate. For models of full attention without experts.
     """
     require_dense(config)
@@ -219,7 +222,7 @@ def parts(config: ModelConfig, setting: Setting) -> dict[str, int]:
 
 
 def _moving(config: ModelConfig, setting: Setting) -> tuple[int, int]:
-    """Cache and activations: the bytes that grow with batch and context."""
+    """Return the bytes of cache and activations, which grow with batch size and context length."""
     c, B, T = config, setting.batch, setting.tokens
     if setting.mode == "inference":
         return cache_bytes(c, B, T) * setting.item // ITEM, working_bytes(c, setting)
@@ -244,8 +247,8 @@ def most(fits: Callable[[int], bool], highest: int = MOST) -> int:
 
 
 def largest(config: ModelConfig, setting: Setting, budget: int) -> tuple[int, int]:
-    """Return the longest context at this batch, and the largest batch at this context, within `budget`
-    bytes; 0: none.
+    """Return the longest context at this batch size, and the largest batch at this context, within `budget` bytes; 0 if
+    nothing fits.
     """
     fixed = sum(n for name, n in parts(config, setting).items() if name in FIXED)
 

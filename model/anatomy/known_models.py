@@ -1,7 +1,7 @@
 """Training of well-known models: parameters and training tokens, from their reports.
 
-Only dense models with a published number of tokens; GPT-2 is missing because its report gives none. Tokens are counted
-as often as they were read: a model may have read some text more than once.
+Only dense models with a published number of tokens; GPT-2 is missing because its report gives no number. Tokens are
+counted as often as they were read: a model may have read some text more than once.
 """
 
 from dataclasses import dataclass
@@ -58,5 +58,5 @@ _BY_ID = {"tinygpt": TINYGPT, "smollm2-135m": next(each for each in KNOWN if eac
 
 
 def training_of(model_id: str) -> KnownModel | None:
-    """Training facts of a built-in model; None for others."""
+    """Return the training facts of a built-in model; None for others."""
     return _BY_ID.get(model_id)

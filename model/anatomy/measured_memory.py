@@ -16,7 +16,7 @@ from model.gpt.passes import attend_explicit, attend_fused
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 
-MOST_TOKENS = 64  # of a measurement: memory grows as the formulas say
+MOST_TOKENS = 64  # tokens of a measurement; the formulas extrapolate
 _EXPLICIT = attend_explicit(lambda site, layer, x: x)
 
 
@@ -26,15 +26,15 @@ class MemoryUse:
 
     tokens: int
     weights: int  # of the parameters, shared memory counted once
-    cache: int  # keys and values of the tokens
-    peak: int  # peak of a forward without gradients, besides the two
+    cache: int  # bytes of keys and values of the tokens
+    peak: int  # peak bytes of a forward pass without gradients, besides weights and cache
     peak_explicit: int  # the same with explicit attention
-    kept: int  # saved by autograd in a training step
+    kept: int  # bytes saved by autograd in a training step
     kept_explicit: int
 
 
 class Live(TorchDispatchMode):
-    """Tracks the memory of every tensor created inside: bytes `now` and at their `peak`."""
+    """Context manager that tracks the memory of every tensor created inside: bytes `now` and at their `peak`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,9 +62,7 @@ class Live(TorchDispatchMode):
 
 
 def _with_storage(values: object) -> Iterator[Tensor]:
-    """Return the tensors among values, without weights that were packed for small batches: they have no
-    storage to ask.
-    """
+    """Yield the tensors among values, except weights packed for small batches, which have no storage."""
     return (each for each in tree_iter(values) if isinstance(each, Tensor) and not each.is_mkldnn)
 
 
@@ -76,9 +74,9 @@ def storage_bytes(model: nn.Module) -> int:
 
 @torch.inference_mode()
 def peak_bytes(model: Transformer, ids: Tensor, explicit: bool = False) -> tuple[int, int]:
-    """Return the peak bytes of a prompt's forward into an empty cache, cache aside; and the bytes of the cache.
+    """Return the peak bytes of a prompt's forward pass into an empty cache, cache aside; and the bytes of the cache.
 
-    The head runs for the last token only. Memory that kernels use internally is not seen.
+    The head runs for the last token only. Memory that kernels use internally is not included.
     """
     cache = KVCache.empty(model.config, *ids.shape)
     with Live() as live:
@@ -88,7 +86,7 @@ def peak_bytes(model: Transformer, ids: Tensor, explicit: bool = False) -> tuple
 
 
 def trainable(model: Transformer) -> Transformer:
-    """Return a twin with the same tensors as trainable parameters; nothing is copied, and the model stays as it is."""
+    """Return a twin with the same tensors as trainable parameters; nothing is copied, and the model is unchanged."""
     with torch.device("meta"):
         twin = Transformer(model.config)
     params = dict(model.named_parameters(remove_duplicate=False))
@@ -99,8 +97,8 @@ def trainable(model: Transformer) -> Transformer:
 
 
 def kept_by_autograd(model: Transformer, ids: Tensor, explicit: bool = False) -> int:
-    """Return the bytes saved between forward and backward of a training step on ids [B, T], without parameters, nothing
-    twice.
+    """Measure the bytes saved between forward and backward pass of a training step on ids [B, T], without parameters or
+    duplicates.
     """
     own = {each.untyped_storage().data_ptr() for each in model.parameters()}
     saved: dict[int, tuple[int, Tensor]] = {}
@@ -120,9 +118,7 @@ def kept_by_autograd(model: Transformer, ids: Tensor, explicit: bool = False) ->
 
 
 def measure(model: Transformer, ids: Sequence[int], progress: Progress = silent) -> MemoryUse:
-    """Return all measurements of a loaded model, with the first tokens of a text; its tensors are read and never
-    changed.
-    """
+    """Measure a loaded model on the first tokens of a text; its tensors are never changed."""
     need_attention(model.config)
     text = torch.tensor([list(ids[:MOST_TOKENS])])
     twin, results = trainable(model), []

@@ -1,7 +1,7 @@
-"""What a model will take, before it is loaded: its memory each way of loading it, whether that fits, and the time.
+"""Requirements of a model before loading: its memory for each way to load it, whether it fits, and the time.
 
-Bytes are exact where a formula can be (weights, what a trace keeps); seconds follow from counts of operations and bytes
-and from how fast this machine multiplies and reads, which is measured in a moment.
+Bytes are exact where formulas allow (weights, contents of a trace). Seconds follow from counts of operations and bytes
+and from this machine's speed of multiplying and reading, measured within about a second.
 """
 
 import math
@@ -31,22 +31,22 @@ from model.loading.sources import Resolved
 from model.loading.stored import SLICE
 from model.tracing.head_metrics import HEAD_METRICS, RowStats, pool_size
 
-_LOOK = 1 << 26  # bytes of a file that are read, and of weights that are made float32, to see how fast that goes
+_LOOK = 1 << 26  # bytes of a file read, and of weights converted to float32, for the timing
 _WORK = 1 << 30  # multiply-adds of a measured product, at most
 
 
 @dataclass(frozen=True)
 class Rates:
-    """What this machine does in a second, for one model and length of a prompt."""
+    """The speed of this machine per second, for one model and prompt length."""
 
-    multiplied: dict[str, float]  # operations of products with weights, by a key of DTYPES
+    multiplied: dict[str, float]  # operations of products with weights, by key of DTYPES
     read: float  # bytes of the model's files
-    widened: float  # bytes of 16-bit weights made float32
+    widened: float  # bytes of 16-bit weights converted to float32
 
 
 @dataclass(frozen=True)
 class Files:
-    """The files of a model, of which no weight was read."""
+    """The files of a model, without its weights read."""
 
     config: ModelConfig
     largest: Path
@@ -56,7 +56,7 @@ class Files:
 
 
 def files_of(resolved: Resolved) -> Files:
-    """What the files say; raises CheckpointError and UnsupportedModel as loading does."""
+    """Read config and sizes from a model's files. Raises CheckpointError and UnsupportedModel as loading does."""
     if resolved.kind == "gguf":
         config = gguf_models.to_config(read_gguf(resolved.path))
         return Files(config, resolved.path, resolved.path.stat().st_size, "gguf")
@@ -69,7 +69,7 @@ def files_of(resolved: Resolved) -> Files:
 
 
 def trace_bytes(config: ModelConfig, T: int) -> int:
-    """What a trace of T tokens keeps, its logits aside: `Trace.nbytes`."""
+    """Return the bytes of a trace of T tokens, its logits aside: `Trace.nbytes`."""
     t = -(-T // pool_size(T))
     heads = config.n_layer * config.n_head
     streams = 4 * (config.n_layer + 1) * T * config.d_model
@@ -77,7 +77,7 @@ def trace_bytes(config: ModelConfig, T: int) -> int:
 
 
 def halved_bytes(config: ModelConfig) -> int:
-    """Return the weights with matrices of 16 bits; norms, biases and the matrices of experts stay float32."""
+    """Return the bytes of the weights with 16-bit matrices; norms, biases and the matrices of experts stay float32."""
     return sum(
         (2 if len(weight.shape) == 2 and not weight.name.endswith(".bias") else 4) * weight.size * n
         for weight, n in kinds_of_weights(config)
@@ -85,8 +85,8 @@ def halved_bytes(config: ModelConfig) -> int:
 
 
 def run_operations(config: ModelConfig, T: int) -> int:
-    """Return the operations of a run of T tokens, with the logits of the last one; 2 a weight and token where none are
-    counted.
+    """Return the operations of a run of T tokens, with the logits of the last one; 2 per weight and token if no count
+    exists.
     """
     try:
         return total(operations(config, prompt(T, 1)))
@@ -107,7 +107,7 @@ def plan(files: Files, T: int, rates: Rates, free: int) -> pd.DataFrame:
     run = {dtype: operations_of_run / rate for dtype, rate in rates.multiplied.items()}
     rows = {f"--dtype {name}": (whole if name == "float32" else half, reading + widening, run[name]) for name in DTYPES}
     if files.kind == "folder":
-        again = 0 if files.nbytes < free else reading  # what does not stay in memory is read at each run
+        again = 0 if files.nbytes < free else reading  # weights that do not stay in memory are read at each run
         rows["--weights stored"] = (4 * SLICE, 0.0, run["float32"] + widening + again)
         for name in (name for name, dtype in DTYPES.items() if name != "float32" and files.dtypes == {dtype}):
             rows[f"--weights stored --dtype {name}"] = (4 * half_products.SLICE, 0.0, run[name] + again)
@@ -121,7 +121,7 @@ def plan(files: Files, T: int, rates: Rates, free: int) -> pd.DataFrame:
 
 
 def measured(files: Files, T: int) -> Rates:
-    """How fast this machine is at what a model needs: a second or so."""
+    """Measure this machine's speed at the operations of a model, in about a second."""
     config = files.config
     width = max(16, min(config.d_mlp, _WORK // (config.d_model * T)))
     return Rates(
@@ -132,7 +132,7 @@ def measured(files: Files, T: int) -> Rates:
 
 
 def _multiplied(d_in: int, d_out: int, rows: int, dtype: torch.dtype) -> float:
-    """Return the operations a second of a product with weights, its input and result being float32."""
+    """Measure the operations per second of a product with weights; its input and result are float32."""
     weight, x = torch.full((d_out, d_in), 0.01).to(dtype), torch.full((rows, d_in), 0.1)
     with torch.inference_mode():
         product = chosen(weight, rows)
@@ -140,14 +140,14 @@ def _multiplied(d_in: int, d_out: int, rows: int, dtype: torch.dtype) -> float:
 
 
 def _read(path: Path) -> bytes:
-    """Return some of the middle of a file."""
+    """Read a part of the middle of a file."""
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - _LOOK) // 2)
         return file.read(_LOOK)
 
 
 def _rate(work: Callable[[], object], amount: float) -> float:
-    """Units a second of the second of two times that something is done."""
+    """Run the work twice and return the units per second of the second run."""
     for _ in range(2):
         began = time.perf_counter()
         work()
@@ -158,9 +158,9 @@ def _rate(work: Callable[[], object], amount: float) -> float:
 # --- in words --------------------------------------------------------------------------------------
 
 
-def told(resolved: Resolved, tokens: int) -> str:
-    """Return the plan for a model as lines for a terminal, measured now; a prompt is as long as asked for, or as it may
-    be.
+def report(resolved: Resolved, tokens: int) -> str:
+    """Return the plan for a model as lines for a terminal, measured now, for a prompt of `tokens` or the longest
+    possible one.
     """
     files = files_of(resolved)
     T, free = min(tokens, files.config.n_ctx), psutil.virtual_memory().available

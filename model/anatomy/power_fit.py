@@ -8,7 +8,7 @@ import numpy as np
 from model.errors import InputError, say
 
 LEVEL = 0.95  # of the intervals
-LEAST_POINTS = {"line": 3, "floor": 5}  # one more than the fitted numbers, two where one of them is a bound
+LEAST_POINTS = {"line": 3, "floor": 5}  # one more than the fitted numbers, or two if one of them is bounded
 _EXPONENTS = np.geomspace(0.001, 3.0, 320)
 _DRAWS = 300
 
@@ -26,7 +26,7 @@ class Fit:
     n: int
 
     def at(self, x: np.ndarray) -> np.ndarray:
-        """Return the law at x."""
+        """Evaluate the law at x."""
         return self.floor + self.scale * np.asarray(x, float) ** -self.exponent
 
 
@@ -41,17 +41,17 @@ def _points(x: np.ndarray, y: np.ndarray, least: int) -> tuple[np.ndarray, np.nd
 
 
 def _student(freedom: int) -> float:
-    """Student's t at the ends of the interval."""
-    from scipy.special import stdtrit  # imported here: a fifth of what the page imports before it is served
+    """Return Student's t at the ends of the interval."""
+    from scipy.special import stdtrit  # imported late, since it takes a fifth of the app's import time
 
     return float(stdtrit(freedom, (1 + LEVEL) / 2))
 
 
 def line_fit(x: np.ndarray, y: np.ndarray) -> Fit:
-    """y = scale * x^-exponent: a straight line through the logarithms, by least squares.
+    """Fit y = scale * x^-exponent: a straight line through the logarithms, by least squares.
 
-    Standard error and Student's interval as in any linear regression: they assume independent points. Raises
-    InputError for fewer than three different x.
+    Standard error and Student's interval as in any linear regression: they assume independent points. Raises InputError
+    for fewer than three different x.
     """
     x, y = _points(x, y, LEAST_POINTS["line"])
     u, v = np.log(x) - np.log(x).mean(), np.log(y)
@@ -64,7 +64,7 @@ def line_fit(x: np.ndarray, y: np.ndarray) -> Fit:
 
 
 def floor_fit(x: np.ndarray, y: np.ndarray, seed: int = 0) -> Fit:
-    """y = floor + scale * x^-exponent, floor and scale not below 0: least squares of y.
+    """Fit y = floor + scale * x^-exponent, floor and scale not below 0: least squares of y.
 
     For each exponent the other two follow from a linear regression; the best exponent is searched between 0.001 and 3.
     Error and interval come from a bootstrap of the residuals (Efron 1979); the interval is widened by Student's
@@ -76,7 +76,7 @@ def floor_fit(x: np.ndarray, y: np.ndarray, seed: int = 0) -> Fit:
     unit = np.exp(np.log(x).mean())
     exponent, scale, floor = (each[0] for each in _best(x / unit, y[None]))
     fitted = floor + scale * (x / unit) ** -exponent
-    wide = (y - fitted) * np.sqrt(len(x) / (len(x) - 3))  # residuals of a fit are smaller than the errors are
+    wide = (y - fitted) * np.sqrt(len(x) / (len(x) - 3))  # residuals of a fit are smaller than the true errors
     draws = np.random.default_rng(seed).choice(wide - wide.mean(), (_DRAWS, len(x)))
     again = _best(x / unit, fitted + draws)[0]
     below, above = np.quantile(again, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
@@ -94,7 +94,7 @@ def floor_fit(x: np.ndarray, y: np.ndarray, seed: int = 0) -> Fit:
 
 
 def _best(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Exponent, scale and floor of each row of y [R, P] over x [P]; each [R]."""
+    """Return exponent, scale and floor of each row of y [R, P] over x [P]; each [R]."""
     grid = np.repeat(_EXPONENTS[None], len(y), axis=0)
     for _ in range(4):  # a finer grid around the best of the last one
         errors = _linear(x, y, grid)[0]
@@ -107,7 +107,7 @@ def _best(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndar
 
 
 def _linear(x: np.ndarray, y: np.ndarray, exponents: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Squared error, scale and floor of y [R, P] for exponents [R, G]; each [R, G]."""
+    """Return squared error, scale and floor of y [R, P] for exponents [R, G]; each [R, G]."""
     basis = x ** -exponents[..., None]  # [R, G, P]
     middle, mean = basis.mean(-1), y.mean(1)[:, None]
     spread = (basis**2).mean(-1) - middle**2
@@ -121,7 +121,7 @@ def _linear(x: np.ndarray, y: np.ndarray, exponents: np.ndarray) -> tuple[np.nda
 
 
 def smoothed(x: np.ndarray, y: np.ndarray, most: int = 24, skip: float = 0.05) -> tuple[np.ndarray, np.ndarray]:
-    """Return the means of y in at most `most` bins of log x, the first share `skip` of the range left out (warm-up).
+    """Return the means of y in at most `most` bins of log x, without the first share `skip` of the range (warm-up).
 
     x is positive and increasing; each bin has the geometric mean of its x.
     """

@@ -1,7 +1,6 @@
-"""Cost of a conversation by a table of prices, and its share of a context.
+"""Cost of a conversation by a price table, and its share of a context.
 
-The table is a CSV that anybody may replace. Every price has the day on which it was seen and its source; prices are
-not kept up to date.
+The table is a replaceable CSV. Every price has its source and the day of its retrieval; prices are not kept up to date.
 """
 
 import csv
@@ -38,17 +37,17 @@ class Price:
     currency: str
     as_of: str  # a day, YYYY-MM-DD
     source: str
-    cached_input: float | None = None  # of tokens that were sent before; None: the same as `input`
+    cached_input: float | None = None  # price of tokens that were sent before; None: the same as `input`
 
 
 @dataclass(frozen=True)
 class Talk:
     """The tokens of a conversation in which every question is sent with the whole conversation so far."""
 
-    fresh: int  # read for the first time
-    again: int  # of earlier turns, read again
+    fresh: int  # tokens read for the first time
+    again: int  # tokens of earlier turns, read again
     written: int
-    context: int  # needed for the last answer
+    context: int  # context length needed for the last answer
 
 
 @dataclass(frozen=True)
@@ -70,8 +69,8 @@ class Cost:
 def talk(question: int, answer: int, turns: int) -> Talk:
     """Return the tokens read and written in `turns` rounds of one question and one answer.
 
-    Turn i reads i questions and i - 1 answers, of which one question is new: the tokens read again grow with the square
-    of the turns, turns (turns - 1) / 2 (question + answer). Raises InputError for what is no whole number from 0 up.
+    Turn i reads i questions and i - 1 answers, including one new question. The tokens read again grow with the square
+    of the turns, turns (turns - 1) / 2 (question + answer). Raises InputError unless all are whole numbers from 0 up.
     """
     again = turns * (turns - 1) // 2 * (question + answer)
     return Talk(turns * question, again, turns * answer, turns * (question + answer))
@@ -79,7 +78,9 @@ def talk(question: int, answer: int, turns: int) -> Talk:
 
 @public()
 def cost(price: Price, tokens: Talk) -> Cost:
-    """Cost of these tokens by one line of the table; tokens read again at the cached price where there is one."""
+    """Compute the cost of these tokens by one line of the table. Tokens read again have the cached price if there is
+    one.
+    """
     again = price.input if price.cached_input is None else price.cached_input
     return Cost(
         fresh=tokens.fresh * price.input / 1e6,

@@ -25,7 +25,7 @@ GIVEN: tuple[Given, ...] = get_args(Given)
 
 @dataclass(frozen=True)
 class Parametric:
-    """L(N, D) = E + A / N^alpha + B / D^beta (Hoffmann et al. 2022, equation 2). `errors`: standard errors."""
+    """The law L(N, D) = E + A / N^alpha + B / D^beta (Hoffmann et al. 2022, equation 2). `errors`: standard errors."""
 
     E: float
     A: float
@@ -36,7 +36,7 @@ class Parametric:
 
     @property
     def a(self) -> float:
-        """N* grows as C^a (equation 4)."""
+        """The exponent of N* as a power of C: N* grows as C^a (equation 4)."""
         return self.beta / (self.alpha + self.beta)
 
 
@@ -74,7 +74,7 @@ EXPONENTS = {"hoffmann1": 0.50, "hoffmann2": 0.49}  # table 2: N* grows as C^a
 
 @dataclass(frozen=True)
 class Plan:
-    """A compute-optimal training run: parameters, tokens, FLOPs, and the loss where the law predicts one."""
+    """A compute-optimal training run: parameters, tokens, FLOPs, and the loss if the law predicts one."""
 
     law: str
     params: float
@@ -84,7 +84,7 @@ class Plan:
 
     @property
     def ratio(self) -> float:
-        """Tokens a parameter."""
+        """Tokens per parameter."""
         return self.tokens / self.params
 
 
@@ -99,9 +99,9 @@ def _positive(name: str, value: float) -> float:
 
 @public(params=unchecked)
 def kaplan_params(params: float) -> float:
-    """L(N) = (N_c / N)^alpha_N, trained to the end on enough data (Kaplan et al. 2020, equation 1.1).
+    """Compute L(N) = (N_c / N)^alpha_N, trained to the end on enough data (Kaplan et al. 2020, equation 1.1).
 
-    This and the next two raise InputError for what is no finite number above 0.
+    This and the next two raise InputError unless the argument is a finite number above 0.
     """
     scale, exponent = KAPLAN.n
     return float((scale / _positive("params", params)) ** exponent)
@@ -109,14 +109,16 @@ def kaplan_params(params: float) -> float:
 
 @public(tokens=unchecked)
 def kaplan_tokens(tokens: float) -> float:
-    """L(D) = (D_c / D)^alpha_D, a large model stopped early (equation 1.2)."""
+    """Compute L(D) = (D_c / D)^alpha_D, a large model stopped early (equation 1.2)."""
     scale, exponent = KAPLAN.d
     return float((scale / _positive("tokens", tokens)) ** exponent)
 
 
 @public(pf_days=unchecked)
 def kaplan_compute(pf_days: float) -> float:
-    """L(C_min) = (C_c / C_min)^alpha_C, the best use of a compute budget in PF-days at small batches (equation 1.3)."""
+    """Compute L(C_min) = (C_c / C_min)^alpha_C, the best use of a compute budget in PF-days at small batches (equation
+    1.3).
+    """
     scale, exponent = KAPLAN.c_min
     return float((scale / _positive("pf_days", pf_days)) ** exponent)
 
@@ -125,7 +127,7 @@ def kaplan_compute(pf_days: float) -> float:
 def loss_of(
     law: str, params: Sequence[float] | np.ndarray | float, tokens: Sequence[float] | np.ndarray | float
 ) -> np.ndarray:
-    """L(N, D) in nats per token; Kaplan's is equation 1.5 with the constants of table 2.
+    """Compute L(N, D) in nats per token; Kaplan's is equation 1.5 with the constants of table 2.
 
     Raises InputError for a law that predicts no loss (Hoffmann's approaches 1 and 2).
     """
@@ -139,8 +141,8 @@ def loss_of(
 
 @public(law=one_of(LAWS), params=above(0, 1e300), loss=above(0, 1e300))
 def tokens_for(law: str, params: Sequence[float] | np.ndarray | float, loss: float) -> np.ndarray:
-    """Return the tokens at which N parameters reach a loss: `loss_of` solved for D; inf where no number of
-    tokens does.
+    """Return the tokens at which N parameters reach a loss: `loss_of` solved for D; inf if no number of tokens
+    suffices.
     """
     params = np.asarray(params, float)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -165,18 +167,18 @@ def _parametric(law: str) -> Parametric:
 
 @public(hours=above(0, 1e300), flops_per_second=above(0, 1e300), utilization=above(0, 1))
 def compute_of(hours: float, flops_per_second: float, utilization: float) -> float:
-    """Return the FLOPs of accelerator-hours at a peak rate of which a share (0 to 1) is reached."""
+    """Return the FLOPs of accelerator-hours at a peak rate and a utilization (0 to 1)."""
     return _within(3600 * hours * flops_per_second * utilization)
 
 
 @public(law=one_of(LAWS), compute=unchecked)
 def optimum(law: str, compute: float) -> Plan:
-    """Return the N and D with the least loss among those with 6 N D = compute.
+    """Return the N and D with the lowest loss among those with 6 N D = compute.
 
     Approach 3: N* = G (C/6)^a with G = (alpha A / (beta B))^(1/(alpha+beta)) (Hoffmann et al. 2022, equation 4).
     Approaches 1 and 2: between the rows of tables 3 and A3, and beyond them with the exponents of table 2. Kaplan: N*
     of table 6 at the critical batch size, where C_min = C / 2 (as Hoffmann et al., appendix D.4, read it). Raises
-    InputError for a law that is not of LAWS, or a budget that is no number from 1e3 to 1e40.
+    InputError for a law that is not in LAWS, or a budget that is not a number from 1e3 to 1e40.
     """
     compute = _within(compute)
     if law in PARAMETRIC:
@@ -199,8 +201,8 @@ def _best_loss(law: str, params: float, tokens: float, compute: float) -> float 
 
 
 def _between(rows: tuple[tuple[float, float], ...], exponent: float, compute: float) -> float:
-    """Return the parameters at a budget: linear interpolation of the rows on logarithmic axes, and the exponent beyond
-    them.
+    """Return the parameters at a budget: linear interpolation of the rows on logarithmic axes, extrapolated by the
+    exponent.
     """
     sizes, budgets = np.log(np.array(rows)).T
     at = np.log(compute)
@@ -240,11 +242,12 @@ def _within(value: float) -> float:
 
 @public(law=one_of(LAWS), share=above(0, 1e300))
 def extra_compute(law: str, share: Sequence[float] | np.ndarray | float) -> np.ndarray:
-    """Compute relative to the least for the same loss when N is `share` of N*; inf where no amount of data is enough.
+    """Return the compute relative to the minimum for the same loss if N is `share` of N*; inf if no amount of data
+    suffices.
 
-    At the optimum alpha A / N*^alpha = beta B / D*^beta, so that with s = N / N* the factor is
-    s (1 + (beta / alpha) (1 - s^-alpha))^(-1/beta), whatever the budget. Kaplan et al. 2020, equation B.16, is the
-    same with alpha_S in the place of beta and alpha_N in that of alpha.
+    At the optimum alpha A / N*^alpha = beta B / D*^beta, so that with s = N / N* the factor is s (1 + (beta / alpha) (1
+    - s^-alpha))^(-1/beta), for any budget. Kaplan et al. 2020, equation B.16, is the same with alpha_S in the place of
+    beta and alpha_N in that of alpha.
     """
     s = np.asarray(share, float)
     if law == "kaplan":

@@ -16,7 +16,7 @@ WITH_PRICE = ("kaplan", *PARAMETRIC)
 
 
 @dataclass(frozen=True)
-class Curve:
+class ScalingCurve:
     """One line: its subject (a law, or a number of parameters or a loss) and its points."""
 
     of: str | float
@@ -24,15 +24,15 @@ class Curve:
     y: list[float]
 
 
-def _curve(of: str | float, x: np.ndarray, y: np.ndarray, low: float = 0.0, high: float = np.inf) -> Curve:
-    """Return the points whose y is finite and between the bounds."""
+def _curve(of: str | float, x: np.ndarray, y: np.ndarray, low: float = 0.0, high: float = np.inf) -> ScalingCurve:
+    """Return the curve through the points whose y is finite and between the bounds."""
     keep = np.isfinite(y) & (y >= low) & (y <= high)
-    return Curve(of, x[keep].tolist(), y[keep].tolist())
+    return ScalingCurve(of, x[keep].tolist(), y[keep].tolist())
 
 
 @public(law=one_of((*PARAMETRIC, "kaplan")), compute=between(1e8, 1e36), most=above(0, 1e300))
-def size_curves(law: str, compute: float, most: float) -> list[Curve]:
-    """Return the loss against compute of models of one size each, around the optimum of a budget; losses up
+def size_curves(law: str, compute: float, most: float) -> list[ScalingCurve]:
+    """Return curves of loss against compute, one per model size, around the optimum of a budget; losses up
     to `most`.
     """
     middle = round(np.log10(optimum(law, compute).params))
@@ -42,38 +42,38 @@ def size_curves(law: str, compute: float, most: float) -> list[Curve]:
 
 
 @public(compute=between(1e8, 1e36))
-def frontiers(compute: float) -> list[Curve]:
-    """Return the least loss against compute, for every law that predicts a loss."""
+def frontiers(compute: float) -> list[ScalingCurve]:
+    """Return curves of the lowest loss against compute, for every law that predicts a loss."""
     budgets = compute * np.geomspace(1e-4, 1e3, 57)
     return [
-        Curve(law, budgets.tolist(), [optimum(law, each).loss for each in budgets.tolist()])
+        ScalingCurve(law, budgets.tolist(), [optimum(law, each).loss for each in budgets.tolist()])
         for law in LAWS
         if optimum(law, compute).loss is not None
     ]
 
 
 @public(law=one_of(PARAMETRIC))
-def contours(law: str) -> list[Curve]:
-    """Return the tokens against parameters at the same loss, for a few losses of a parametric law."""
+def contours(law: str) -> list[ScalingCurve]:
+    """Return curves of tokens against parameters at the same loss, for a few losses of a parametric law."""
     (few, many), (low, high) = PLANE
     sizes = np.geomspace(few, many, 281)
     losses = [float(round(PARAMETRIC[law].E + gap, 2)) for gap in (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)]
     return [_curve(loss, sizes, tokens_for(law, sizes, loss), low, high) for loss in losses]
 
 
-def optimal_lines() -> list[Curve]:
-    """Return the compute-optimal tokens against the parameters, of every law."""
+def optimal_lines() -> list[ScalingCurve]:
+    """Return curves of compute-optimal tokens against parameters, one per law."""
     (few, many), (low, high) = PLANE
     lines = []
     for law in LAWS:
         plans = [optimum(law, float(each)) for each in np.geomspace(1e13, 1e30, 86)]
         visible = [plan for plan in plans if few <= plan.params <= many and low <= plan.tokens <= high]
-        lines.append(Curve(law, [plan.params for plan in visible], [plan.tokens for plan in visible]))
+        lines.append(ScalingCurve(law, [plan.params for plan in visible], [plan.tokens for plan in visible]))
     return lines
 
 
-def price_curves() -> list[Curve]:
-    """Relative compute for the same loss, against the share of the optimal parameters."""
+def price_curves() -> list[ScalingCurve]:
+    """Return curves of relative compute for the same loss against the share of the optimal parameters."""
     shares = np.geomspace(*SHARES, 241)
     return [_curve(law, shares, extra_compute(law, shares), high=MOST_EXTRA) for law in WITH_PRICE]
 
@@ -85,8 +85,8 @@ def price_curves() -> list[Curve]:
 class RunCurve:
     """Training loss of one run: means in bins of tokens, and power laws fitted to them.
 
-    `line` has no floor, `floor` has one; None where there are too few points. Both fit a single curve, whose points
-    depend on each other and on the schedule of the learning rate: the intervals are too narrow.
+    `line` has no floor, `floor` has one; None if there are too few points. Both fit a single curve, whose points depend
+    on each other and on the schedule of the learning rate: the intervals are too narrow.
     """
 
     tokens: list[float]
@@ -102,7 +102,7 @@ def run_curve(tokens: list[int], losses: list[float]) -> RunCurve:
 
 
 def fitted(x: np.ndarray | list[float], y: np.ndarray | list[float], kind: str) -> Fit | None:
-    """Return the power law through points, "line" or "floor"; None where there are too few points."""
+    """Fit a power law to points, "line" or "floor"; None if there are too few points."""
     try:
         return (line_fit if kind == "line" else floor_fit)(np.asarray(x), np.asarray(y))
     except InputError:

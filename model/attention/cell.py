@@ -29,7 +29,7 @@ class Explanation:
     key: int
     q_raw: np.ndarray  # [E] as projected, with bias, before norm and rotation
     k_raw: np.ndarray  # [E]
-    q_normed: np.ndarray | None  # [E] after the q-norm; None where the model has none
+    q_normed: np.ndarray | None  # [E] after the q-norm; None without one
     k_normed: np.ndarray | None  # [E] after the k-norm
     q: np.ndarray  # [E] as it enters the dot product, positions applied
     k: np.ndarray  # [E]
@@ -48,7 +48,7 @@ class Explanation:
     output: np.ndarray  # [D] W_O of this head times `weighted`: the cell's part of attn_out
     output_norm: float  # its length
     row_output_norm: float  # length of the sum over all visible keys
-    model_score: float  # the run's own score: `score` up to rounding, unless edited; NaN where the key is blocked
+    model_score: float  # the run's own score: `score` up to rounding, unless edited; NaN if the key is blocked
     model_weight: float  # the run's own weight, after edits
 
 

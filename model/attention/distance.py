@@ -15,7 +15,7 @@ from model.gpt.norm import Norm
 from model.tracing.trace import Trace
 
 WHOLE = 16  # distances with a bucket of their own
-STEP = 2**0.25  # ratio of the ends of neighboring buckets beyond those
+STEP = 2**0.25  # ratio of the ends of neighboring buckets beyond WHOLE
 BAND = (10, 90)  # percentiles
 
 Buckets = Sequence[tuple[int, int]]  # first and last distance of each

@@ -22,7 +22,7 @@ from model.tracing.trace import Trace
 
 REST_FLOOR = 1e-3  # without_first is undefined in rows with less than this on all other tokens together
 FLOW_TOKENS = 64  # one maximum flow per pair of tokens: 0.5 s at 8 layers and 1.4 s at 30, growing about as T^3
-FLOW_UNIT = 1 << 30  # capacities are whole multiples of 1 / FLOW_UNIT; what leaves one node fits an int32
+FLOW_UNIT = 1 << 30  # capacities are multiples of 1 / FLOW_UNIT; the outflow of a node fits an int32
 _CHUNK = 256  # query rows of all heads in memory at once
 
 # --- rows of attention, from the weights ------------------------------------------------------------
@@ -46,7 +46,7 @@ def attend_rows(trace: Trace, layer: int, queries: Sequence[int]) -> Tensor:
         return torch.stack([hidden_weights(trace, layer, head) for head in range(config.n_head)])[:, rows]
     if trace.tap is not None:
         return trace.sites(layer, ["pattern"])["pattern"][0][:, rows]
-    last = int(rows.max()) + 1  # no query reads a key beyond
+    last = int(rows.max()) + 1  # no query reads a later key
     attn, x = trace.model.blocks[layer].attn, _attention_input(trace, layer, slice(last))
     q, k = (split_heads(linear(part[None]), config.d_head) for linear, part in ((attn.q, x[rows]), (attn.k, x)))
     if attn.q_norm is not None:
@@ -194,7 +194,7 @@ def flow_of(mixed: Sequence[Tensor]) -> np.ndarray:
     which is one feasible flow, and 1, the total capacity out of token i. Capacities are rounded down to 2^-30: a flow
     falls short by less than 2^-30 for each edge of its minimum cut, 1e-7 where 100 edges limit it.
     """
-    from scipy.sparse import csr_array  # imported here: it takes a quarter of a second and is needed only for this
+    from scipy.sparse import csr_array  # imported late: it takes a quarter of a second and is needed only here
     from scipy.sparse.csgraph import maximum_flow
 
     n, T = len(mixed), len(mixed[0])

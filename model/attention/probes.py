@@ -9,7 +9,7 @@ from model.gpt.transformer import Transformer
 from model.tracing.head_metrics import HEAD_METRICS
 from model.tracing.head_reducer import HeadReducer
 
-SHORTEST = 8  # tokens of a sequence: on shorter ones heads can hardly be told apart
+SHORTEST = 8  # tokens of a sequence; shorter ones hardly distinguish heads
 
 
 def repeated_ids(pool: int, length: int, sequences: int, seed: int = 0) -> tuple[Tensor, Tensor]:

@@ -23,15 +23,15 @@ class StateSpace:
     """The numbers of one layer; I channels of N state numbers. All float32."""
 
     layer: int
-    source: int  # the token that is followed
+    source: int  # the source token
     A: np.ndarray  # rates, below 0, the same for every token. [I, N]
-    B: np.ndarray  # how a token is written, [T, N]
-    C: np.ndarray  # how it reads, [T, N]
+    B: np.ndarray  # write vectors of the tokens (B), [T, N]
+    C: np.ndarray  # read vectors of the tokens (C), [T, N]
     delta: np.ndarray  # step sizes, above 0, [T, I]
-    u: np.ndarray  # the channels that are written, [T, I]
-    kept: np.ndarray  # of what the source wrote into a channel, how much is left after each token, 1 at first. [T, I]
-    share: np.ndarray  # of all that a channel holds, how much is the source's, 0 .. 1. [T, I]
-    whole: np.ndarray  # the same of all channels together, [T]
+    u: np.ndarray  # inputs of the channels, [T, I]
+    kept: np.ndarray  # share of the source's write to a channel that remains after each token, 1 at first. [T, I]
+    share: np.ndarray  # the source's share of a channel's content, 0 .. 1. [T, I]
+    whole: np.ndarray  # the same for all channels together, [T]
 
 
 def need_state_space(config: ModelConfig, layer: int) -> None:

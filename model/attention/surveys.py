@@ -38,8 +38,8 @@ PROBES: dict[str, Probe] = {
 
 # Columns of HEAD_METRICS used as labels of heads.
 LABELS = ("previous_token", "self", "first_token", "duplicate_token", "induction")
-MARGIN = 0.1  # share of the weight by which a head must clear its baseline
-_FIXED = ("previous_token", "self", "first_token")  # one key per row, whatever the tokens
+MARGIN = 0.1  # share of the weight by which a head must exceed its baseline
+_FIXED = ("previous_token", "self", "first_token")  # one key per row, for any tokens
 _MATCHING = ("duplicate_token", "induction")  # keys that depend on which tokens are equal
 _TOGETHER = 512  # tokens run in one batch, padding included
 
@@ -50,9 +50,9 @@ class Survey:
 
     probe: str  # key of PROBES
     sequences: int
-    mean: pd.DataFrame  # over the sequences where the metric is defined; NaN where there is none
+    mean: pd.DataFrame  # mean over the sequences for which the metric is defined; NaN without any
     spread: pd.DataFrame  # standard deviation over the same sequences (divisor n - 1); NaN for fewer than two
-    baseline: pd.DataFrame | None  # score of a head without special behavior; NaN where meaningless
+    baseline: pd.DataFrame | None  # score of a head without special behavior; NaN if meaningless
 
 
 def survey(

@@ -1,4 +1,4 @@
-"""Checks of every block: its numbers, recomputed from its input stream, against their definitions.
+"""Checks of every block: its values, recomputed from its input stream, against their definitions.
 
 Sums are taken in float64, so that the measured rounding is the model's and not the check's.
 """
@@ -18,25 +18,25 @@ from model.gpt.norm import Norm
 
 
 def _shared(x: Tensor, subject: Subject) -> Tensor:
-    """Return a copy of its group's KV tensor for every query head. [G, S, E] -> [H, S, E]"""
+    """Repeat each group's KV tensor for its query heads. [G, S, E] -> [H, S, E]"""
     return x.repeat_interleave(subject.run.config.group_size, 0)
 
 
 def _unseen(subject: Subject, layer: int, T: int) -> Tensor:
-    """True where a query does not see a key: in the future, or outside the layer's window. [T, T] bool"""
+    """Return True for each key hidden from a query: in the future, or outside the layer's window. [T, T] bool"""
     window = subject.run.model.blocks[layer].attn.window
     return future(T, T) if window is None else future(T, T) | outside(T, T, window)
 
 
 def rows(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
-    """Every row of every pattern sums to 1."""
+    """Check that every row of every pattern sums to 1."""
     if "pattern" in at:
         total = at["pattern"].double().sum(-1)  # [H, T]
         worst.values(total, torch.ones_like(total), layer=layer)
 
 
 def no_future(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
-    """No weight lies on a later token."""
+    """Check that no weight lies on a later token."""
     if "pattern" in at:
         T = at["pattern"].shape[-1]
         later = at["pattern"].masked_fill(~future(T, T), 0)
@@ -44,7 +44,7 @@ def no_future(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
 
 
 def scores(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
-    """q.k / sqrt(d_head) for every visible key; scores blocked by an edit are skipped."""
+    """Check scores against q.k / sqrt(d_head) for every visible key; scores blocked by an edit are skipped."""
     if "scores" not in at:
         return
     names = ("q_rot", "k_rot") if "q_rot" in at else ("q", "k")
@@ -53,13 +53,13 @@ def scores(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
     actual, unseen = at["scores"], _unseen(subject, layer, T)
     hidden = unseen | (actual.isneginf() if subject.edited("scores") else torch.zeros(T, T, dtype=torch.bool))
     expected = (q @ k.mT / math.sqrt(E)).masked_fill_(hidden, 0)
-    # A dot product may come out near 0 from large terms: its rounding is relative to |q| |k|.
+    # A dot product of large terms may be near 0: its rounding is relative to |q| |k|.
     size = (q.norm(dim=-1) * k.norm(dim=-1).amax(-1, keepdim=True)) / math.sqrt(E)
     worst.rows(actual.masked_fill(hidden, 0), expected, size, layer)
 
 
 def softmax(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
-    """exp(score) / sum of exp(scores), in every head with an unedited pattern."""
+    """Check patterns against exp(score) / sum of exp(scores), in every head with an unedited pattern."""
     if "pattern" in at:
         heads = subject.untouched("pattern", layer)
         raised = (at["scores"][heads].double() - at["scores"][heads].double().amax(-1, keepdim=True)).exp()
@@ -70,7 +70,7 @@ def softmax(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
 
 
 def mixed(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
-    """The weighted sum of the values, in every head with an unedited output."""
+    """Check z against the weighted sum of the values, in every head with an unedited output."""
     if "z" in at and "pattern" in at:
         heads = subject.untouched("z", layer)
         pattern, v = at["pattern"][heads].double(), _shared(at["v"], subject)[heads].double()
@@ -78,7 +78,7 @@ def mixed(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
 
 
 def head_outputs(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
-    """The heads' outputs through W_O and the bias of o add up to attention's output."""
+    """Check that the heads' outputs through W_O and the bias of o sum to attention's output."""
     if "attn_out" in at:
         weight, bias = output_weights(subject.run, layer).double(), subject.run.model.blocks[layer].attn.o.bias
         each = at["z"].double() @ weight  # [H, T, D]
@@ -87,7 +87,7 @@ def head_outputs(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
 
 
 def one_head(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
-    """The pattern shown for one head, computed from that head's weights alone, equals its pattern among all heads."""
+    """Check that a pattern computed from one head's weights alone equals the head's pattern among all heads."""
     if "pattern" in at:
         for head in range(subject.run.config.n_head):
             shown = torch.from_numpy(subject.run.pattern(layer, head))[None]
@@ -97,7 +97,9 @@ def one_head(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
 
 
 def sublayers(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
-    """Pre-norm: the first stream and all outputs add up to the last stream. Post-norm: the input of each norm."""
+    """Check the residual stream: the sum of first stream and outputs (pre-norm), or the input of each norm
+    (post-norm).
+    """
     run = subject.run
     if "attn_out" not in at:
         return
@@ -113,7 +115,7 @@ def sublayers(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
         worst.carry[0] += at[name].double()
         worst.carry[1] += at[name].double().abs()
         worst.carry[2] += subject.block_bound(name, layer)[:, None]
-    if "resid_post" in sites_edited(run.key.edits, layer):  # what an edit of the stream adds is no sublayer's
+    if "resid_post" in sites_edited(run.key.edits, layer):  # the change by an edit of the stream belongs to no sublayer
         after = run.residuals[layer + 1].double()
         worst.carry = torch.stack((after, after.abs(), torch.zeros_like(after)))
     if layer == run.config.n_layer - 1:
@@ -123,14 +125,14 @@ def sublayers(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
 
 
 def recomputed(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
-    """A recomputed block gives the stream with which the run continued."""
+    """Check that a recomputed block gives the stream with which the run continued."""
     if "resid_post" in at:
         allowed = subject.block_bound("resid_post", layer)
         worst.rows(at["resid_post"], subject.run.residuals[layer + 1], None, layer, allowed=allowed)
 
 
 def norm_unit(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
-    """The normalized vector has mean 0 (LayerNorm) and mean square 1, epsilon included."""
+    """Check that the normalized vector has mean 0 (LayerNorm) and mean square 1, epsilon included."""
     for norm, name in _norms(subject, layer):
         x, scale = at[f"{name}_in"].double(), at[f"{name}_scale"].double()
         x = x - x.mean(-1, keepdim=True) if norm.kind == "layernorm" else x
@@ -141,12 +143,12 @@ def norm_unit(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
             out = (at[f"{name}_out"].double() - bias) / norm.weight.detach().double()
             ratio = at[f"{name}_out"].double().abs().amax(-1) / norm.weight.detach().double().abs().min()
             mean = out.mean(-1)
-            large = 1 + at[f"{name}_in"].double().abs().amax(-1) / scale[:, 0]  # a large mean costs digits
+            large = 1 + at[f"{name}_in"].double().abs().amax(-1) / scale[:, 0]  # a large mean loses digits
             worst.values(mean, torch.zeros_like(mean), large + ratio, layer)
 
 
 def norm_formula(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
-    """gain (x - mean) / sqrt(variance + eps) + bias, or gain x / sqrt(mean square + eps), in float64."""
+    """Check gain (x - mean) / sqrt(variance + eps) + bias, or gain x / sqrt(mean square + eps), in float64."""
     for norm, name in _norms(subject, layer):
         x = at[f"{name}_in"].double()
         x = x - x.mean(-1, keepdim=True) if norm.kind == "layernorm" else x
@@ -166,7 +168,7 @@ def _norms(subject: Subject, layer: int) -> list[tuple[Norm, str]]:
 
 
 def finite(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
-    """Nothing is NaN or infinite, except scores of hidden keys."""
+    """Check that no value is NaN or infinite, except scores of hidden keys."""
     for name, x in at.items():
         if name == "scores":
             unseen = _unseen(subject, layer, x.shape[-1])

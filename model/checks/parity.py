@@ -1,7 +1,8 @@
-"""The loaded model rebuilt as a model of `transformers`, from its config and its weights in memory, and compared.
+"""Comparison of the loaded model with a model of `transformers` that is built from its config and its weights in
+memory.
 
-Only the computation is compared, step by step and with the loaded weights. Whether the file was read as its author
-meant it is another question, which this cannot answer: a tensor that was swapped while reading is swapped in both.
+Only the computation is compared, step by step and with the loaded weights. The comparison cannot detect errors in
+reading the file: a tensor that was swapped while reading is swapped in both.
 """
 
 import contextlib
@@ -22,7 +23,7 @@ from model.progress import Progress
 from model.text.bpe_ranks import ALPHABET
 from model.text.vocabulary import Vocabulary
 
-MOST_BYTES = 2 << 30  # of weights; the second model shares most of them and copies some
+MOST_BYTES = 2 << 30  # bytes of weights; the second model shares most of them and copies some
 MOST_TOKENS = 256  # tokens with patterns of all heads and layers in memory
 RANDOM_TOKENS = 24
 
@@ -31,7 +32,7 @@ _BIASES = ("q_bias", "k_bias", "v_bias", "o_bias")
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """The finding of each comparison."""
+    """The findings of the comparisons."""
 
     logits: Finding
     patterns: Finding
@@ -43,7 +44,9 @@ class Compared:
 
 
 def family_of(config: ModelConfig) -> tuple[str, str]:
-    """The `model_type` of transformers with the same wiring, or "" and the reason why there is none."""
+    """Return the `model_type` of transformers with the same wiring and "", or "" and the reason if no such
+    type exists.
+    """
     c = config
     if c.mixer != "softmax":
         return "", f"mixer {c.mixer if isinstance(c.mixer, str) else ', '.join(c.mixer)}"
@@ -73,7 +76,7 @@ def family_of(config: ModelConfig) -> tuple[str, str]:
 
 
 def hf_config(config: ModelConfig, kind: str) -> dict:
-    """Return the values of transformers' config of that kind. `to_config` is its inverse."""
+    """Return the values of transformers' config for a model type. `to_config` is its inverse."""
     c, module = config, {"gpt2": gpt2, "gpt_neox": gpt_neox}.get(kind)
     common = {
         "vocab_size": c.vocab_size,
@@ -124,12 +127,12 @@ def hf_config(config: ModelConfig, kind: str) -> dict:
 
 
 def _stacked(parts: list[Tensor], config: ModelConfig) -> Tensor:
-    """q, k and v stacked as in GPT-2: [in, 3 out], or a bias [3 out]."""
+    """Stack q, k and v as in GPT-2: [in, 3 out], or a bias [3 out]."""
     return torch.cat(parts).t() if parts[0].ndim == 2 else torch.cat(parts)
 
 
 def _by_head(parts: list[Tensor], config: ModelConfig) -> Tensor:
-    """q, k and v interleaved by head as in GPT-NeoX. [H * 3 * E, ...]"""
+    """Combine q, k and v, interleaved by head as in GPT-NeoX. [H * 3 * E, ...]"""
     return torch.stack([part.unflatten(0, (config.n_head, -1)) for part in parts], 1).flatten(0, 2)
 
 
@@ -163,9 +166,10 @@ def hf_state(state: Mapping[str, Tensor], config: ModelConfig, kind: str) -> dic
 
 @torch.inference_mode()
 def compare(subject: Subject, progress: Progress) -> Compared | Finding:
-    """Logits, patterns and hidden states of the plain run against transformers'; a Finding where that is impossible.
+    """Compare logits, patterns and hidden states of the plain run with transformers'. Returns a Finding if that is
+    impossible.
 
-    On the first MOST_TOKENS tokens of the prompt: later ones change nothing before them.
+    Uses the first MOST_TOKENS tokens of the prompt: later ones have no effect on them.
     """
     plain, config = subject.unedited, subject.unedited.config
     kind, other = family_of(config)
@@ -208,12 +212,12 @@ def compare(subject: Subject, progress: Progress) -> Compared | Finding:
     random.rows(
         plain.model(random_ids).flatten(0, 1), built(random_ids, use_cache=False).logits.flatten(0, 1), allowed=allowed
     )
-    on_random = replace(random.finding(), position=None)  # of no token of the prompt
+    on_random = replace(random.finding(), position=None)  # random tokens have no position in the prompt
     return Compared(logits.finding(), patterns.finding(), hidden.finding(), on_random)
 
 
 def _built(model: torch.nn.Module, kind: str) -> torch.nn.Module:
-    """Return the model of transformers with these weights, its attention computed step by step. Raises ImportError."""
+    """Build the model of transformers with these weights, its attention computed step by step. Raises ImportError."""
     import transformers
 
     classes = {
@@ -235,14 +239,14 @@ def _built(model: torch.nn.Module, kind: str) -> torch.nn.Module:
             output_loading_info=True,
         )
     wrong = [name for names in loading.values() for name in names]
-    if wrong:  # an unloaded weight would show up as a difference
+    if wrong:  # an unloaded weight would appear as a difference
         raise ValueError(f"transformers did not take all weights: {', '.join(map(str, wrong[:5]))}")
     return built.eval()
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """No progress bar of transformers on the server's console."""
+    """Suppress progress bars of transformers on the server's console."""
     from transformers.utils import logging
 
     enabled = logging.is_progress_bar_enabled()
@@ -255,7 +259,7 @@ def _quiet() -> Iterator[None]:
 
 
 def part(name: str) -> Callable[[Subject, Progress], Finding]:
-    """Return one of the comparisons, all computed at the first use."""
+    """Return a check for one of the comparisons; all are computed at the first use."""
 
     def look(subject: Subject, progress: Progress) -> Finding:
         result = subject.once("parity", lambda: compare(subject, progress))
@@ -268,8 +272,8 @@ def part(name: str) -> Callable[[Subject, Progress], Finding]:
 
 
 def tokenizer(subject: Subject, progress: Progress) -> Finding:
-    """Return the prompt's ids against those of transformers' own tokenizer with the same vocabulary, pattern and
-    merges.
+    """Compare the prompt's ids with those of transformers' own tokenizer with the same vocabulary, pattern
+    and merges.
     """
     if subject.prompt is None:
         return unable("no_prompt")
@@ -286,7 +290,7 @@ def tokenizer(subject: Subject, progress: Progress) -> Finding:
 
 
 def _encoder(vocabulary: Vocabulary):
-    """Return a tokenizer of transformers. Raises ImportError."""
+    """Build a tokenizer of transformers. Raises ImportError."""
     import transformers
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 

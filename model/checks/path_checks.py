@@ -1,4 +1,4 @@
-"""Checks of paths: the logits of the run by another way through the model, or in float64."""
+"""Checks of paths: the logits of the run computed by another path through the model, or in float64."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -18,13 +18,13 @@ from model.progress import Progress
 from model.tracing.trace import run as run_model
 
 MOST_STEPS = 16  # tokens fed one at a time
-MOST_BYTES = 2 << 30  # of a second copy of the weights
+MOST_BYTES = 2 << 30  # bytes of a second copy of the weights
 
 
 @torch.inference_mode()
 def fused(subject: Subject, progress: Progress) -> Finding:
-    """Return the fused forward, which computes no pattern, gives the traced run's logits. Edits of the run
-    are applied.
+    """Check that the fused forward pass, which computes no pattern, gives the traced run's logits. Edits of the run are
+    applied.
     """
     logits = subject.run.model(subject.ids, tap=subject.run.tap)[0]
     return _logits(subject, logits)
@@ -32,7 +32,7 @@ def fused(subject: Subject, progress: Progress) -> Finding:
 
 @torch.inference_mode()
 def stepwise(subject: Subject, progress: Progress) -> Finding:
-    """Return an explicit forward gives patterns like those recomputed from the stored streams."""
+    """Check that an explicit forward pass gives patterns equal to those recomputed from the stored streams."""
     run, worst = subject.run, Worst("weight", "moved")
 
     def look(site: str, layer: int, tensor: Tensor) -> Tensor:
@@ -47,29 +47,31 @@ def stepwise(subject: Subject, progress: Progress) -> Finding:
 
 @torch.inference_mode()
 def explicit(subject: Subject, progress: Progress) -> Finding:
-    """Return an explicit forward, with scores and patterns, gives the run's logits."""
+    """Check that an explicit forward pass, with scores and patterns, gives the run's logits."""
     tap = identity if subject.run.tap is None else subject.run.tap
     return _logits(subject, subject.run.model(subject.ids, tap=tap)[0])
 
 
 @torch.inference_mode()
 def cached(subject: Subject, progress: Progress) -> Finding:
-    """Return the last tokens, fed one at a time into a KV cache, give the logits of the whole prompt at once."""
+    """Check that the last tokens, fed one at a time into a KV cache, give the logits of a single pass over
+    the prompt.
+    """
     return _in_every_way(subject, [1] * min(MOST_STEPS, subject.ids.shape[1] - 1), progress)
 
 
 @torch.inference_mode()
 def chunked(subject: Subject, progress: Progress) -> Finding:
-    """Return the prompt, fed in three uneven chunks, gives the logits of the whole prompt at once."""
+    """Check that the prompt, fed in three uneven chunks, gives the logits of a single pass over the prompt."""
     T = subject.ids.shape[1]
     return _in_every_way(subject, [T // 3, T // 4] if T > 3 else [1] * (T - 1), progress)
 
 
 def _in_every_way(subject: Subject, last: Sequence[int], progress: Progress) -> Finding:
-    """Feed the prompt as one chunk, followed by chunks of the sizes `last`, in each way in which a text may go on.
+    """Feed the prompt as one chunk, followed by chunks of the sizes `last`, in each way to continue a text.
 
-    A model that is compiled has several (model.gpt.decode_ways) for so few tokens. Which of them is the fastest, and
-    what the page goes by, depends on the machine; what is found here does not.
+    A compiled model has several ways (model.gpt.decode_ways) for so small a number of tokens. The fastest one, which
+    the page uses, depends on the machine; the finding does not.
     """
     few = 0 < max(last, default=0) <= MOST_ROWS and subject.run.tap is None
     step = step_of(subject.run.model) if few and ready.now() is not None else None
@@ -79,7 +81,7 @@ def _in_every_way(subject: Subject, last: Sequence[int], progress: Progress) -> 
 
 
 def _in_chunks(subject: Subject, last: Sequence[int], progress: Progress, how: str) -> Finding:
-    """Return the same in one of those ways, the first chunk by torch."""
+    """Feed the prompt and the chunks in one of those ways, the first chunk by torch."""
     run, ids, T, parts = subject.run, subject.ids, subject.ids.shape[1], []
     if T < 2:
         return unable("one_token")
@@ -97,7 +99,7 @@ def _in_chunks(subject: Subject, last: Sequence[int], progress: Progress, how: s
 
 @torch.inference_mode()
 def batched(subject: Subject, progress: Progress) -> Finding:
-    """Return the prompt as one row of three gives the same logits as alone; the other rows are random tokens."""
+    """Check that the prompt as one row of three gives the same logits as alone; the other rows are random tokens."""
     others = _random_ids(subject, 2, subject.ids.shape[1])
     logits = subject.run.model(torch.cat((others[:1], subject.ids, others[1:])), tap=subject.run.tap)[1]
     return _logits(subject, logits)
@@ -105,7 +107,7 @@ def batched(subject: Subject, progress: Progress) -> Finding:
 
 @torch.inference_mode()
 def later_tokens(subject: Subject, progress: Progress) -> Finding:
-    """With the second half of the prompt replaced by random tokens, the first half's logits stay."""
+    """Check that random tokens in the second half of the prompt do not change the first half's logits."""
     T = subject.ids.shape[1]
     if T < 2:
         return unable("one_token")
@@ -116,7 +118,7 @@ def later_tokens(subject: Subject, progress: Progress) -> Finding:
 
 @torch.inference_mode()
 def no_edit(subject: Subject, progress: Progress) -> Finding:
-    """Return a run with edits that change nothing (a head of every layer times 1) is the plain run."""
+    """Check that a run with edits that change nothing (a head of every layer times 1) equals the plain run."""
     plain = subject.unedited
     edits = [Edit("scale", layer, layer % plain.config.n_head, factor=1.0) for layer in range(plain.config.n_layer)]
     other = run_model(plain.model, plain.tokens, edits=edits, unedited=plain)
@@ -128,7 +130,7 @@ def no_edit(subject: Subject, progress: Progress) -> Finding:
 
 @torch.inference_mode()
 def float64(subject: Subject, progress: Progress) -> Finding:
-    """Return the same model in float64: the size of the float32 rounding."""
+    """Compare with the same model in float64, which shows the size of the float32 rounding."""
     twin = twin_of(subject)
     if isinstance(twin, Finding):
         return twin
@@ -137,7 +139,7 @@ def float64(subject: Subject, progress: Progress) -> Finding:
 
 
 def twin_of(subject: Subject) -> Transformer | Finding:
-    """Return the model in float64, or a Finding where it is too large."""
+    """Return the model in float64, or a Finding if it is too large."""
     size = sum(parameter.numel() * 8 for parameter in subject.run.model.parameters())
     if size > MOST_BYTES:
         return unable("too_large", f"{size / 2**30:.1f} GiB")
@@ -154,13 +156,13 @@ def doubled(model: Transformer) -> Transformer:
 
 
 def _logits(subject: Subject, logits: Tensor, upto: int | None = None) -> Finding:
-    """Return the logits [T, V] against those of the run."""
+    """Compare the logits [T, V] with those of the run."""
     worst = Worst("logit", "moved")
     worst.rows(subject.logits[:upto], logits, allowed=subject.bound("logits")[:upto])
     return worst.finding()
 
 
 def _random_ids(subject: Subject, batch: int, length: int) -> Tensor:
-    """Return random token ids from the subject's seed. [B, T]"""
+    """Draw random token ids from the subject's seed. [B, T]"""
     generator = torch.Generator().manual_seed(subject.seed)
     return torch.randint(0, subject.run.config.vocab_size, (batch, length), generator=generator)

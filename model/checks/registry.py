@@ -26,7 +26,7 @@ log = logging.getLogger("playground")
 
 @dataclass(frozen=True)
 class Check:
-    """One check: `at` checks block after block, `look` the whole run; exactly one of the two is set.
+    """One check: `at` checks one block after another, `look` the whole run; exactly one of the two is set.
 
     Its name, its explanation and its formula are the words "checks.name.<key>", "checks.says.<key>" and so on.
     """
@@ -35,17 +35,17 @@ class Check:
     passes: float  # approximate cost in forwards of the model
     look: Look | None = None
     at: AtBlock | None = None
-    unit: str = ""  # of a block check; see model.checks.result.UNITS
+    unit: str = ""  # unit of a block check; see model.checks.result.UNITS
     rule: str = "exact"  # see model.checks.result.RULES; a "product" of float32 numbers is a "sum"
     terms: str = ""  # terms of a "sum": a field of the config, or "tokens"
     short: bool = False  # whether it checks only a few positions, however long the prompt is
     random: bool = False  # whether it uses random numbers
-    plain: bool = False  # of the run without edits, even if the visitor has edited it
+    plain: bool = False  # True if it uses the run without edits, even if the visitor has edited it
     moves: str = ""  # source of its measured bound, shared by all checks: "run" or "blocks"
 
     @property
     def shares(self) -> set[str]:
-        """Shared computations that it needs; keys of SHARED."""
+        """Its shared computations; keys of SHARED."""
         return {each for each in (self.moves, "walk" if self.at else "") if each}
 
 
@@ -118,7 +118,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
 _BYTES_A_SECOND, _PRODUCTS_A_SECOND = (
     4e9,
     6e10,
-)  # a laptop's CPU, roughly; they only decide what waits for a button
+)  # roughly a laptop's CPU; they only decide which checks wait for a button
 QUICK, QUICK_TOGETHER = 0.45, 0.8  # seconds
 _LIBRARY = 3.0  # seconds to import transformers, the first time
 _FEW = 16  # positions of a short check
@@ -126,7 +126,7 @@ WAITS = 3.0  # passes beyond which a check always waits
 
 
 def pass_seconds(subject: Subject, most: int | None = None) -> float:
-    """Return approximate seconds of a forward of the prompt, or of `most` of its tokens, from the sizes alone."""
+    """Estimate the seconds of a forward pass of the prompt, or of `most` of its tokens, from the sizes alone."""
     n = sum(parameter.numel() for parameter in subject.run.model.parameters())
     T = min(len(subject.run.tokens), most or len(subject.run.tokens))
     return 0.004 + 4 * n / _BYTES_A_SECOND + 2 * n * T / _PRODUCTS_A_SECOND
@@ -147,7 +147,7 @@ def quick(subject: Subject) -> tuple[str, ...]:
 
 
 def seconds_of(subject: Subject) -> float:
-    """Return approximate seconds of all checks."""
+    """Estimate the seconds of all checks."""
     whole, few = pass_seconds(subject), pass_seconds(subject, _FEW)
     each = sum(check.passes * (few if check.short else whole) for check in CHECKS.values())
     return sum(SHARED.values()) * whole + each + _LIBRARY
@@ -157,7 +157,7 @@ def seconds_of(subject: Subject) -> float:
 def run_checks(
     subject: Subject, keys: Collection[str] | None = None, progress: Progress = silent
 ) -> dict[str, Finding]:
-    """Run some checks, or all, in the order of CHECKS. A check that fails to run is "broken" and agrees with nothing.
+    """Run some checks, or all, in the order of CHECKS. A check that raises an exception is "broken" and does not agree.
 
     `progress(done, total, "Checking")` counts thousandths of a pass of the model and may raise to cancel. Raises
     ValueError for an unknown key.
@@ -185,7 +185,7 @@ class _Progress:
         self.shared = set()
 
     def cost(self, keys: Sequence[str]) -> float:
-        """Passes of these checks, including shared ones needed for the first time."""
+        """Return the passes of these checks, including shared ones needed for the first time."""
         more = set().union(*(CHECKS[key].shares for key in keys)) - self.shared
         self.shared |= more
         return sum(CHECKS[key].passes for key in keys) + sum(SHARED[name] for name in more)
@@ -203,7 +203,7 @@ class _Progress:
 
 
 def _guarded(key: str, work, report: _Progress) -> Finding:
-    """Return the result of a check, or "broken" with the exception."""
+    """Run a check. Returns its result, or "broken" with the exception."""
     try:
         return work()
     except Exception as error:
@@ -214,7 +214,7 @@ def _guarded(key: str, work, report: _Progress) -> Finding:
 
 
 def _run_block_checks(subject: Subject, keys: Sequence[str], report: _Progress) -> dict[str, Finding]:
-    """Return all block checks in one walk: each block is recomputed once for all of them, and its time is shared."""
+    """Run all block checks in one walk: each block is recomputed once for all of them, and its time is shared."""
     asked = {key: CHECKS[key] for key in keys}
     worst = {key: subject.worst(each.unit, each.rule, _terms(subject, each.terms)) for key, each in asked.items()}
     seconds, broken = dict.fromkeys(keys, 0.0), {}
@@ -267,5 +267,5 @@ def summary(findings: dict[str, Finding]) -> dict[str, int]:
 
 
 def machine() -> dict[str, object]:
-    """Properties of the machine that affect the last digits."""
+    """Return properties of the machine that affect the last digits."""
     return {"torch": torch.__version__.split("+")[0], "threads": torch.get_num_threads()}

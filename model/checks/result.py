@@ -1,7 +1,7 @@
-"""Input and result of a check: two ways to the same number, and their difference.
+"""Input and result of a check: two ways to compute the same number, and their difference.
 
-A bound is never arbitrary, nor the outcome on one machine: it is 0, or the rounding of float32 in a sum of this many
-terms, or the measured effect of float32-sized errors on the very number that is compared.
+A bound is never arbitrary, nor the outcome on one machine. It is 0, or the rounding of float32 in a sum of this many
+terms, or the measured effect of float32-sized errors on the compared number.
 """
 
 import math
@@ -22,24 +22,21 @@ from model.public import public
 from model.tracing.trace import Trace
 
 EPS = 2.0**-23  # the spacing of float32 numbers at 1
-SEED = 0  # of the checks that draw random tokens
-WATCHED = ("resid_pre", "pattern", "final_out", "logits")  # sites with measured bounds of a whole run
+SEED = 0  # seed of the checks that draw random tokens
+WATCHED = ("resid_pre", "pattern", "final_out", "logits")  # sites whose bounds are measured for a whole run
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Result of a check. Where something was compared, `difference`, `bound` and the place belong together.
-
-    They are of the place with the largest ratio of difference to bound.
-    """
+    """Result of a check. `difference`, `bound` and the place are those of the largest ratio of difference to bound."""
 
     state: str  # "agrees", "differs", "unable" (cannot be checked here) or "broken" (the check itself failed)
     difference: float = 0.0  # math.inf for a number that is not finite
     bound: float = 0.0
     unit: str = ""  # a key of UNITS
-    rule: str = "exact"  # a key of RULES: why the bound is what it is
+    rule: str = "exact"  # a key of RULES: the reason for the bound
     n: int = 0  # terms of a sum, for the rule "sum"
-    scale: float = 0.0  # the size that the bound is relative to
+    scale: float = 0.0  # the reference size of the bound
     compared: int = 0  # number of comparisons
     layer: int | None = None
     head: int | None = None
@@ -49,12 +46,12 @@ class Finding:
     seconds: float = field(default=0.0, compare=False)
 
     def placed(self, position: int) -> "Finding":
-        """Return the same at a position."""
+        """Return a copy of the finding at a position."""
         return replace(self, position=position)
 
 
 UNITS = ("weight", "score", "stream", "logit", "probability", "normalised", "numbers", "bytes", "tokens")
-RULES = ("exact", "sum", "product", "moved", "double")  # "moved": as model.checks.roundoff measures it
+RULES = ("exact", "sum", "product", "moved", "double")  # "moved": measured by model.checks.roundoff
 REASONS = (
     "no_prompt",
     "one_token",
@@ -67,13 +64,13 @@ REASONS = (
 
 
 def unable(reason: str, got: str = "") -> Finding:
-    """Return a check that cannot be made here, with the reason."""
+    """Return the finding of a check that cannot run here, with the reason."""
     return Finding("unable", reason=reason, got=got)
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """The subject of the checks: a run with its edits, the same without, and the text it came from."""
+    """The subject of the checks: a run with its edits, the same run without edits, and the source text."""
 
     lm: LanguageModel
     run: Trace
@@ -83,7 +80,7 @@ class Subject:
     memo: dict[str, object] = field(default_factory=dict)  # values shared by several checks
 
     def once(self, name: str, make: Callable[[], object]) -> object:
-        """Return a shared value, computed at its first use."""
+        """Compute a shared value at its first use, and return it."""
         if name not in self.memo:
             self.memo[name] = make()
         return self.memo[name]
@@ -99,7 +96,7 @@ class Subject:
         return torch.from_numpy(self.run.logits)
 
     def logits_at(self, at: Sequence[int]) -> Tensor:
-        """Return the logits at some positions, without computing all. [n, V]"""
+        """Compute the logits at some positions only. [n, V]"""
         if "logits" in vars(self.run):
             return self.logits[list(at)]
         with torch.inference_mode():
@@ -118,25 +115,23 @@ class Subject:
         return frozenset(pairs)
 
     def bound(self, site: str, layer: int | None = None) -> Tensor:
-        """Bound on the difference of two computations of the whole run, by row of a site. [T] or [H, T]"""
+        """Return the bound on the difference of two computations of the whole run, by row of a site. [T] or [H, T]"""
         bounds_by_site = self.once("moved", lambda: bounds(self.run.model, self.ids, self.run.tap, WATCHED))
         return bounds_by_site[site, self.run.config.n_layer if layer is None else layer][0]
 
     def plain(self) -> "Subject":
-        """Return the run without edits as a subject of its own; this one where there are no edits."""
+        """Return the run without edits as a separate subject; this one if it has no edits."""
         run = self.unedited
         return self if self.run.tap is None else self.once("plain", lambda: Subject(self.lm, run, run))
 
     def worst(self, unit: str, rule: str, n: int) -> "Worst":
-        """Return a Worst for this model, for which a product with weights may be of float32 numbers: then
-        it is a sum.
-        """
+        """Return a Worst for this model. If its products with weights are of float32 numbers, their rule is "sum"."""
         plain = rule == "product" and self.product_unit == UNIT
         return Worst(unit, "sum" if plain else rule, n, self.product_unit)
 
     @property
     def exact(self) -> Transformer:
-        """The model with products in float32, on which bounds are measured."""
+        """The model with products in float32, used to measure bounds."""
         return self.once("exact", lambda: in_float32(self.run.model))
 
     @property
@@ -182,7 +177,7 @@ def walk(subject: Subject) -> Iterator[tuple[int, Sites]]:
     """
     run, config = subject.run, subject.run.config
     for layer in range(config.n_layer):
-        names = block_sites(config, layer)  # in order: a check reports the first of ties
+        names = block_sites(config, layer)  # sorted, since a check reports the first of ties
         yield layer, {name: tensor[0] for name, tensor in run.sites(layer, names).items()}
     if run.model.final_norm is not None:
         sites: Sites = {}
@@ -197,7 +192,7 @@ def walk(subject: Subject) -> Iterator[tuple[int, Sites]]:
 
 @dataclass(eq=False)
 class Worst:
-    """Tracks the largest ratio of a difference to its bound; `differs` where a difference exceeds its bound."""
+    """Tracker of the largest ratio of a difference to its bound; `differs` if a difference exceeds its bound."""
 
     unit: str
     rule: str = "exact"
@@ -212,7 +207,7 @@ class Worst:
 
     @property
     def roundings(self) -> float:
-        """Allowed difference in multiples of EPS times the numbers' size, where no bound was measured."""
+        """Allowed difference in multiples of EPS times the numbers' size, if no bound was measured."""
         product = multiplied(self.n, self.product_unit) / EPS
         return {"exact": 0, "double": 2.0**-20, "sum": summed(self.n) / EPS, "product": product}[self.rule]
 
@@ -227,7 +222,7 @@ class Worst:
     ) -> None:
         """Compare [T, n] or [heads, T, n]; a row's bound is relative to its largest number, or to `scale` [.., T].
 
-        `heads` are the indices of the first axis. Where the rule is "moved", `allowed` is the bound itself, [.., T].
+        `heads` are the indices of the first axis. For the rule "moved", `allowed` is the bound itself, [.., T].
         """
         if actual.shape != expected.shape:
             raise ValueError(f"shapes differ: {tuple(actual.shape)} and {tuple(expected.shape)}")
@@ -268,12 +263,12 @@ class Worst:
         self.rows(actual[..., None], expected[..., None], scale, layer, heads, allowed)
 
     def finding(self, nothing: str = "all_edited") -> Finding:
-        """Return the result; a check that compared nothing does not agree, for the reason `nothing`."""
+        """Return the result. A check without a comparison does not agree, for the reason `nothing`."""
         return self.largest if self.largest.compared else unable(nothing)
 
 
 def counted(wrong: int, compared: int, unit: str, position: int | None = None) -> Finding:
-    """A finding from a count of wrong items; agrees for 0."""
+    """Return a finding from a count of wrong items; it agrees for 0."""
     state = "agrees" if wrong == 0 else "differs"
     return Finding(state, float(wrong), 0.0, unit, "exact", 0, 0.0, compared, position=position)
 

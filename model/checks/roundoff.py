@@ -1,13 +1,13 @@
 """Measured sensitivity of a model to rounding: every intermediate number is perturbed, and the effect is observed.
 
 Two computations of the same number in float32, in another order or by another kernel, are two draws of random errors;
-their size at the end depends on the weights and the prompt. So the bound on their difference is measured for each run:
-errors like those of float32 at each step are injected through the tap, all enlarged by one factor, so that the
-rounding of this forward itself is negligible beside them, and the resulting difference is divided by that factor.
-Monte Carlo arithmetic (Parker 1997, section 4); the size of a sum's error is that of Higham & Mary 2019: with random
-roundings, a sum of n terms is off by about sqrt(n) u of their size, where the worst case is n u (Higham 2002, 4.2).
-Where products are of 16-bit numbers (model.loading.halves), their inputs and results are off by u of that type, too;
-the effect is then measured on the same weights with products in float32, which round nothing so coarsely.
+their size at the end depends on the weights and the prompt. So the bound on their difference is measured for each run.
+Errors like those of float32 at each step are injected through the tap, all enlarged by one factor, so that the rounding
+of this forward pass itself is negligible beside them. The resulting difference is divided by that factor. Monte Carlo
+arithmetic (Parker 1997, section 4); the size of a sum's error is that of Higham & Mary 2019: with random roundings, a
+sum of n terms is off by about sqrt(n) u of their size; the worst case is n u (Higham 2002, 4.2). If products are of
+16-bit numbers (model.loading.halves), their inputs and results are also off by u of that type; the effect is then
+measured on the same weights with float32 products, whose rounding is much finer.
 """
 
 import math
@@ -22,8 +22,8 @@ from model.gpt.transformer import Transformer
 from model.loading.halves import UNIT, in_float32, unit
 
 STEP = 2.0**-14  # relative size of the perturbations: 1,024 roundings, yet small enough for a linear response
-RESULTS = 2  # compared results: each may be as far from the exact one as was measured
-SAMPLES = 64  # perturbed rows of a head at least: the effect on one row, drawn once, may be near 0 by chance
+RESULTS = 2  # number of compared results: each may be off by the measured effect
+SAMPLES = 64  # minimum perturbed rows of a head: the effect on a single row may be near 0 by chance
 Site = tuple[str, int]  # (name, layer)
 
 # Roundings behind one number of a site: the terms of its sum, by their name, or a count of single operations.
@@ -59,27 +59,27 @@ _TERMS: dict[str, str | int] = {
     "final_out": 4,
     "logits": "D",
 }
-# What products with weights read, and what they give: rounded to the type of the products.
+# Inputs and results of products with weights, rounded to the type of the products.
 _READ = ("norm1_out", "norm2_out", "final_out", "z", "mlp_post", "mixed")
 _GIVEN = ("q", "k", "v", "attn_out", "router", "mlp_pre", "mlp_up", "mlp_out", "logits")
 
 
 def terms(site: str, x: Tensor, config: ModelConfig) -> int:
-    """Return the number of roundings behind one number of a site with this tensor."""
+    """Return the number of roundings in one number of a site with this tensor."""
     read_by_o = max(config.n_head * config.z_width(layer) for layer in range(config.n_layer))
     sizes = {"D": config.d_model, "E": config.d_head, "HE": read_by_o, "M": config.d_mlp}
     return (sizes | {"S": x.shape[-1], "T": x.shape[-2]}).get(_TERMS[site], _TERMS[site])
 
 
 def moved(site: str, x: Tensor, config: ModelConfig, generator: torch.Generator, product_unit: float = UNIT) -> Tensor:
-    """Return every number perturbed by +-STEP sqrt(terms) of its own size and its row's together. [B, ...] -> [B, ...]
+    """Perturb every number by +-STEP sqrt(terms) of its own size and its row's together. [B, ...] -> [B, ...]
 
-    With a `product_unit` coarser than float32's, STEP stands for a rounding to that type instead: what products read
-    and give is perturbed, once, and nothing else.
+    With a `product_unit` coarser than float32's, STEP represents a rounding to that type instead: only inputs and
+    results of products are perturbed, once.
 
-    A sum may come out small from large terms: its error has the size of the numbers beside it, for scores those of the
-    whole head. A weight of a pattern is a share of such a sum and moves by its own size. Zeros stay 0, and scores of
-    -inf stay. The numbers of all B are perturbed in the same way.
+    A sum may be small although its terms are large: its error has the size of the numbers beside it, for scores those
+    of the whole head. A weight of a pattern is a share of such a sum and moves by its own size. Zeros and scores of
+    -inf are unchanged. The numbers of all B are perturbed in the same way.
     """
     beside = (-2, -1) if site == "scores" else -1
     coarse = product_unit > UNIT
@@ -100,10 +100,10 @@ def _rounded(config: ModelConfig) -> tuple[str, ...]:
 
 
 def row_sizes(site: str, x: Tensor) -> Tensor:
-    """Return the size that the rounding of each row is relative to. [..., T, n] -> [..., T]
+    """Return the reference size for the rounding of each row. [..., T, n] -> [..., T]
 
-    It is the row's largest number; for scores, that of the whole head. A pattern's weights move with the scores by
-    dp_i = p_i (ds_i - sum_j p_j ds_j), so its size is the largest p_i (1 - p_i): 0 where one key has all the weight.
+    It is the row's largest number; for scores, that of the whole head. A pattern's weights move with the scores by dp_i
+    = p_i (ds_i - sum_j p_j ds_j), so its size is the largest p_i (1 - p_i): 0 if one key has all the weight.
     """
     if site == "pattern":
         return (x * (1 - x)).abs().amax(-1)
@@ -112,7 +112,7 @@ def row_sizes(site: str, x: Tensor) -> Tensor:
 
 
 def enough(rows: int) -> int:
-    """Return how many times a run with this many tokens is perturbed, so that a head has SAMPLES perturbed rows.
+    """Return the number of perturbations of a run with this many tokens, so that a head has SAMPLES perturbed rows.
 
     A perturbed row is one draw: a pattern of two keys moves by a single random number, and a normal one lies within a
     tenth of its standard deviation with probability 0.08. All of eight independent ones do with probability 2e-9.
@@ -129,12 +129,12 @@ def watched(
     seed: int = 0,
     product_unit: float = UNIT,
 ) -> dict[Site, Tensor]:
-    """Bound on the difference of two computations of a row, by (site, layer). float64 [B, (H,) T] each
+    """Bound the difference of two computations of a row, by (site, layer). float64 [B, (H,) T] each
 
     `forward(n, tap)` computes n copies of a batch of B, one after the other in one batch; the first copy is not
-    perturbed. A row's bound is RESULTS times the change of its most changed number. Chance may change a row by less
-    than is usual: then it is the root mean square of the changes of its head's rows (its site's, where there are no
-    heads), relative to their `row_sizes`, and no less than the perturbation of the row's own largest number.
+    perturbed. A row's bound is RESULTS times the change of its most changed number. By chance a row may change
+    unusually little. Its bound is therefore at least the root mean square of the changes of its head's rows (of its
+    site's without heads), relative to their `row_sizes`, and at least the perturbation of the row's own largest number.
     """
     limits = _effect(forward, config, sites, draws, seed, UNIT)
     if product_unit > UNIT:
@@ -151,11 +151,11 @@ def _effect(
     seed: int,
     product_unit: float,
 ) -> dict[Site, Tensor]:
-    """`watched` for the roundings of one type."""
+    """Compute `watched` for the roundings of one type."""
     generator, limits = torch.Generator().manual_seed(seed), {}
 
     def tap(site: str, layer: int, x: Tensor) -> Tensor:
-        if site == "pos_embed":  # has no axis of copies; the sum that it enters is perturbed
+        if site == "pos_embed":  # has no axis of copies; its sum with the embedding is perturbed
             return x
         plain, *others = x.chunk(draws + 1)
         others = [moved(site, other, config, generator, product_unit) for other in others]
@@ -168,7 +168,9 @@ def _effect(
 
 
 def _moves(site: str, plain: Tensor, others: Sequence[Tensor], config: ModelConfig) -> Tensor:
-    """Return how far perturbations of size STEP move each row. plain [B, (H,) T, n], others alike -> [B, (H,) T]"""
+    """Return the change of each row by perturbations of size STEP. plain and each of others [B, (H,) T, n] -> [B, (H,)
+    T]
+    """
     blocked, size = plain.isneginf(), row_sizes(site, plain).double()
     changes = torch.stack([(other - plain).masked_fill(blocked, 0).abs().amax(-1) for other in others]).double()
     change, alike = changes.amax(0), (0, -1) if plain.ndim == 4 else tuple(range(size.ndim))
@@ -195,18 +197,18 @@ def bounds(
 
 
 def summed(n: int) -> float:
-    """Largest difference of two sums of n terms in units of u times their size: 4 sqrt(n) spacings, so 8 sqrt(n) u.
+    """Bound the difference of two sums of n terms in units of u times their size: 4 sqrt(n) spacings, so 8 sqrt(n) u.
 
     One sum stays within lambda sqrt(n) u except with a probability below 2 exp(-lambda^2 / 2): 1e-13 at lambda = 8
-    (Higham & Mary 2019, theorem 2.4, for each of the n roundings of mean 0; the worst case is n u, Higham 2002,
-    section 4.2).
+    (Higham & Mary 2019, theorem 2.4, for each of the n roundings of mean 0; the worst case is n u, Higham 2002, section
+    4.2).
     """
     return 8 * math.sqrt(max(n, 1)) * UNIT
 
 
 def multiplied(n: int, product_unit: float) -> float:
-    """`summed` for a product of n terms with weights, relative to the sum of their sizes.
+    """Compute `summed` for a product of n terms with weights, relative to the sum of their sizes.
 
-    Where products are of 16 bits, each term's input is off by at most u of that type, and so is the result.
+    If products are of 16 bits, each term's input is off by at most u of that type, and so is the result.
     """
     return summed(n) + (2 * product_unit if product_unit > UNIT else 0)

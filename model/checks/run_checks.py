@@ -1,4 +1,4 @@
-"""Checks of whole runs: the text, the prediction, the sums and draws that views show, gradients; mostly in float64."""
+"""Checks of whole runs: text, prediction, the sums and draws shown by views, and gradients; mostly in float64."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -25,14 +25,14 @@ MOST_PLACES, FEW = 16, 4  # positions with logits computed in float64, or read b
 DRAWS = 64
 GRADIENT_TOKENS = 12
 MOVED = 4  # gradients with every number perturbed
-STEP = 1e-7  # in float64: large beside its rounding, small enough that hardly a ReLU switches on the way
+STEP = 1e-7  # in float64: large beside its rounding, small enough to switch hardly any ReLU
 
 
 # --- the text -----------------------------------------------------------------------------------
 
 
 def tokens(subject: Subject, progress: Progress) -> Finding:
-    """The tokens' bytes, joined, are the prompt's, each byte at the position of its span."""
+    """Check that the tokens' bytes, joined, are the prompt's, each byte at the position of its span."""
     if subject.prompt is None:
         return unable("no_prompt")
     tokenizer, encoded = subject.lm.tokenizer, subject.run.tokens
@@ -53,7 +53,9 @@ def tokens(subject: Subject, progress: Progress) -> Finding:
 
 
 def embedding(subject: Subject, progress: Progress) -> Finding:
-    """The first stream is the token's row of W_E, scaled where the config requires it, plus its position's row."""
+    """Check that the first stream is the token's row of W_E, scaled if the config requires it, plus its
+    position's row.
+    """
     model, config, ids = subject.run.model, subject.run.config, subject.ids[0]
     x = model.embed.weight.detach()[ids].double()
     x = x * config.d_model**0.5 if config.embed_scale else x
@@ -64,14 +66,16 @@ def embedding(subject: Subject, progress: Progress) -> Finding:
         angle = at / 10_000.0 ** (i.double() / config.d_model)
         x = x + torch.where(torch.arange(config.d_model) % 2 == 0, angle.sin(), angle.cos())
     worst, size = Worst("stream", "sum", 2), x.abs().amax(-1)
-    if config.positions == "sinusoidal":  # a sine has the error of its angle: up to the position, in radians
+    if (
+        config.positions == "sinusoidal"
+    ):  # a sine inherits the error of its angle, which can be as large as the position, in radians
         size = size + torch.arange(len(ids))
     worst.rows(subject.run.residuals[0], x, size)
     return worst.finding()
 
 
 def lens(subject: Subject, progress: Progress) -> Finding:
-    """Return the lens on the last stream gives the run's own prediction, at up to 4 positions and their likeliest
+    """Check that the lens on the last stream gives the run's own prediction, at up to 4 positions and their likeliest
     tokens.
     """
     at = _places(subject, FEW)
@@ -92,7 +96,9 @@ def lens(subject: Subject, progress: Progress) -> Finding:
 
 
 def unembedding(subject: Subject, progress: Progress) -> Finding:
-    """Logits are W_U times the last stream after the final norm, computed in float64 at up to 16 positions."""
+    """Check that logits are W_U times the last stream after the final norm, computed in float64 at up to 16
+    positions.
+    """
     run, model, at = subject.run, subject.run.model, _places(subject)
     x, norm = run.residuals[-1][at].double(), model.final_norm
     if norm is not None:
@@ -107,7 +113,7 @@ def unembedding(subject: Subject, progress: Progress) -> Finding:
 
 
 def probabilities(subject: Subject, progress: Progress) -> Finding:
-    """Return the probabilities of the next token sum to 1 at up to 16 positions."""
+    """Check that the probabilities of the next token sum to 1 at up to 16 positions."""
     at = _places(subject)
     total = subject.logits_at(at).softmax(-1).double().sum(-1)
     worst = Worst("probability", "sum", subject.run.config.vocab_size)
@@ -116,24 +122,24 @@ def probabilities(subject: Subject, progress: Progress) -> Finding:
 
 
 def numbers(subject: Subject, progress: Progress) -> Finding:
-    """No number of the stored streams is NaN or infinite, and none of the logits at up to 16 positions."""
+    """Check that the stored streams, and the logits at up to 16 positions, contain no NaN or infinity."""
     return _finite([subject.run.residuals, subject.logits_at(_places(subject))])
 
 
 def weights(subject: Subject, progress: Progress) -> Finding:
-    """No weight is NaN or infinite."""
+    """Check that no weight is NaN or infinite."""
     return _finite([parameter.detach() for parameter in subject.run.model.parameters()])
 
 
 def _finite(tensors: Sequence[Tensor]) -> Finding:
-    """Return the number of non-finite values; they are counted only in tensors with a non-finite sum."""
+    """Count the non-finite values; they are counted only in tensors with a non-finite sum."""
     suspect = [tensor for tensor in tensors if not tensor.sum().isfinite()]
     wrong = sum(int((~tensor.isfinite()).sum()) for tensor in suspect)
     return counted(wrong, sum(tensor.numel() for tensor in tensors), "numbers")
 
 
 def _places(subject: Subject, most: int = MOST_PLACES) -> list[int]:
-    """Up to `most` evenly spaced positions including the last one."""
+    """Return up to `most` evenly spaced positions including the last one."""
     T = len(subject.run.tokens)
     return sorted({T - 1, *np.linspace(0, T - 1, min(T, most)).astype(int).tolist()})
 
@@ -147,7 +153,7 @@ def _at_position(finding: Finding, at: Sequence[int]) -> Finding:
 
 
 def parts(subject: Subject, progress: Progress) -> Finding:
-    """Return the parts of a logit add up to the logit, for the five likeliest tokens after the prompt."""
+    """Check that the parts of a logit sum to the logit, for the five likeliest tokens after the prompt."""
     outputs, worst = _part_outputs(subject), Worst("logit", "moved")
     allowed = subject.bound("logits")[outputs.position]
     for token in top_ids(outputs.logits, 5).tolist():
@@ -160,7 +166,7 @@ def parts(subject: Subject, progress: Progress) -> Finding:
 
 
 def sources(subject: Subject, progress: Progress) -> Finding:
-    """Return a head's share of a logit, token by token, adds up to the head's share: of each layer's largest unedited
+    """Check that a head's share of a logit, token by token, sums to the head's share, for each layer's largest unedited
     head.
     """
     outputs, run = _part_outputs(subject), subject.run
@@ -168,7 +174,7 @@ def sources(subject: Subject, progress: Progress) -> Finding:
     worst = Worst("logit", "moved")
     for layer in range(run.config.n_layer):
         heads = subject.untouched("z", layer).numpy()
-        if len(heads) and run.config.is_attention(layer):  # without a softmax z is gated: no sum over tokens
+        if len(heads) and run.config.is_attention(layer):  # without a softmax z is gated, not a sum over tokens
             head = int(heads[np.abs(attribution.heads[layer][heads]).argmax()])
             each = by_source(run, layer, head, outputs.position, attribution.directions[layer])
             E, weight = run.config.d_head, run.model.blocks[layer].attn.o.weight.detach().double()
@@ -188,7 +194,7 @@ def _part_outputs(subject: Subject):
 
 
 def sampler(subject: Subject, progress: Progress) -> Finding:
-    """The sampler's probabilities of 64 drawn tokens are the softmax of the logits, in float64, at those tokens."""
+    """Check the sampler's probabilities of 64 drawn tokens against the softmax of the logits, in float64."""
     logits = logits_after(subject.run, -1, subject.lm.tokenizer.vocab_size)
     wide = logits.double()
     share = (wide - wide.logsumexp(-1)).exp()
@@ -201,7 +207,7 @@ def sampler(subject: Subject, progress: Progress) -> Finding:
 
 
 def draws(subject: Subject, progress: Progress) -> Finding:
-    """64 seeds drawn twice, and once more from the cumulative sorted probabilities: different tokens."""
+    """Draw with 64 seeds twice, and once more from the cumulative sorted probabilities. Counts different tokens."""
     logits = logits_after(subject.run, -1, subject.lm.tokenizer.vocab_size)
     share = logits.double().softmax(-1)
     sizes, ids = share.sort(descending=True, stable=True)
@@ -210,13 +216,13 @@ def draws(subject: Subject, progress: Progress) -> Finding:
         first, second = (_draw(subject, logits, seed) for _ in range(2))
         u = pipeline.uniform(seed, 0)
         place = min(int((edges <= u * float(edges[-1])).sum()), len(ids) - 1)
-        near = (edges - u).abs().min() < 1e-12  # u on an edge, to the rounding of float64: either side is right
+        near = (edges - u).abs().min() < 1e-12  # u is on an edge to float64 rounding: both sides are right
         wrong += int(first.id != second.id or (int(ids[place]) != first.id and not near))
     return counted(wrong, DRAWS, "tokens", len(subject.run.tokens) - 1)
 
 
 def _draw(subject: Subject, logits: Tensor, seed: int):
-    """Return the token that the sampler draws with a seed."""
+    """Return the sampler's token for a seed."""
     rows = subject.once("rows", lambda: rows_of(logits[None]))
     ids = tuple(subject.run.tokens.ids.tolist())
     setup = Setup(ids, Plan(1, seed), len(logits), None, 1)
@@ -225,7 +231,7 @@ def _draw(subject: Subject, logits: Tensor, seed: int):
 
 @torch.inference_mode(False)
 def gradient(subject: Subject, progress: Progress) -> Finding:
-    """Gradient x activation of each of the first tokens is the slope found by a small step in float64.
+    """Check gradient x activation of each of the first tokens against the slope of a small step in float64.
 
     e . df/de is the growth of the logit as a token's embedding is scaled: (f(1 + h) - f(1 - h)) / 2h.
     """
@@ -244,7 +250,7 @@ def gradient(subject: Subject, progress: Progress) -> Finding:
         return x * sizes if site == "embed" else x
 
     def shaken(site: str, layer: int, x: Tensor) -> Tensor:
-        """Return the last MOVED pairs with perturbations, both rows of a pair alike."""
+        """Perturb the last MOVED pairs, both rows of a pair alike."""
         if site == "pos_embed":
             return x
         pairs = x[2 * t :].split(2)
@@ -255,7 +261,7 @@ def gradient(subject: Subject, progress: Progress) -> Finding:
         f = twin(subject.ids[:, :t].clone().expand(len(sizes), t), tap=tap)[:, -1, token]
     slopes, other = ((f[0::2] - f[1::2]) / (2 * STEP)).split((t, MOVED))
     worst = Worst("logit", "moved")
-    # Effect of errors of the forward on the gradient; those of the backward are as many and pass the same blocks.
+    # Effect of errors in the forward pass on the gradient; the backward pass has as many and passes the same blocks.
     allowed = RESULTS * (other - directions @ slopes).abs().max() * (unit / MOVE)
     size = torch.full((t,), max(abs(result.value), float(slopes.abs().sum())))
     worst.values(torch.from_numpy(result.gradient_x_activation), slopes, size, allowed=allowed.expand(t))

@@ -22,9 +22,9 @@ from model.training.tasks import IGNORE
 
 DEPTHS = (4, 8, 16)  # blocks
 WIDTH, HEADS = 64, 4
-ROWS, LENGTH = 8, 32  # of a batch, and tokens per row
-SEEDS = 3  # of the weights, for measurements at initialization
-WARMUP = 30  # steps, of the variants that have one
+ROWS, LENGTH = 8, 32  # rows per batch, and tokens per row
+SEEDS = 3  # random draws of the weights for measurements at initialization
+WARMUP = 30  # steps, for the variants with warm-up
 STARTS = ("gpt2", "glorot")
 _DRAWN = 2048  # rows over which token frequencies are counted
 
@@ -84,7 +84,7 @@ class TrialData:
     log_share: np.ndarray  # [V] log of each token's share of the training text, add-one smoothed
 
     def guessed(self, batch: Batch) -> float:
-        """Return the loss on a batch when only the token frequencies are known, nats per scored token."""
+        """Return the loss of a guess by token frequencies alone on a batch, in nats per scored token."""
         return float(-self.log_share[batch.targets[batch.targets != IGNORE]].mean())
 
 
@@ -146,7 +146,7 @@ class Unadded(Block):
         self.norm1, self.attn, self.norm2, self.mlp = block.norm1, block.attn, block.norm2, block.mlp
 
     def forward(self, x: Tensor, layer: int, run: Pass) -> Tensor:
-        """x [B, T, D] -> [B, T, D]"""
+        """Run the block. x [B, T, D] -> [B, T, D]"""
         mid = self.middle(run.at("resid_pre", layer, x), layer, run)
         if self.post_norm:
             out = self.norm2.tapped(self.mlp(mid, layer, run), "norm2", layer, run)
@@ -155,7 +155,7 @@ class Unadded(Block):
         return run.at("resid_post", layer, out)
 
     def middle(self, x: Tensor, layer: int, run: Pass) -> Tensor:
-        """Return the stream between the sublayers. [B, T, D] -> [B, T, D]"""
+        """Return the stream between the two sublayers. [B, T, D] -> [B, T, D]"""
         if self.post_norm:
             mid = self.norm1.tapped(self.attn(x, layer, run), "norm1", layer, run)
         else:
@@ -164,7 +164,7 @@ class Unadded(Block):
 
 
 def config_of(depth: int, placement: str, vocab_size: int = BYTES) -> ModelConfig:
-    """Return the tiny model: LayerNorm, learned positions, GELU, tied output, 64 wide."""
+    """Return the config of the tiny model: LayerNorm, learned positions, GELU, tied output, 64 wide."""
     return ModelConfig(
         vocab_size=vocab_size,
         n_ctx=LENGTH,
@@ -196,23 +196,25 @@ def initialized(config: ModelConfig, seed: int, start: str = "gpt2") -> Transfor
 
 
 def without_additions(model: Transformer) -> Transformer:
-    """Return the model itself, each block replaced by its Unadded: the same weights, no residual connections."""
+    """Replace each block of the model by its Unadded, in place: the same weights, no residual connections. Returns the
+    model.
+    """
     for layer, block in enumerate(model.blocks):
         model.blocks[layer] = Unadded(block)
     return model
 
 
 def wired(wiring: Wiring, depth: int, vocab_size: int, seed: int, start: str) -> Transformer:
-    """Return a new tiny model of a wiring."""
+    """Return a new tiny model with this wiring."""
     model = initialized(config_of(depth, wiring.placement, vocab_size), seed, start)
     return model if wiring.residuals else without_additions(model)
 
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """Products of this thread run on one thread: for tiny matrices two threads take twice as long.
+    """Run the matrix products of this thread on one core: for tiny matrices two threads take twice as long.
 
-    torch has a thread count for each thread and a default for future threads; a thread that ends at once restores the
+    torch has a thread count for each thread and a default for future threads. A short-lived thread restores the
     default.
     """
     before = torch.get_num_threads()
@@ -233,7 +235,7 @@ def chapter() -> str:
 
 @public()
 def data_of(text: str) -> TrialData:
-    """Return a text as bytes, one document in ten held out. Raises InputError for a text that is too short."""
+    """Encode a text as bytes and hold out one document in ten. Raises InputError for a text that is too short."""
     dataset = text_dataset(text, BYTES)
     (held_out,) = dataset.held_out.values()
     ids = dataset.train(np.random.default_rng(0), _DRAWN, LENGTH, 0.0).targets
@@ -280,7 +282,7 @@ def fixed_batch(data: TrialData) -> Batch:
 def starts(
     data: TrialData, depth: int, start: str = "gpt2", *, seeds: int = SEEDS, progress: Progress = silent
 ) -> Starts:
-    """Return the gradients of every wiring before the first step, on one batch, for several seeds of the weights."""
+    """Compute the gradients of every wiring before the first step, on one batch, for several seeds of the weights."""
     batch, norms = fixed_batch(data), []
     total = len(WIRINGS) * seeds
     with one_thread():
@@ -299,7 +301,7 @@ def starts(
 
 @public(start=one_of(STARTS))
 def starts_by_depth(data: TrialData, start: str = "gpt2", progress: Progress = silent) -> tuple[Starts, ...]:
-    """`starts` for every depth of DEPTHS."""
+    """Compute `starts` for every depth of DEPTHS."""
     each, results = len(WIRINGS) * SEEDS, []
     for number, depth in enumerate(DEPTHS):
 
@@ -311,7 +313,7 @@ def starts_by_depth(data: TrialData, start: str = "gpt2", progress: Progress = s
 
 
 def exponent(depths: tuple[int, ...], values: np.ndarray) -> float:
-    """Return the power a of depth that fits best, value ~ depth^a: the slope of log value over log depth. values [N]"""
+    """Fit the power a in value ~ depth^a: the slope of log value over log depth. values [N]"""
     return float(np.polyfit(np.log(depths), np.log(values), 1)[0])
 
 
@@ -330,9 +332,10 @@ class _Runner:
 
 
 def train_wirings(data: TrialData, trial: Trial, progress: Progress = silent) -> Trained:
-    """Return the first steps of every variant, in turns, on the same batches and from the same weights.
+    """Train every variant for the first steps, in turns, on the same batches and from the same weights.
 
-    AdamW, clipping at 1 and the rate by the project's training code; after the warm-up the rate stays as it is.
+    AdamW, clipping at 1 and the learning rate come from the project's training code. After the warm-up the rate is
+    constant.
     """
     runners = [_runner(data, trial, variant) for variant in VARIANTS.values()]
     losses = np.full((len(runners), trial.steps), np.nan)
@@ -349,12 +352,12 @@ def train_wirings(data: TrialData, trial: Trial, progress: Progress = silent) ->
 
 
 def step_batch(data: TrialData, trial: Trial, step: int) -> Batch:
-    """Return the batch that every variant reads at a step, drawn as in the training code."""
+    """Return the batch of a step, the same for every variant, drawn as in the training code."""
     return data.train(np.random.default_rng([trial.seed, step]), ROWS, LENGTH, step / trial.steps)
 
 
 def recipe_of(trial: Trial, warmup: bool) -> Recipe:
-    """Training recipe of a variant: constant learning rate, with or without warm-up."""
+    """Return the training recipe of a variant: constant learning rate, with or without warm-up."""
     return Recipe(
         steps=trial.steps,
         batch=ROWS,
@@ -385,8 +388,8 @@ def _runner(data: TrialData, trial: Trial, variant: Variant) -> _Runner:
 
 
 def _one_step(runner: _Runner) -> tuple[float, np.ndarray]:
-    """Return the loss of the step's batch, and the gradient norms of the blocks [L]; NaN where the loss was
-    not finite.
+    """Train one step. Returns the loss of its batch and the gradient norms of the blocks [L]; NaN if the loss was not
+    finite.
     """
     runner.squares[:] = 0.0
     with torch.enable_grad():

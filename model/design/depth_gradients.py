@@ -1,9 +1,9 @@
-"""A stack of equal layers before any training: how large a gradient is by the time it comes back to each of them.
+"""Gradients at initialization in a stack of equal layers: their length at each layer after backpropagation.
 
-A layer is x -> act(g W x), W a random orthogonal matrix: it keeps every length, so that the gain g alone says how much
-a linear layer makes of a vector. With a residual connection, x -> x + act(g W x); the norm stands before the matrix
-(pre) or after the addition (post). Without activation and norm the chain rule gives a gradient of length g^(L - l)
-before layer l, for each vector; with residual connections its mean square is (1 + g^2)^(L - l).
+A layer is x -> act(g W x) with a random orthogonal matrix W. W keeps every length, so the gain g alone determines how
+much a linear layer scales a vector. With a residual connection the layer is x -> x + act(g W x); the norm is before the
+matrix (pre) or after the addition (post). Without activation and norm the chain rule gives a gradient of length g^(L -
+l) before layer l, for each vector; with residual connections its mean square is (1 + g^2)^(L - l).
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from model.design.block_trials import one_thread
 from model.gpt.layers import gelu, layernorm_parts
 from model.public import between, one_of, public, whole
 
-WIDTH, ROWS, SEEDS = 32, 32, 3  # of a vector; vectors of one stack; stacks
+WIDTH, ROWS, SEEDS = 32, 32, 3  # dimensions per vector; vectors per stack; random stacks
 NORMS = ("none", "pre", "post")
 EPS = 1e-5
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -31,7 +31,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 @public(depth=whole(1, 4096), norm=one_of(NORMS), activation=one_of(ACTIVATIONS), gain=between(-1e6, 1e6))
 @dataclass(frozen=True)
 class Stack:
-    """What a stack is made of."""
+    """The settings of a stack of layers."""
 
     depth: int = 12
     residual: bool = False
@@ -41,7 +41,9 @@ class Stack:
 
     @property
     def predicted(self) -> np.ndarray | None:
-        """The length of the gradient before each layer and at the end, where the chain rule gives it. [L + 1]"""
+        """The length of the gradient before each layer and at the end [L + 1]; None if the chain rule gives no closed
+        form.
+        """
         if self.activation != "linear" or self.norm != "none":
             return None
         factor = (1 + self.gain**2) ** 0.5 if self.residual else self.gain
@@ -49,13 +51,13 @@ class Stack:
 
 
 def normed(x: Tensor) -> Tensor:
-    """Layer normalization without gains. [..., D] -> [..., D]"""
+    """Apply layer normalization without gains. [..., D] -> [..., D]"""
     centered, scale = layernorm_parts(x, EPS)
     return centered / scale
 
 
 def layer(stack: Stack, weight: Tensor, x: Tensor) -> Tensor:
-    """Return one layer. weight [D, D], x [N, D] -> [N, D]"""
+    """Apply one layer of the stack. weight [D, D], x [N, D] -> [N, D]"""
     read = normed(x) if stack.norm == "pre" else x
     made = ACTIVATIONS[stack.activation](stack.gain * read @ weight.T)
     out = x + made if stack.residual else made
@@ -63,7 +65,7 @@ def layer(stack: Stack, weight: Tensor, x: Tensor) -> Tensor:
 
 
 def orthogonal(draws: np.random.Generator, width: int = WIDTH) -> Tensor:
-    """Return a random orthogonal matrix, each as likely. [D, D]. Mezzadri 2007: QR with the signs of the
+    """Draw a random orthogonal matrix from the uniform distribution. [D, D]. Mezzadri 2007: QR with the signs of the
     diagonal of R.
     """
     q, r = np.linalg.qr(draws.normal(size=(width, width)))
@@ -71,10 +73,10 @@ def orthogonal(draws: np.random.Generator, width: int = WIDTH) -> Tensor:
 
 
 def gradients(stack: Stack, weights: list[Tensor], x: Tensor, end: Tensor) -> np.ndarray:
-    """Return the length of the gradient of `end` . x_L before each layer and at the end, root mean square over the
+    """Compute the length of the gradient of `end` . x_L before each layer and at the end, root mean square over the
     rows. [L + 1]
 
-    weights [D, D] each, x and end [N, D]; end is the gradient that arrives at the top, and its rows have length 1.
+    weights [D, D] each, x and end [N, D]. `end` is the gradient at the top; its rows have length 1.
     """
     places = [x.requires_grad_()]
     with torch.enable_grad():
@@ -85,9 +87,7 @@ def gradients(stack: Stack, weights: list[Tensor], x: Tensor, end: Tensor) -> np
 
 
 def drawn(depth: int, seed: int) -> tuple[list[Tensor], Tensor, Tensor]:
-    """Return the matrices of a stack, the vectors that enter it, and the gradients that arrive at its top,
-    of length 1.
-    """
+    """Draw the matrices of a stack, its input vectors, and the gradients at its top, which have length 1."""
     draws = np.random.default_rng(seed)
     weights = [orthogonal(draws) for _ in range(depth)]
     x, end = (torch.from_numpy(draws.normal(size=(ROWS, WIDTH))) for _ in range(2))
@@ -96,7 +96,7 @@ def drawn(depth: int, seed: int) -> tuple[list[Tensor], Tensor, Tensor]:
 
 @public(seeds=whole(1, 1024))
 def by_layer(stack: Stack, seeds: int = SEEDS) -> np.ndarray:
-    """Return the lengths for several draws of the weights. [seeds, L + 1]"""
+    """Compute the gradient lengths for several draws of the weights. [seeds, L + 1]"""
 
     with one_thread():
         return np.stack([gradients(stack, *drawn(stack.depth, seed)) for seed in range(seeds)])

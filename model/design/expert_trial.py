@@ -21,11 +21,11 @@ from model.training.loop import Recipe, start, steps
 from model.training.tasks import IGNORE
 
 LAYERS, WIDTH, HEADS = 3, 64, 4
-VOCABULARY = 512  # of the chapter: bytes, and what they join to most often
-ROWS, LENGTH = 16, 64  # of a batch, and tokens a row
-SAMPLE = 48  # tokens of the last held-out row that are followed to their experts: rows before it are served first
-LOOKS = 30  # times that the routers are looked at, about
-BATCH = 16  # rows of held-out text that are looked at
+VOCABULARY = 512  # vocabulary size of the chapter: bytes and their most frequent merges
+ROWS, LENGTH = 16, 64  # rows per batch, and tokens per row
+SAMPLE = 48  # tokens shown from the last held-out row; rows before it get their experts first
+LOOKS = 30  # approximate number of evaluations of the routers
+BATCH = 16  # held-out rows per evaluation
 
 
 @public(
@@ -39,12 +39,12 @@ BATCH = 16  # rows of held-out text that are looked at
 )
 @dataclass(frozen=True)
 class ExpertTrial:
-    """Settings of the training. `balances` are the coefficients of the load-balancing loss, a training each."""
+    """Settings of the training. `balances` holds the coefficient of the load-balancing loss of each run."""
 
     n_expert: int = 4
     experts_per_token: int = 1
     balances: tuple[float, ...] = (0.0, 0.01)
-    capacity_factor: float = 1.25  # at which dropped tokens are counted; nothing is dropped in these trainings
+    capacity_factor: float = 1.25  # capacity for counting dropped tokens; training itself drops none
     steps: int = 300
     rate: float = 3e-3
     seed: int = 0
@@ -52,15 +52,17 @@ class ExpertTrial:
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """One training, looked at on the same held-out text every few steps. S looks, L layers, N experts, k a token."""
+    """One training run, evaluated on the same held-out text every few steps. S evaluations, L layers, N experts, k
+    experts per token.
+    """
 
     balance: float
-    steps: np.ndarray  # [S] steps done, the first look before any
+    steps: np.ndarray  # [S] steps done; the first evaluation is before training
     load: np.ndarray  # [S, L, N] share of the choices
     entropy: np.ndarray  # [S, L] mean entropy of the router, in nats
-    dropped: np.ndarray  # [S, L] share of the choices that find their expert full at the capacity factor
-    held_out: np.ndarray  # [S] loss in nats a token
-    losses: np.ndarray  # [steps] of the training's own batches, in nats a token, without the load-balancing loss
+    dropped: np.ndarray  # [S, L] share of the choices beyond their expert's capacity
+    held_out: np.ndarray  # [S] loss in nats per token
+    losses: np.ndarray  # [steps] loss on the training batches in nats per token, without the load-balancing loss
     experts: np.ndarray  # [L, T, k] of the sample, after the last step
     weights: np.ndarray  # [L, T, k]
     lost: np.ndarray  # [L, T, k] bool: would be dropped
@@ -68,7 +70,7 @@ class Mixture:
 
 @dataclass(frozen=True, eq=False)
 class Mixtures:
-    """All trainings of a trial, and the sample's text."""
+    """All training runs of a trial, and the sample's text."""
 
     trial: ExpertTrial
     runs: tuple[Mixture, ...]
@@ -78,7 +80,7 @@ class Mixtures:
 
 
 def config_of(trial: ExpertTrial, vocab_size: int) -> ModelConfig:
-    """Return the tiny model: pre-norm, learned positions, GELU, tied output."""
+    """Return the config of the tiny model: pre-norm, learned positions, GELU, tied output."""
     return ModelConfig(
         vocab_size=vocab_size,
         n_ctx=LENGTH,
@@ -93,12 +95,12 @@ def config_of(trial: ExpertTrial, vocab_size: int) -> ModelConfig:
 
 @functools.cache
 def text() -> Dataset:
-    """Return the bundled chapter with a vocabulary of its own."""
+    """Return the bundled chapter, encoded with a vocabulary trained on it."""
     return text_dataset(chapter(), VOCABULARY)
 
 
 def train_one(trial: ExpertTrial, balance: float, tell: Callable[[int], None] = lambda done: None) -> Mixture:
-    """Return one training with that coefficient; `tell` hears of every step. The same seed gives the same first
+    """Train one model with that coefficient, calling `tell` after every step. The same seed gives the same initial
     weights.
     """
     recipe = Recipe(
@@ -129,7 +131,7 @@ def train_one(trial: ExpertTrial, balance: float, tell: Callable[[int], None] = 
 
 @public()
 def train_mixtures(trial: ExpertTrial, progress: Progress = silent) -> Mixtures:
-    """Return all trainings one after the other, in this process and on one thread."""
+    """Train all models one after the other, in this process and on one thread."""
     runs = []
     with one_thread():
         for number, balance in enumerate(trial.balances):
@@ -142,7 +144,7 @@ def train_mixtures(trial: ExpertTrial, progress: Progress = silent) -> Mixtures:
 
 
 def together(trial: ExpertTrial, runs: Sequence[Mixture]) -> Mixtures:
-    """Return the trainings with what they have in common."""
+    """Combine the training runs of a trial with its sample text."""
     dataset = text()
     config = config_of(trial, dataset.tokenizer.vocab_size)
     ids = _rows(dataset)[0][-1, :SAMPLE]
@@ -152,17 +154,19 @@ def together(trial: ExpertTrial, runs: Sequence[Mixture]) -> Mixtures:
     return Mixtures(trial, tuple(runs), pieces, n_params(config), active)
 
 
-# --- a look at the routers ---
+# --- evaluation of the routers ---
 
 
 @dataclass(frozen=True, eq=False)
 class _Look:
     means: tuple[np.ndarray, np.ndarray, np.ndarray, float]  # load [L, N], entropy [L], dropped [L], loss
-    sample: tuple[np.ndarray, np.ndarray, np.ndarray]  # experts, weights and what would be dropped, [L, T, k] each
+    sample: tuple[
+        np.ndarray, np.ndarray, np.ndarray
+    ]  # experts, weights and whether a choice would be dropped, [L, T, k] each
 
 
 def _rows(dataset: Dataset) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the held-out rows that are looked at, and their targets. [B, T] each"""
+    """Return the held-out rows for the evaluations and their targets. [B, T] each"""
     (held_out,) = dataset.held_out.values()
     batch = next(held_out(BATCH, LENGTH))
     return torch.from_numpy(batch.ids), torch.from_numpy(batch.targets)
@@ -170,7 +174,7 @@ def _rows(dataset: Dataset) -> tuple[torch.Tensor, torch.Tensor]:
 
 @torch.no_grad()
 def _look(model: Transformer, trial: ExpertTrial) -> _Look:
-    """Return the routers on the held-out rows, with nothing dropped."""
+    """Evaluate the routers on the held-out rows, with no token dropped."""
     ids, targets = _rows(text())
     routers: dict[tuple[str, int], torch.Tensor] = {}
     model.eval()

@@ -1,4 +1,4 @@
-"""Cost of each way of computing attention: seconds and bytes against context, measured on this machine."""
+"""Cost of each way to compute attention: seconds and bytes by context length, measured on this machine."""
 
 import contextlib
 import math
@@ -18,26 +18,26 @@ from model.progress import Progress, silent
 from model.public import between, public, whole
 
 LENGTHS = (128, 256, 512, 1024, 2048, 4096)
-MOST_MATRIX = 320 << 20  # bytes of one score matrix beyond which the naive way is left out
+MOST_MATRIX = 320 << 20  # largest score matrix in bytes for which the naive way is measured
 ROUNDS = 9
 FEWEST = 3
-BUDGET = 16.0  # seconds for all of it
+BUDGET = 16.0  # seconds for all measurements
 ITEM = 4  # bytes of a float32
 
-# torch's profiler writes to the terminal at every start, and where its first one is outside the main thread.
+# torch's profiler writes to the terminal at every start, and if it first runs outside the main thread.
 os.environ.setdefault("KINETO_LOG_LEVEL", "6")
 with contextlib.suppress(RuntimeError), profile(use_cpu=True):
     pass
 
 
 @dataclass(frozen=True)
-class Cost:
-    """One way at one context."""
+class KernelCost:
+    """Cost of one way at one context length."""
 
     way: str  # of WAYS
     length: int  # T = S
     seconds: Times
-    peak: int | None  # peak bytes of live tensors besides q, k and v; None where torch does not report it
+    peak: int | None  # peak bytes of live tensors besides q, k and v; None if torch does not report it
     derived: int  # bytes of scores in memory at once, by formula
 
 
@@ -48,10 +48,10 @@ class Costs:
     heads: int
     kv_heads: int
     d_head: int
-    costs: tuple[Cost, ...]  # by length, then by WAYS
+    costs: tuple[KernelCost, ...]  # by length, then by WAYS
     exact: tuple[tuple[int, tuple[Exact, ...]], ...]  # (length, against float64) of the random q, k, v
     threads: int
-    waiting: str  # OMP_WAIT_POLICY, "" where it is not set
+    waiting: str  # OMP_WAIT_POLICY, "" if it is not set
 
 
 def matrix_bytes(way: str, heads: int, length: int, d_head: int) -> int:
@@ -66,18 +66,18 @@ def matrix_bytes(way: str, heads: int, length: int, d_head: int) -> int:
 
 
 def random_qkv(heads: int, kv_heads: int, length: int, d_head: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
-    """Independent normal numbers of variance 1. q [1, H, T, E], k and v [1, G, T, E]"""
+    """Draw independent normal numbers of variance 1. q [1, H, T, E], k and v [1, G, T, E]"""
     generator = torch.Generator().manual_seed(seed)
     return tuple(torch.randn(1, n, length, d_head, generator=generator) for n in (heads, kv_heads, kv_heads))
 
 
 def peak_bytes(way: Way, q: Tensor, k: Tensor, v: Tensor) -> int | None:
-    """Return the peak bytes allocated at once while attention ran, its output included; None if torch does not report
+    """Return the peak bytes allocated at once while attention runs, its output included; None if torch does not report
     them.
 
     torch's profiler reports every allocation and every release of its CPU allocator, temporary ones inside a kernel as
-    well; this is the largest running sum. It counts tensors, not pages: registers of a matrix product, and memory that
-    the underlying library allocates by itself, are not seen.
+    well; the peak is the largest running sum. It counts tensors, not pages: registers of a matrix product, and memory
+    that the underlying library allocates by itself, are not included.
     """
     try:
         with torch.inference_mode(), profile(use_cpu=True, profile_memory=True) as profiler:
@@ -94,22 +94,22 @@ def peak_bytes(way: Way, q: Tensor, k: Tensor, v: Tensor) -> int | None:
 
 
 def lengths_of(limit: int) -> tuple[int, ...]:
-    """Return the contexts to measure, none longer than the limit."""
+    """Return the context lengths to measure, up to the limit."""
     return tuple(length for length in LENGTHS if length <= limit) or (limit,)
 
 
 def ways_at(heads: int, length: int, d_head: int) -> tuple[str, ...]:
-    """Return the ways to run at a context: the naive one only while its score matrix is not too large."""
+    """Return the ways to run at a context length: the naive one only while its score matrix is not too large."""
     return tuple(way for way in WAYS if matrix_bytes(way, heads, length, d_head) <= MOST_MATRIX)
 
 
 @public(shape=whole(1), limit=whole(1), budget=between(0, 1e6))
 @torch.inference_mode()
 def measure(shape: tuple[int, int, int], limit: int, progress: Progress = silent, budget: float = BUDGET) -> Costs:
-    """Time, memory and exactness of every way on random q, k, v of shape (H, G, E) at growing contexts.
+    """Measure time, memory and exactness of every way on random q, k, v of shape (H, G, E) at growing context lengths.
 
-    The ways take turns after one run that is not counted; a context gets a share of the budget by the square of its
-    length, and one more only where the last one leaves time for it.
+    The ways take turns after a warm-up run. The budget is in seconds. A context length gets a share of it in proportion
+    to its square; the next length is measured only if the last one leaves time for it.
     """
     H, G, E = shape
     lengths, costs, exact = lengths_of(limit), [], []
@@ -127,7 +127,8 @@ def measure(shape: tuple[int, int, int], limit: int, progress: Progress = silent
         until = began + share * max(start + budget - began, 0)
         seconds = _turns(ways, (q, k, v), until, lambda done=done: progress(done, total, ""))
         costs += [
-            Cost(way, length, Times(tuple(seconds[way])), peaks[way], matrix_bytes(way, H, length, E)) for way in ways
+            KernelCost(way, length, Times(tuple(seconds[way])), peaks[way], matrix_bytes(way, H, length, E))
+            for way in ways
         ]
         exact.append((length, exactness(q, k, v, ways)))
         done += length
@@ -138,8 +139,8 @@ def measure(shape: tuple[int, int, int], limit: int, progress: Progress = silent
 
 
 def _turns(ways: Sequence[str], qkv: tuple[Tensor, Tensor, Tensor], until: float, report) -> dict[str, list[float]]:
-    """Return the seconds of each way, in turns, until the time is up; at least FEWEST rounds. `peak_bytes` has warmed
-    them up.
+    """Time every way in turns until the deadline, for at least FEWEST rounds; returns seconds by way. `peak_bytes` has
+    warmed them up.
     """
     seconds: dict[str, list[float]] = {way: [] for way in ways}
     for done in range(1, ROUNDS + 1):
@@ -153,10 +154,10 @@ def _turns(ways: Sequence[str], qkv: tuple[Tensor, Tensor, Tensor], until: float
     return seconds
 
 
-def growth(costs: Sequence[Cost], way: str) -> float | None:
-    """Return the power of T with which the time grew over the last three contexts: the slope of ln time on ln T.
+def growth(costs: Sequence[KernelCost], way: str) -> float | None:
+    """Fit the power of T with which the time grew over the last three context lengths: the slope of ln time on ln T.
 
-    By least squares; None for a single context.
+    By least squares; None for a single length.
     """
     rows = [cost for cost in costs if cost.way == way][-3:]
     if len(rows) < 2:

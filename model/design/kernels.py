@@ -25,7 +25,9 @@ Way = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def naive(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return all [T, S] scores of every head at once, then their softmax, then the sum. Vaswani et al. 2017, eq. 1."""
+    """Compute all [T, S] scores of every head at once, then their softmax, then the weighted sum. Vaswani et al. 2017,
+    eq. 1.
+    """
     if bias is None:
         return mix(attention_pattern(attention_scores(q, k)), v)
     scores = _grouped(q, k) @ k[:, :, None].mT / math.sqrt(q.shape[-1]) + bias
@@ -34,7 +36,7 @@ def naive(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tensor
 
 
 def by_rows(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, rows: int = QUERIES) -> Tensor:
-    """Whole rows of scores, a few queries at a time: memory grows with S, not with T S.
+    """Compute whole rows of scores, a few queries at a time: memory grows with S, not with T S.
 
     Rabe & Staats 2021, section 3, without their second step over the keys.
     """
@@ -42,7 +44,7 @@ def by_rows(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, rows: i
     z = torch.empty_like(q)
     for start in range(0, T, rows):
         end = min(start + rows, T)
-        if bias is None:  # the last of these queries sees no key beyond
+        if bias is None:  # the last of these queries sees no later key
             seen = S - T + end
             z[:, :, start:end] = naive(q[:, :, start:end], k[:, :, :seen], v[:, :, :seen])
         else:
@@ -53,11 +55,12 @@ def by_rows(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, rows: i
 def chunked(
     q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, queries: int = QUERIES, keys: int = KEYS
 ) -> Tensor:
-    """Blocks of queries over blocks of keys with an online softmax: no row of scores is ever whole.
+    """Process blocks of queries over blocks of keys with an online softmax; no row of scores is ever complete in
+    memory.
 
-    Running values of every query: the maximum m, the sum l of exp(score - m) and the sum o of exp(score - m) v. Where
-    a block has a larger maximum, l and o are scaled by exp(m_old - m_new). z = o / l. Blocks that lie wholly in the
-    future are skipped. Milakov & Gimelshein 2018, algorithm 3; Rabe & Staats 2021; Dao et al. 2022, algorithm 1.
+    Running values of every query: the maximum m, the sum l of exp(score - m) and the sum o of exp(score - m) v. If a
+    block has a larger maximum, l and o are scaled by exp(m_old - m_new). z = o / l. Blocks entirely in the future are
+    skipped. Milakov & Gimelshein 2018, algorithm 3; Rabe & Staats 2021; Dao et al. 2022, algorithm 1.
     """
     T, S = q.shape[2], k.shape[2]
     z = torch.empty_like(q)
@@ -80,15 +83,15 @@ def chunked(
 
 
 def _step(m: Tensor, l: Tensor, o: Tensor, scores: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the running maximum, sum and output after one more block of scores [..., t, s] and values [..., s, E]."""
+    """Update the running maximum, sum and output with a block of scores [..., t, s] and values [..., s, E]."""
     higher = torch.maximum(m, scores.amax(-1, keepdim=True))
-    base = higher.masked_fill(higher == -math.inf, 0.0)  # nothing was seen yet: -inf - -inf is no number
+    base = higher.masked_fill(higher == -math.inf, 0.0)  # before the first visible key -inf - -inf would be NaN
     weights, scale = (scores - base).exp(), (m - base).exp()
     return higher, scale * l + weights.sum(-1, keepdim=True), scale * o + weights @ v
 
 
 def _grouped(q: Tensor, k: Tensor) -> Tensor:
-    """Return the queries grouped by the KV head that they share. [B, H, T, E] -> [B, G, H / G, T, E]"""
+    """Group the queries by their shared KV head. [B, H, T, E] -> [B, G, H / G, T, E]"""
     return q.unflatten(1, (k.shape[1], -1))
 
 
@@ -108,13 +111,13 @@ def rows_of(T: int, most: int = 256) -> Tensor:
 
 @torch.inference_mode()
 def reference(q: Tensor, k: Tensor, v: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """z of some queries in float64, and a bound on the error of float32. Each float64 [B, H, n, E], T = S.
+    """Compute z of some queries in float64, and a bound on the error of float32. Each float64 [B, H, n, E], T = S.
 
-    The bound is of first order and for the worst case, whatever the order of the sums (Higham 2002, section 3.1): a
-    sum of n terms is off by at most n u of the sum of their sizes, u = 2^-24. So a score is off by at most
-    (E + 4) u a, a = the largest sum over e of |q_e k_e| / sqrt(E) in the row, which changes a weight by that share;
-    twice that for the maximum that is taken off; and the sums over S keys, numerator and denominator, with their
-    rescalings by at most 2 S + 32 roundings: |z - exact| <= u (2 (E + 4) a + 2 S + 32) * (sum over s of p_s |v_s|).
+    The bound is of first order and for the worst case, for any order of the sums (Higham 2002, section 3.1): a sum of n
+    terms is off by at most n u of the sum of their sizes, u = 2^-24. So a score is off by at most (E + 4) u a, a = the
+    largest sum over e of |q_e k_e| / sqrt(E) in the row, which changes a weight by that share; twice that for the
+    subtracted maximum; and the sums over S keys, numerator and denominator, with their rescalings by at most 2 S + 32
+    roundings: |z - exact| <= u (2 (E + 4) a + 2 S + 32) * (sum over s of p_s |v_s|).
     """
     E, S = q.shape[-1], k.shape[2]
     grouped, k, v = _grouped(q[:, :, rows].double(), k), k.double()[:, :, None], v.double()[:, :, None]
@@ -128,7 +131,7 @@ def reference(q: Tensor, k: Tensor, v: Tensor, rows: Tensor) -> tuple[Tensor, Te
 
 @dataclass(frozen=True)
 class Exact:
-    """How far one way's float32 is from float64."""
+    """Deviation of one way's float32 result from float64."""
 
     way: str  # of WAYS
     gap: float  # largest |difference|
@@ -138,7 +141,7 @@ class Exact:
 @public(q=array("B H T E"), k=array("B G S E"), v=array("B G S E"), ways=one_of(WAYS))
 @torch.inference_mode()
 def exactness(q: Tensor, k: Tensor, v: Tensor, ways: tuple[str, ...] = tuple(WAYS)) -> tuple[Exact, ...]:
-    """Return every way against float64, at all positions or 256 of them; T = S."""
+    """Compare every way with float64, at all positions or 256 of them; T = S."""
     rows = rows_of(q.shape[2])
     exact, bound = reference(q, k, v, rows)
     results = []
@@ -152,26 +155,27 @@ def exactness(q: Tensor, k: Tensor, v: Tensor, ways: tuple[str, ...] = tuple(WAY
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class OnlineStep:
     """State of the online softmax for one row after a block of keys."""
 
     start: int
     end: int  # keys start .. end - 1 were new
-    block: float  # the largest of their scores; -inf where none is seen
+    block: float  # the largest of their scores; -inf if all are masked
     maximum: float  # m: the largest score so far
-    scale: float  # exp(m_old - m), the factor on l and o: 1 where m stayed, 0 for the first block
+    scale: float  # exp(m_old - m), the factor on l and o: 1 if m is unchanged, 0 for the first block
     total: float  # l: the sum of exp(score - m) so far
     output: np.ndarray  # o / l: the weighted sum of values so far. float64 [E]
     weights: np.ndarray  # exp(score - m) / l of the keys so far, NaN for the others. float64 [S]
 
 
 @public(scores=array("S", finite=False), values=array("S E"), block=whole(1))
-def online_steps(scores: np.ndarray, values: np.ndarray, block: int) -> list[Step]:
-    """Return one row of attention by blocks of keys, float64. scores [S], -inf or NaN where not seen; values [S, E].
+def online_steps(scores: np.ndarray, values: np.ndarray, block: int) -> list[OnlineStep]:
+    """Compute one row of attention block by block over the keys, in float64. scores [S], -inf or NaN for a masked key;
+    values [S, E].
 
-    The last step's weights are the softmax of the row, and its output their sum of the values, to float64 rounding.
-    Milakov & Gimelshein 2018, algorithm 3; Dao et al. 2022, algorithm 1. ValueError for a block below 1, or shapes that
-    do not fit.
+    The last step's weights are the softmax of the row, and its output is their weighted sum of the values, to float64
+    rounding. Milakov & Gimelshein 2018, algorithm 3; Dao et al. 2022, algorithm 1. Raises ValueError for a block below
+    1, or shapes that do not fit.
     """
     if values.shape[:1] != scores.shape:
         raise ValueError(f"values must have a row for each of the scores, got {scores.shape}, {values.shape}")
@@ -187,7 +191,7 @@ def online_steps(scores: np.ndarray, values: np.ndarray, block: int) -> list[Ste
         safe = total or 1.0
         weights = np.full(len(scores), np.nan)
         weights[:end] = np.exp(scores[:end] - base) / safe
-        steps.append(Step(start, end, float(part.max()), m, scale, total, o / safe, weights))
+        steps.append(OnlineStep(start, end, float(part.max()), m, scale, total, o / safe, weights))
     return steps
 
 
@@ -201,7 +205,7 @@ def blocks_for(n: int, block: int, most: int = 16) -> int:
 def layer_qkv(trace: Trace, layer: int) -> tuple[Tensor, Tensor, Tensor]:
     """Return the inputs of a layer's attention, positions applied, edits included. q [1, H, T, E], k and v [1, G, T, E]
 
-    Raises InputError for a layer out of range, or without queries and keys.
+    Raises InputError for a layer out of range, or for one without queries and keys.
     """
     need_qkv(trace.config, layer)
     names = ("q_rot", "k_rot", "v") if trace.config.positions == "rope" else ("q", "k", "v")

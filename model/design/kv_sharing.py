@@ -28,7 +28,7 @@ from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 from model.public import MOST_SEED, nonempty, one_of, public, whole
 
-STOPS_BYTES = 4 << 20  # of stored streams, so that a later layer need not be computed from the first
+STOPS_BYTES = 4 << 20  # limit of stored streams; they spare a later layer the computation from the first
 _ROWS = 1 << 21  # logits in memory at once
 _EVERY = 4  # layers between two reports
 
@@ -42,12 +42,12 @@ def _first(part: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def _random(part: Tensor, generator: torch.Generator) -> Tensor:
-    """Normal numbers with the mean and the standard deviation of the heads' own numbers."""
+    """Draw normal numbers with the mean and standard deviation of the heads' weights."""
     noise = torch.randn(part[:, 0].shape, generator=generator)
     return noise * part.std(correction=0) + part.mean()
 
 
-# How the heads of each group become one: [g, heads, ...] -> [g, ...]. Ainslie et al. 2023, section 2.1 and figure 4.
+# Merge of the heads of each group: [g, heads, ...] -> [g, ...]. Ainslie et al. 2023, section 2.1 and figure 4.
 MERGES: dict[str, Callable[[Tensor, torch.Generator], Tensor]] = {"mean": _mean, "first": _first, "random": _random}
 
 
@@ -67,7 +67,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Survey:
-    """Every number of KV heads that the model could have."""
+    """The results for every possible number of KV heads."""
 
     loss: float | None  # of the original
     variants: tuple[Variant, ...]  # the original's own number first, then fewer; within it by MERGES
@@ -103,7 +103,7 @@ def group_counts(config: ModelConfig) -> tuple[int, ...]:
 
 @public(groups=whole(1))
 def readers(config: ModelConfig, groups: int) -> tuple[tuple[int, int], ...]:
-    """For every query head: its KV head in the model, and its KV head after merging to `groups`."""
+    """Return for every query head its KV head in the model, and its KV head after merging to `groups`."""
     _check_groups(config, groups)
     size = config.n_head // groups
     return tuple((head // config.group_size, head // size) for head in range(config.n_head))
@@ -112,13 +112,12 @@ def readers(config: ModelConfig, groups: int) -> tuple[tuple[int, int], ...]:
 @public(groups=whole(1), merge=one_of(MERGES), seed=whole(0, MOST_SEED))
 @torch.inference_mode()
 def pooled(model: Transformer, groups: int, merge: str = "mean", seed: int = 0) -> Transformer:
-    """Return the model with the keys and values of neighboring heads merged into `groups` KV heads; nothing is
-    retrained.
+    """Return the model with the keys and values of neighboring heads merged into `groups` KV heads, without retraining.
 
     The rows of W_K, W_V and their biases that belong to the heads of a group become one head's rows, by MERGES; every
     other parameter is the model's own tensor. Ainslie et al. 2023, section 2.1. Merging to the model's own number by
-    "mean" or "first" changes nothing, nor does merging equal heads. q is not touched, and a norm of k and a rotation
-    act on the merged keys. Raises InputError for a number that does not divide G.
+    "mean" or "first" changes nothing, nor does merging equal heads. q is unchanged; a norm of k and a rotation act on
+    the merged keys. Raises InputError for a number that does not divide G.
     """
     need_attention(model.config)
     _check_groups(model.config, groups)
@@ -140,7 +139,7 @@ def pooled(model: Transformer, groups: int, merge: str = "mean", seed: int = 0) 
 def _merge_projection(
     layer: nn.Module, config: ModelConfig, groups: int, merge: str, generator: torch.Generator
 ) -> Linear:
-    """Return a projection to `groups` heads, merged from a projection to G heads. Rows [G * E, D] -> [g * E, D]"""
+    """Merge a projection to G heads into one to `groups` heads. Rows [G * E, D] -> [g * E, D]"""
 
     def rows(part: Tensor) -> nn.Parameter:
         heads = part.detach().float().view(groups, config.n_kv_head // groups, config.d_head, -1)
@@ -160,9 +159,9 @@ def _merge_projection(
 @public(ids=nonempty, seed=whole(0, MOST_SEED))
 @torch.inference_mode()
 def survey(model: Transformer, ids: Sequence[int], progress: Progress = silent, seed: int = 0) -> Survey:
-    """Return every number of KV heads and every way to merge, on a prompt: ids [T] -> one Variant each.
+    """Evaluate every number of KV heads and every way to merge on a prompt: ids [T] -> one Variant each.
 
-    The original is one of them, as its own number merged by "mean": its divergence is 0 to float32 rounding.
+    The original is included as its own number merged by "mean": its divergence is 0 to float32 rounding.
     """
     need_attention(model.config)
     tokens, config = torch.tensor([ids]), model.config
@@ -217,7 +216,7 @@ def _layers(model: Transformer, tokens: Tensor, tick: Callable[[int], None]):
 def _compare(
     model: Transformer, plain: Tensor, other: Tensor, ids: Sequence[int], tick: Callable[[int], None]
 ) -> tuple[Tensor, float, Tensor]:
-    """KL at every position [T], share of positions with the same likeliest token, and both losses [2, T - 1].
+    """Compute KL at every position [T], share of positions with the same likeliest token, and both losses [2, T - 1].
 
     Streams are [T, D]. The output head is the same for both: the merged model shares it.
     """
@@ -242,9 +241,7 @@ def _compare(
 def stops(
     model: Transformer, ids: Sequence[int], groups: int, merge: str, progress: Progress = silent, seed: int = 0
 ) -> Stops:
-    """Return a run of the merged model, its stream stored at as many evenly spaced layers as fit into STOPS_BYTES. ids
-    [T]
-    """
+    """Run the merged model and store its stream at evenly spaced layers, as many as fit into STOPS_BYTES. ids [T]"""
     need_attention(model.config)
     merged, T = pooled(model, groups, merge, seed), len(ids)
     L = model.config.n_layer
@@ -262,7 +259,7 @@ def stops(
 def pattern_at(model: Transformer, stored: Stops, layer: int, head: int, seed: int = 0) -> np.ndarray:
     """Return the pattern of one head of the merged model, NaN above the diagonal. float32 [T, T]
 
-    Only the layers after the last stored one are run. Equals `run(pooled(...)).pattern(layer, head)`.
+    Only the layers after the nearest stored one are run. The result equals `run(pooled(...)).pattern(layer, head)`.
     """
     check_layer(layer, model.config.n_layer)
     check_head(head, model.config.n_head)

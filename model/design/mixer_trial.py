@@ -1,6 +1,7 @@
-"""Mixers side by side on one task: which of them learns it, how far, and what it costs to decode with it.
+"""Comparison of mixers on one task: their scores, their training curves, and the cost of decoding with each.
 
-Models that differ in the mixer alone; the width of the MLP makes up for the parameters that a mixer has more or fewer.
+The models differ in the mixer alone; the width of the MLP compensates for a mixer's larger or smaller number of
+parameters.
 """
 
 import dataclasses
@@ -25,21 +26,28 @@ from model.training.loop import Recipe, start, steps
 from model.training.tasks import Sizes, task
 
 MIXERS = ("softmax", "sliding_window", "linear", "retention", "delta", "mamba")
-TASKS = ("induction", "recall", "copy", "selective_copy", "counting", "regression")  # those whose examples have sizes
+TASKS = (
+    "induction",
+    "recall",
+    "copy",
+    "selective_copy",
+    "counting",
+    "regression",
+)  # tasks with examples of several sizes
 LAYERS, WIDTH, HEADS, MLP = 2, 64, 4, 96
-WINDOW = 8  # tokens that the sliding window sees
+WINDOW = 8  # tokens visible in the sliding window
 LENGTHS = {"recall": 40, "induction": 32, "copy": 33, "selective_copy": 40, "counting": 32, "regression": 47}
 ROWS = 32  # of a batch
 JUDGED = 128  # rows at each size
-SIZES = 6  # sizes that a model is judged at, at most
-DECODED = (64, 256, 1024)  # tokens before the one whose time is taken
-TIMED = 24  # tokens of which the time is the median
+SIZES = 6  # maximum number of sizes at which a model is evaluated
+DECODED = (64, 256, 1024)  # tokens before the timed decode steps
+TIMED = 24  # timed decode steps; their median is reported
 
 
 @public(task=one_of(TASKS), steps=whole(1, 1_000_000), rate=above(0, 10), seeds=whole(1, 1024))
 @dataclass(frozen=True)
 class MixerTrial:
-    """Settings of a comparison. Raises InputError for fewer than two mixers and for names that are not known."""
+    """Settings of a comparison. Raises InputError for fewer than two mixers and for unknown names."""
 
     mixers: tuple[str, ...] = ("softmax", "sliding_window", "linear", "delta")
     task: str = "induction"
@@ -55,49 +63,49 @@ class MixerTrial:
 
     @property
     def length(self) -> int:
-        """Tokens a row."""
+        """Tokens per row."""
         return LENGTHS[self.task]
 
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """One training."""
+    """Results of one training run."""
 
-    losses: np.ndarray  # [steps] nats a scored token, of the step's own batch
-    scores: np.ndarray  # [S] at each size: share right, or the squared error of regression
+    losses: np.ndarray  # [steps] nats per scored token, on the step's batch
+    scores: np.ndarray  # [S] accuracy, or the squared error of regression, at each size
 
 
 @dataclass(frozen=True, eq=False)
-class Cost:
-    """What decoding costs, measured on a model of the comparison. [DECODED] each"""
+class DecodeCost:
+    """Cost of decoding, measured on a model of the comparison. [DECODED] each"""
 
-    nbytes: np.ndarray  # of keys, values and states after so many tokens
+    nbytes: np.ndarray  # bytes of keys, values and states after DECODED tokens
     seconds: np.ndarray  # of the next token
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """The trainings of all mixers. M mixers in the order of `trial.mixers`, R seeds, S sizes."""
+    """The training runs of all mixers. M mixers in the order of `trial.mixers`, R seeds, S sizes."""
 
     trial: MixerTrial
-    sizes: tuple[int, ...]  # pairs, letters, or points before the one predicted
+    sizes: tuple[int, ...]  # pairs, letters, or points before the predicted one
     scores: np.ndarray  # [M, R, S]
     losses: np.ndarray  # [M, R, steps]
     n_params: tuple[int, ...]  # [M]
     nbytes: np.ndarray  # [M, DECODED]
     seconds: np.ndarray  # [M, DECODED]
     reference: np.ndarray | None  # [S] squared error of ridge regression on the same rows; None for other tasks
-    chance: float | None  # share right of a guess among the possible answers; None for regression
+    chance: float | None  # accuracy of a random guess among the possible answers; None for regression
 
     @property
     def is_error(self) -> bool:
-        """Whether less is better: the score of regression is a squared error."""
+        """True if lower is better: the score of regression is a squared error."""
         return self.trial.task == "regression"
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """Which mixer is ahead over all sizes, and whether by more than seeds differ."""
+class MixerVerdict:
+    """The best mixer over all sizes, and whether its lead exceeds the spread over seeds."""
 
     best: str
     second: str
@@ -108,12 +116,12 @@ class Verdict:
 
     @property
     def difference(self) -> float:
-        """By how much the best is ahead."""
+        """Difference between the best mixer and the second."""
         return abs(self.first_score - self.second_score)
 
 
 @public()
-def verdict(found: Comparison) -> Verdict:
+def verdict(found: Comparison) -> MixerVerdict:
     """Return the two best mixers by their mean over all sizes and seeds."""
     by_seed = found.scores.mean(-1)  # [M, R]
     means, ranges = by_seed.mean(-1), np.ptp(by_seed, axis=-1)
@@ -122,16 +130,16 @@ def verdict(found: Comparison) -> Verdict:
     spread = float(max(ranges[first], ranges[second]))
     gap = abs(float(means[first] - means[second]))
     names = found.trial.mixers
-    return Verdict(names[first], names[second], float(means[first]), float(means[second]), spread, gap > spread)
+    return MixerVerdict(names[first], names[second], float(means[first]), float(means[second]), spread, gap > spread)
 
 
 # --- the models ---
 
 
 def config_of(mixer: str, task_name: str) -> ModelConfig:
-    """Return the model of a mixer: RMSNorm, SwiGLU, no biases, and learned positions.
+    """Return the config of a mixer's model: RMSNorm, SwiGLU, no biases, and learned positions.
 
-    The MLP is as wide as makes the number of parameters come closest to that of softmax attention.
+    The width of the MLP is chosen so that the number of parameters comes closest to that of softmax attention.
     """
     wanted = _count(_shape("softmax", task_name, MLP))
     width = MLP
@@ -169,8 +177,8 @@ def _count(config: ModelConfig) -> int:
 
 
 def sizes_of(trial: MixerTrial) -> tuple[int, ...]:
-    """Return the sizes that a model is judged at: evenly spread, the largest that a row holds at the end."""
-    if trial.task == "regression":  # a row has one size, and each of its points is judged
+    """Return the sizes at which a model is evaluated: evenly spaced, the last one the largest that fits into a row."""
+    if trial.task == "regression":  # each row of regression has one size, and each of its points is scored
         return tuple(range(recall_tasks.most_points(trial.length)))
     sizes = _sizes(trial)
     least, most = max(sizes.least(trial.length), 1), sizes.most(trial.length)
@@ -184,7 +192,7 @@ def _sizes(trial: MixerTrial) -> Sizes:
 
 
 def learn(trial: MixerTrial, mixer: str, seed: int, tell: Callable[[int], None] = lambda done: None) -> Learned:
-    """Train one model and judge it; `tell` hears of every step. Every mixer sees the same batches of a seed."""
+    """Train one model and evaluate it, calling `tell` after every step. Every mixer sees the same batches of a seed."""
     recipe = Recipe(
         steps=trial.steps,
         batch=ROWS,
@@ -206,9 +214,7 @@ def learn(trial: MixerTrial, mixer: str, seed: int, tell: Callable[[int], None] 
 
 @torch.no_grad()
 def scores(model: Transformer, trial: MixerTrial) -> np.ndarray:
-    """Return the share of scored tokens that are the likeliest, at each size; of regression the mean
-    squared error. [S]
-    """
+    """Return the accuracy over the scored tokens at each size; for regression the mean squared error. [S]"""
     model.eval()
     if trial.task == "regression":
         return _regression_errors(model, judged_rows(trial))
@@ -221,12 +227,12 @@ def scores(model: Transformer, trial: MixerTrial) -> np.ndarray:
 
 
 def judged_rows(trial: MixerTrial) -> np.ndarray:
-    """Return the rows of regression that every model is judged on. [4 JUDGED, T + 1]"""
+    """Return the rows of regression on which every model is evaluated. [4 JUDGED, T + 1]"""
     return task(trial.task).make(np.random.default_rng(1), 4 * JUDGED, trial.length, True)[0]
 
 
 def _regression_errors(model: Transformer, ids: np.ndarray) -> np.ndarray:
-    """Return the mean squared error of the mean of the predicted distribution, by the points before. [S]"""
+    """Return the mean squared error of the mean of the predicted distribution, by number of preceding points. [S]"""
     numbers = len(recall_tasks.NUMBERS)
     width = recall_tasks.DIMENSIONS + 1
     places = np.arange(recall_tasks.DIMENSIONS - 1, ids.shape[1] - 1, width)  # the last input of each point
@@ -239,9 +245,9 @@ def _regression_errors(model: Transformer, ids: np.ndarray) -> np.ndarray:
 
 
 @torch.inference_mode()
-def cost(mixer: str, task_name: str, tell: Callable[[int], None] = lambda done: None) -> Cost:
-    """Return the bytes held after DECODED tokens, and the median time of a token there: one text, one thread, fresh
-    weights.
+def cost(mixer: str, task_name: str, tell: Callable[[int], None] = lambda done: None) -> DecodeCost:
+    """Measure the cached bytes after DECODED tokens and the median time of a decode step there: batch size 1, one
+    thread, new weights.
     """
     config = dataclasses.replace(config_of(mixer, task_name), n_ctx=max(DECODED) + TIMED)  # with more positions
     model, nbytes, seconds = Transformer(config).eval(), [], []
@@ -257,20 +263,20 @@ def cost(mixer: str, task_name: str, tell: Callable[[int], None] = lambda done: 
             model(one, cache=cache)
             times.append(time.perf_counter() - began)
         seconds.append(float(np.median(times)))
-    return Cost(np.array(nbytes), np.array(seconds))
+    return DecodeCost(np.array(nbytes), np.array(seconds))
 
 
 # --- all together ---
 
 
-def parts_of(trial: MixerTrial) -> list[tuple[Callable[..., Learned | Cost], tuple]]:
-    """Return the work of a comparison, one call each, in the order that `together` wants their values."""
+def parts_of(trial: MixerTrial) -> list[tuple[Callable[..., Learned | DecodeCost], tuple]]:
+    """Return the work of a comparison as calls, in the order that `together` expects for their values."""
     learned = [(learn, (trial, mixer, seed)) for mixer in trial.mixers for seed in range(trial.seeds)]
     return [*learned, *((cost, (mixer, trial.task)) for mixer in trial.mixers)]
 
 
-def together(trial: MixerTrial, values: Sequence[Learned | Cost]) -> Comparison:
-    """Return the comparison from the values of its parts."""
+def together(trial: MixerTrial, values: Sequence[Learned | DecodeCost]) -> Comparison:
+    """Build the comparison from the values of its parts."""
     M, R = len(trial.mixers), trial.seeds
     learned, costs = values[: M * R], values[M * R :]
     first = task(trial.task)
@@ -291,14 +297,16 @@ def together(trial: MixerTrial, values: Sequence[Learned | Cost]) -> Comparison:
 
 
 def answers(task_name: str, n_symbols: int) -> int:
-    """How many symbols an answer can be: what a guess chooses among."""
+    """Return the number of possible answers, from which a random guess chooses."""
     letters = {"recall": recall_tasks.KEYS, "induction": n_symbols, "counting": len(recall_tasks.NUMBERS)}
     return letters.get(task_name, 26)
 
 
 @public()
 def compare(trial: MixerTrial, progress: Progress = silent) -> Comparison:
-    """Return all parts one after the other, in this process and on one thread. The page spreads them over processes."""
+    """Run all parts of a comparison one after the other, in this process and on one thread. The page spreads them over
+    processes.
+    """
     values, parts = [], parts_of(trial)
     with one_thread():
         for number, (function, arguments) in enumerate(parts):

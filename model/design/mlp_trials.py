@@ -1,4 +1,4 @@
-"""MLPs of equal size side by side: the functions inside them, what they cost, and a short training of each."""
+"""Comparison of MLPs of equal size: their activation functions, their costs, and a short training of each."""
 
 import itertools
 import math
@@ -21,7 +21,7 @@ from model.training.loop import Recipe, Report, Run, evaluate, from_model, steps
 KINDS = ("swiglu", "gelu", "relu")
 WIDTH, DEPTH = 96, 2
 SEEDS = 3
-MOMENTS = 6  # evaluations on held-out text, the one at the end included
+MOMENTS = 6  # evaluations on held-out text, including the final one
 _HELD_OUT, _HELD_ROWS = 16, 16  # held-out batches, and rows of each
 FUNCTIONS = ("relu", "gelu", "gelu_tanh", "silu")
 
@@ -37,7 +37,7 @@ class MlpTrial:
 
 
 @dataclass(frozen=True)
-class Cost:
+class MlpCost:
     """Size and operations of a model with one kind of MLP."""
 
     d_mlp: int
@@ -66,8 +66,8 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """Two kinds at the end: the difference of their means beside the spread over seeds."""
+class MlpVerdict:
+    """Comparison of two kinds at the end: the difference of their means beside the spread over seeds."""
 
     difference: float  # mean of the first minus mean of the second, nats per token
     spread: float  # the larger of the two ranges over seeds, largest minus smallest
@@ -79,10 +79,10 @@ class Verdict:
 
 @public(low=between(-1e6, 1e6), high=between(-1e6, 1e6), points=whole(2))
 def curves(low: float = -4.0, high: float = 4.0, points: int = 161) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """x [P], and for each of FUNCTIONS its values and its derivative, [2, P], the derivative by backpropagation.
+    """Compute each of FUNCTIONS and its derivative by backpropagation. Returns x [P] and [2, P] for each function.
 
-    relu: max(x, 0), its derivative at 0 being 0. gelu: x Phi(x), by erf, and its tanh approximation (Hendrycks &
-    Gimpel 2016, section 2). silu: x sigmoid(x) (Elfwing et al. 2017), the gate of SwiGLU.
+    relu: max(x, 0), its derivative at 0 being 0. gelu: x Phi(x), by erf, and its tanh approximation (Hendrycks & Gimpel
+    2016, section 2). silu: x sigmoid(x) (Elfwing et al. 2017), the gate of SwiGLU.
     """
     _check_interval(low, high)
     x = low + (high - low) * torch.arange(points, dtype=torch.float64) / (points - 1)
@@ -98,7 +98,9 @@ def curves(low: float = -4.0, high: float = 4.0, points: int = 161) -> tuple[np.
 
 @public(low=between(-1e6, 1e6), high=between(-1e6, 1e6), points=whole(2, 4096))
 def gated(low: float = -4.0, high: float = 4.0, points: int = 81) -> tuple[np.ndarray, np.ndarray]:
-    """Return the output of a neuron of SwiGLU, silu(gate) * up. -> x [P] of both branches, values [up, gate]"""
+    """Compute the output of a SwiGLU neuron, silu(gate) * up. Returns x [P], the axis of both branches, and values [up,
+    gate].
+    """
     _check_interval(low, high)
     x = low + (high - low) * torch.arange(points, dtype=torch.float64) / (points - 1)
     return x.numpy(), (MLPS["swiglu"](x)[None, :] * x[:, None]).numpy()
@@ -117,7 +119,7 @@ def equal_width(d_mlp: int) -> int:
 
 
 def config_of(kind: str, vocab_size: int) -> ModelConfig:
-    """Return the tiny model with that MLP: pre-norm, learned positions, no biases in the MLP."""
+    """Return the config of the tiny model with that MLP: pre-norm, learned positions, no biases in the MLP."""
     wide = 4 * WIDTH
     return ModelConfig(
         vocab_size=vocab_size,
@@ -131,26 +133,26 @@ def config_of(kind: str, vocab_size: int) -> ModelConfig:
     )
 
 
-def cost(config: ModelConfig, length: int = LENGTH) -> Cost:
+def cost(config: ModelConfig, length: int = LENGTH) -> MlpCost:
     """Return the weights and operations of a model on rows of `length` tokens.
 
     A matrix product takes 2 operations per weight and token; scores and mixing 2 (T + 1) H E per layer and token,
-    averaged over the visible tokens; the backward pass twice the forward (Kaplan et al. 2020, section 2.1). Norms,
-    softmax and activation functions are not counted.
+    averaged over the visible tokens; the backward pass takes twice the forward pass (Kaplan et al. 2020, section 2.1).
+    Norms, softmax and activation functions are not counted.
     """
     each = weights(config)
     mlp = sum(w.size for w in each if w.part in ("gate", "up", "down") and w.layer == 0)
     matrices = sum(w.size for w in each if w.layer is not None and len(w.shape) == 2)
     matrices += config.vocab_size * config.d_model  # the output head, tied or not
     attention = 2 * (length + 1) * config.n_head * config.d_head * config.n_layer
-    return Cost(config.d_mlp, mlp, n_params(config), 2 * mlp, 3 * (2 * matrices + attention))
+    return MlpCost(config.d_mlp, mlp, n_params(config), 2 * mlp, 3 * (2 * matrices + attention))
 
 
 # --- training --------------------------------------------------------------------------------------
 
 
 def recipe_of(trial: MlpTrial, seed: int) -> Recipe:
-    """Training recipe of a run: the same batches for the same seed."""
+    """Return the training recipe of a run. The same seed gives the same batches."""
     return Recipe(
         steps=trial.steps,
         batch=ROWS,
@@ -163,8 +165,8 @@ def recipe_of(trial: MlpTrial, seed: int) -> Recipe:
 
 @public()
 def train_mlps(data: TrialData, trial: MlpTrial, progress: Progress = silent) -> Compared:
-    """Return every kind with every seed, step by step in turns, so that a slow moment of the machine
-    affects all alike.
+    """Train every kind with every seed, step by step in turns, so that a slow moment of the machine affects
+    all alike.
     """
     shape = (len(KINDS), SEEDS)
     runs = {(kind, seed): _run(data, trial, KINDS[kind], seed) for kind in range(shape[0]) for seed in range(SEEDS)}
@@ -186,7 +188,7 @@ def train_mlps(data: TrialData, trial: MlpTrial, progress: Progress = silent) ->
 
 
 def guessed(data: TrialData) -> float:
-    """Return the loss on held-out text when only the token frequencies are known."""
+    """Return the loss of a guess by token frequencies alone on held-out text."""
     batches = list(itertools.islice(data.held_out(_HELD_ROWS, LENGTH), _HELD_OUT))
     targets = np.concatenate([batch.targets for batch in batches])
     return data.guessed(Batch(np.concatenate([batch.ids for batch in batches]), targets))
@@ -200,16 +202,16 @@ def _run(data: TrialData, trial: MlpTrial, kind: str, seed: int) -> tuple[Run, I
 
 def _look(run: Run, data: TrialData) -> tuple[float, int]:
     """Return the loss on held-out text, nats per token, and the number of scored tokens."""
-    no_lengths = np.zeros(data.vocab_size, dtype=np.int64)  # bytes per token, not needed here
+    no_lengths = np.zeros(data.vocab_size, dtype=np.int64)  # bytes per token, unused
     evaluation = evaluate(run.model, data.held_out, no_lengths, length=LENGTH, rows=_HELD_ROWS, limit=_HELD_OUT)
     return evaluation.loss, evaluation.tokens
 
 
-def verdict(first: np.ndarray, second: np.ndarray) -> Verdict:
-    """Return whether two kinds differ by more than their seeds do. Final losses, [S] each."""
+def verdict(first: np.ndarray, second: np.ndarray) -> MlpVerdict:
+    """Decide whether two kinds differ by more than their seeds do. first and second are final losses, [S] each."""
     ranges = [float(losses.max() - losses.min()) for losses in (first, second)]
     apart = bool(first.max() < second.min() or second.max() < first.min())
-    return Verdict(float(first.mean() - second.mean()), max(ranges), apart)
+    return MlpVerdict(float(first.mean() - second.mean()), max(ranges), apart)
 
 
 def _check_interval(low: float, high: float) -> None:

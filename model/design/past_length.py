@@ -1,4 +1,4 @@
-"""A model's predictions past the length it was trained on: the same weights with other position tables."""
+"""Predictions of a model beyond its trained context length: the same weights with other position tables."""
 
 import dataclasses
 import math
@@ -21,9 +21,9 @@ from model.progress import Progress, silent
 from model.public import nonempty, public, whole
 
 SCHEMES = ("pieces", "as_is", "repeat", "clamp", "interpolate", "ntk", "llama3", "yarn", "theta", "zero")
-FAMILIES = ("stretch", "theta")  # of schemes for RoPE: scalings by a factor, or other bases
+FAMILIES = ("stretch", "theta")  # families of RoPE schemes: scalings by a factor, or other bases
 THETAS = (0.25, 4.0, 16.0)
-INSIDE = 4.0  # the factor to try where the text fits into the trained length
+INSIDE = 4.0  # factor for a text that fits into the trained length
 MOST_WINDOWS, LEAST_WINDOWS = 16, 4
 BUCKETS = 32  # of positions, approximately
 _TOGETHER = 1024  # tokens per forward
@@ -33,7 +33,7 @@ _TELL = 0.2  # seconds between two reports
 
 @dataclass(frozen=True)
 class Scheme:
-    """How positions are represented: a key of SCHEMES, and its factor s where it has one."""
+    """A representation of positions: a key of SCHEMES, and its factor s if it has one."""
 
     key: str
     factor: float = 1.0
@@ -41,7 +41,7 @@ class Scheme:
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """Position table of T tokens as the blocks read it."""
+    """Position table of T tokens in the form that the blocks read."""
 
     table: Tensor | None = None  # added to the embeddings, [T, D]
     rope: tuple[Tensor, Tensor] | None = None  # cosines and sines, [T, d_rotary / 2] each
@@ -70,10 +70,10 @@ class Past:
 
 
 def schemes_of(config: ModelConfig, length: int, factor: float, family: str = "stretch") -> tuple[Scheme, ...]:
-    """Schemes that apply to a model at this length; the first one is the reference, the unchanged model.
+    """List the schemes that apply to a model at this length; the first one is the reference, the unchanged model.
 
     Within the trained length the reference is "as_is", beyond it "pieces": the text in pieces of the trained length.
-    `factor` is that of the scalings. Raises ValueError for a family that is none of FAMILIES.
+    `factor` is that of the scalings. Raises ValueError for a family that is not in FAMILIES.
     """
     if family not in FAMILIES:
         raise ValueError(f"family must be one of {', '.join(FAMILIES)}, got {family!r}")
@@ -84,7 +84,7 @@ def schemes_of(config: ModelConfig, length: int, factor: float, family: str = "s
     if config.positions == "none":
         return tuple(first)
     if config.positions != "rope":
-        around = [Scheme("repeat"), Scheme("clamp")] if beyond else []  # within it they change nothing
+        around = [Scheme("repeat"), Scheme("clamp")] if beyond else []  # they change nothing within the trained length
         return (*first, *around, Scheme("interpolate", factor), Scheme("zero"))
     if family == "theta":
         return (*first, *(Scheme("theta", each) for each in THETAS), Scheme("zero"))
@@ -94,10 +94,11 @@ def schemes_of(config: ModelConfig, length: int, factor: float, family: str = "s
 
 
 def placed(model: Transformer, scheme: Scheme, T: int) -> Placed:
-    """Return the positions 0 .. T - 1 under a scheme; the model's tensors stay as they are.
+    """Return the position table of positions 0 .. T - 1 under a scheme; the model's tensors are unchanged.
 
-    "as_is" gives what the model's own forward uses, and so does a factor of 1. Raises ValueError for a scheme that does
-    not apply to the model's kind of positions: "pieces" is a way of reading, and learned positions end at n_ctx.
+    "as_is" gives the table of the model's own forward pass, and so does a factor of 1. Raises ValueError for a scheme
+    that does not apply to the model's kind of positions: "pieces" changes how the text is split, and learned positions
+    end at n_ctx.
     """
     config = model.config
     if scheme.key == "pieces" or scheme.key not in SCHEMES:
@@ -112,7 +113,7 @@ def placed(model: Transformer, scheme: Scheme, T: int) -> Placed:
 
 
 def _read_at(config: ModelConfig, scheme: Scheme, T: int) -> Tensor:
-    """Return the row of the position table that each token reads; fractions lie between two rows. float32 [T]"""
+    """Return the (possibly fractional) row of the position table that each token reads. float32 [T]"""
     t = torch.arange(T, dtype=torch.float32)
     last = config.n_ctx - 1
     if scheme.key == "as_is":
@@ -144,7 +145,7 @@ def table_at(model: Transformer, at: Tensor) -> Tensor:
 
 
 def _sines(at: Tensor, width: int) -> Tensor:
-    """`sinusoidal_positions` at any places. [T] -> [T, D]"""
+    """Compute `sinusoidal_positions` at any real positions. [T] -> [T, D]"""
     whole = sinusoidal_positions(0, int(at.max()) + 1, width)
     if bool((at == at.floor()).all()):
         return whole[at.long()]
@@ -173,7 +174,7 @@ def frequencies(config: ModelConfig, scheme: Scheme) -> tuple[Tensor, float]:
         return own, 1.0
     if scheme.key == "interpolate":
         return own / s, 1.0
-    if scheme.key == "ntk":  # with a single pair there is only the fastest
+    if scheme.key == "ntk":  # a single pair is the fastest one, which NTK leaves unchanged
         based = theta * s ** (d / (d - 2)) if d > 2 else theta
         return rope_frequencies(dataclasses.replace(config, rope_theta=based)), 1.0
     if scheme.key == "theta":
@@ -187,10 +188,11 @@ def frequencies(config: ModelConfig, scheme: Scheme) -> tuple[Tensor, float]:
 
 
 def _yarn(own: Tensor, config: ModelConfig, s: float) -> tuple[Tensor, float]:
-    """YaRN: pairs that turn often within the trained length stay, those that hardly turn are interpolated.
+    """Compute YaRN frequencies: pairs that turn often within the trained length are unchanged, slow pairs are
+    interpolated.
 
-    Between 32 turns and 1 turn a ramp over the pairs mixes f and f / s; q and k are each multiplied by
-    0.1 ln s + 1, which sharpens the attention. Peng et al. 2023, sections 3.2 to 3.4, with their values for Llama.
+    Between 32 turns and 1 turn a ramp over the pairs mixes f and f / s; q and k are each multiplied by 0.1 ln s + 1,
+    which sharpens the attention. Peng et al. 2023, sections 3.2 to 3.4, with their values for Llama.
     """
     d, fastest, slowest = config.d_rotary, 32.0, 1.0
 
@@ -208,9 +210,9 @@ def _yarn(own: Tensor, config: ModelConfig, s: float) -> tuple[Tensor, float]:
 
 @public(ids=nonempty, length=whole(1), most=whole(1), first=whole(0))
 def windows_of(ids: Sequence[int], length: int, most: int, first: int | None = None) -> Tensor:
-    """Consecutive windows of a text, evenly spread where there are more than `most`. [W, T + 1] int64
+    """Cut a text into consecutive windows, evenly spread if there are more than `most`. [W, T + 1] int64
 
-    Each ends with the token that the next one begins with, so that every token is predicted once; `first` replaces
+    Each window begins with the last token of the one before, so that every token is predicted once; `first` replaces
     each window's first token, for models that expect a beginning-of-text token. Raises InputError for a text that is
     too short for one window.
     """
@@ -230,14 +232,14 @@ def windows_of(ids: Sequence[int], length: int, most: int, first: int | None = N
 
 
 def cost(model: Transformer, T: int) -> float:
-    """Return approximate floating-point operations of one window of T tokens: 2 per weight and token, and attention."""
+    """Estimate the floating-point operations of one window of T tokens: 2 per weight and token, and attention."""
     config = model.config
     weights = sum(parameter.numel() for parameter in model.blocks.parameters()) + config.vocab_size * config.d_model
     return 2.0 * weights * T + 2.0 * config.n_layer * config.n_head * config.d_head * T * T
 
 
 def windows_within(model: Transformer, T: int, schemes: int, operations: float) -> int:
-    """Return the number of windows that fit into a budget of operations, between LEAST_WINDOWS and MOST_WINDOWS."""
+    """Return the number of windows that fit into a budget of operations, from LEAST_WINDOWS to MOST_WINDOWS."""
     return int(min(max(operations / (schemes * cost(model, T)), LEAST_WINDOWS), MOST_WINDOWS))
 
 
@@ -252,7 +254,7 @@ def past_trained(
     first: int | None = None,
     progress: Progress = silent,
 ) -> Past:
-    """Return the loss of every token of the windows [W, T + 1] under each scheme; the model is not changed.
+    """Compute the loss of every token of the windows [W, T + 1] under each scheme; the model is not changed.
 
     "pieces" reads the model's own positions within the trained length: pieces of n_ctx tokens, each beginning half a
     piece after the one before, so that a token after the first piece has at least n_ctx / 2 tokens before it; `first`
@@ -276,7 +278,7 @@ def past_trained(
             progress(int(1000 * (done + share)), 1000 * steps, "")
             reported = time.perf_counter()
 
-    for start in range(0, W, rows):  # all schemes of a window in turn
+    for start in range(0, W, rows):  # all schemes of one window before the next window
         part = windows[start : start + rows]
         for n, scheme in enumerate(schemes):
             losses = (
@@ -288,7 +290,7 @@ def past_trained(
 
 
 def _in_pieces(model: Transformer, windows: Tensor, first: int | None, tick: Callable[[float], None]) -> Tensor:
-    """Return the losses with at most n_ctx tokens of context. [B, T + 1] -> [B, T]"""
+    """Compute the losses with at most n_ctx tokens of context. [B, T + 1] -> [B, T]"""
     n, T = model.config.n_ctx, windows.shape[1] - 1
     parts, end, start = [], 0, 0
     while end < T:
@@ -304,7 +306,7 @@ def _in_pieces(model: Transformer, windows: Tensor, first: int | None, tick: Cal
 
 
 def _losses(model: Transformer, windows: Tensor, scheme: Scheme, tick: Callable[[float], None]) -> Tensor:
-    """Cross-entropy of each next token. [B, T + 1] -> [B, T]"""
+    """Compute the cross-entropy of each next token. [B, T + 1] -> [B, T]"""
     ids, targets = windows[:, :-1], windows[:, 1:]
     B, T = ids.shape
     at = placed(model, scheme, T)
@@ -318,7 +320,7 @@ def _losses(model: Transformer, windows: Tensor, scheme: Scheme, tick: Callable[
         x = block(x, layer, run)
         tick((layer + 1) / (len(model.blocks) + 1))
     losses, step = [], max(1, _LOGITS // (B * model.config.vocab_size))
-    for start in range(0, T, step):  # [B, T, V] is never in memory at once
+    for start in range(0, T, step):  # in parts, since [B, T, V] may not fit into memory
         part = slice(start, start + step)
         logits = model.logits(x[:, part])
         losses.append(F.cross_entropy(logits.flatten(0, 1), targets[:, part].flatten(), reduction="none").view(B, -1))
@@ -330,7 +332,7 @@ def _losses(model: Transformer, windows: Tensor, scheme: Scheme, tick: Callable[
 
 
 def edges(length: int, trained: int, most: int = BUCKETS) -> list[int]:
-    """First positions of the buckets, and the end of the last one; the trained length is an edge. [K + 1]"""
+    """Return the first position of each bucket, and the end of the last one; the trained length is an edge. [K + 1]"""
     width = -(-length // most)
     inside = min(trained, length)
     bounds = [*range(0, inside, width), *range(inside, length, width), length]
@@ -359,7 +361,7 @@ class Part:
 
 
 def parts_of(past: Past, index: int) -> tuple[Part, Part | None]:
-    """Return one scheme within the trained length, and beyond it where the windows reach that far."""
+    """Return a scheme's mean loss within the trained length, and beyond it if the windows are longer."""
     return _part(past, index, slice(0, past.trained)), (
         _part(past, index, slice(past.trained, None)) if past.length > past.trained else None
     )
@@ -372,6 +374,6 @@ def _part(past: Past, index: int, at: slice) -> Part:
 
 
 def _mean_and_error(values: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean along the windows, and its standard error."""
+    """Return the mean over the windows, and its standard error."""
     n, mean = values.shape[axis], values.mean(axis)
     return mean, values.std(axis, ddof=1) / math.sqrt(n) if n > 1 else np.full_like(mean, np.nan)

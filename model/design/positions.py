@@ -1,7 +1,7 @@
-"""How a model represents the position of a token: vectors that are added, or angles that rotate queries and keys.
+"""Representations of token positions: vectors added to embeddings, or angles that rotate queries and keys.
 
-The four schemes of `ModelConfig.positions`: a learned table, sines and cosines (Vaswani et al. 2017, section 3.5),
-RoPE (Su et al. 2021, section 3.2), or none.
+The four schemes of `ModelConfig.positions`: a learned table, sines and cosines (Vaswani et al. 2017, section 3.5), RoPE
+(Su et al. 2021, section 3.2), or none.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ from model.public import nonempty, public, unchecked
 from model.tracing.trace import Trace
 
 SCHEMES = ("learned", "sinusoidal", "rope", "none")
-THETA = 10_000.0  # of RoPE where a model has none of its own, Su et al. 2021, section 3.2.2
+THETA = 10_000.0  # base of RoPE for a model without one, Su et al. 2021, section 3.2.2
 PRECISIONS = {"float32": torch.float32, "float64": torch.float64}
 UNIT = {"float32": 2.0**-24, "float64": 2.0**-53}  # half the distance from 1 to the next number
 
@@ -33,8 +33,7 @@ UNIT = {"float32": 2.0**-24, "float64": 2.0**-53}  # half the distance from 1 to
 
 @public()
 def as_rope(config: ModelConfig) -> ModelConfig:
-    """Return the config itself where it has RoPE, else a config with RoPE: theta 10,000, every pair rotated, no
-    scaling.
+    """Return the config itself if it has RoPE, else a config with RoPE: theta 10,000, every pair rotated, no scaling.
 
     Raises InputError for heads of a single dimension, which have no pair.
     """
@@ -80,8 +79,8 @@ def vectors(model: Transformer, scheme: str, positions: Sequence[int]) -> np.nda
     """Return the position vectors of a scheme at these positions. float32 [P, D]
 
     Learned: rows of the model's own table. Sinusoidal: sines on even, cosines on odd dimensions, D = d_model. RoPE: the
-    cosines of all pairs and then the sines, D = d_rotary. None: zeros. Raises InputError where the model has no table,
-    or none for a position.
+    cosines of all pairs and then the sines, D = d_rotary. None: zeros. Raises InputError if the model has no table, or
+    a position is outside it.
     """
     at, config = np.asarray(positions, dtype=np.int64), model.config
     if scheme == "none":
@@ -107,7 +106,7 @@ def _learned(model: Transformer, at: np.ndarray) -> np.ndarray:
 
 
 def cosines(table: np.ndarray) -> np.ndarray:
-    """Return the cosine of every two rows; NaN for a row of zeros. float32 [P, D] -> [P, P]"""
+    """Return the cosine of every pair of rows; NaN for a row of zeros. float32 [P, D] -> [P, P]"""
     length = np.linalg.norm(table, axis=1, keepdims=True)
     unit = np.divide(table, length, out=np.full_like(table, np.nan), where=length > 0)
     return unit @ unit.T
@@ -115,7 +114,7 @@ def cosines(table: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Similarity:
-    """The cosine of the vectors at p and p + d, over all p where both exist. All [N]."""
+    """The cosine of the vectors at p and p + d, over all p for which both exist. All [N]."""
 
     distance: np.ndarray  # d, positions
     mean: np.ndarray
@@ -124,9 +123,9 @@ class Similarity:
 
 
 def similarity(table: np.ndarray) -> Similarity:
-    """Return the cosine by distance for the rows of a table, position 0 first. [P, D] -> N = P distances.
+    """Compute the cosine by distance for the rows of a table, position 0 first. [P, D] -> N = P distances.
 
-    Where only the distance counts, as for sines and RoPE, the band has no width and the mean is `kernel`.
+    If the cosine depends on the distance alone, as for sines and RoPE, the band has no width and the mean is `kernel`.
     """
     matrix = cosines(table)
     rows = [np.diagonal(matrix, d) for d in range(len(matrix))]
@@ -143,10 +142,10 @@ def kernel(frequency: np.ndarray, distances: np.ndarray) -> np.ndarray:
 
 
 def decay_bound(frequency: np.ndarray, distances: np.ndarray) -> np.ndarray:
-    """sum_j |S_j| / n with S_j = sum over i < j of exp(i d theta_i): bound on the score at long distances. [N]
+    """Compute sum_j |S_j| / n with S_j = sum over i < j of exp(i d theta_i): bound on the score at long distances. [N]
 
-    Times max_i |h_(i+1) - h_i|, h_i the product of pair i of q and k as complex numbers and h_n = 0, it bounds
-    |score| sqrt(d_head) / n; it is at least |kernel|, for which all h are 1. Su et al. 2021, section 3.4.3.
+    Multiplied by max_i |h_(i+1) - h_i|, with h_i the product of pair i of q and k as complex numbers and h_n = 0, it
+    bounds |score| sqrt(d_head) / n. It is at least |kernel|, for which all h are 1. Su et al. 2021, section 3.4.3.
     """
     turned = np.exp(1j * np.asarray(distances)[:, None] * frequency)
     return np.abs(np.cumsum(turned, 1)).mean(1)
@@ -196,7 +195,7 @@ class HeadQK:
 
     q: np.ndarray
     k: np.ndarray
-    q_used: np.ndarray  # rotated where the model has RoPE, else the same
+    q_used: np.ndarray  # rotated if the model has RoPE, else equal to q
     k_used: np.ndarray
 
     @property
@@ -214,8 +213,8 @@ class QKPair:
     query: int
     key: int
     config: ModelConfig  # of the RoPE
-    own: bool  # whether the RoPE is the model's own; else the model does not rotate them
-    score: float  # q.k / sqrt(d_head) as the model has it
+    own: bool  # True if the model has RoPE; else it does not rotate them
+    score: float  # q.k / sqrt(d_head) in the model itself
 
     @property
     def distance(self) -> int:
@@ -225,7 +224,7 @@ class QKPair:
 
 @public()
 def head_qk(trace: Trace, layer: int, head: int) -> HeadQK:
-    """q and k of one head of the run, edits included; the KV head is head // (H / G). One block is run."""
+    """Return q and k of one head of the run, edits included; the KV head is head // (H / G). One block is run."""
     rope = trace.config.positions == "rope"
     names = ("q", "k", "q_rot", "k_rot") if rope else ("q", "k", "q", "k")
     check_head(head, trace.config.n_head)
@@ -257,7 +256,7 @@ def polar(x: np.ndarray, pairs: int) -> tuple[np.ndarray, np.ndarray]:
 def contributions(pair: QKPair, distances: Sequence[int]) -> np.ndarray:
     """Return each pair's share of a score, |q_i| |k_i| cos(angle_q - angle_k + d theta_i) / sqrt(d_head). [N, n + 1]
 
-    The last column is of the dimensions that are not rotated. A row adds up to the score at that distance.
+    The last column holds the dimensions without rotation. A row sums to the score at that distance.
     """
     theta = rope_frequencies(pair.config).double().numpy()
     n = len(theta)
@@ -288,14 +287,16 @@ def scores_at(pair: QKPair, queries: Tensor, keys: Tensor, precision: str) -> np
 
 
 def shift_errors(pair: QKPair, shifts: Sequence[int], precision: str) -> np.ndarray:
-    """|score(m + s, n + s) - score(m, n)| for each shift s, 0 in exact arithmetic. [N]. Su et al. 2021, 3.2.1."""
+    """Return |score(m + s, n + s) - score(m, n)| for each shift s, 0 in exact arithmetic. [N]. Su et al.
+    2021, 3.2.1.
+    """
     by = torch.tensor([0, *shifts])
     scores = scores_at(pair, by + pair.query, by + pair.key, precision).astype(np.float64)
     return np.abs(scores[1:] - scores[0])
 
 
 def shift_bound(pair: QKPair, shifts: Sequence[int], precision: str) -> np.ndarray:
-    """Bound on `shift_errors` by rounding alone, to first order. float64 [N]
+    """Bound `shift_errors` by rounding alone, to first order. float64 [N]
 
     A product position x frequency has the relative error u, half a unit in the last place, and so has the angle: the
     score of pair i is off by u |q_i| |k_i| (m + n) theta_i. Cosine, sine, rotation, and the sum of E products add (E +

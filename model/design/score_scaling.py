@@ -1,7 +1,7 @@
-"""Why scores are divided by sqrt(d_head): the effect of large scores on a softmax, for a head and for random vectors.
+"""Score scaling by sqrt(d_head): the effect of large scores on a softmax, for a head and for random vectors.
 
-A row's scores are q.k / d^p: p = 1/2 is what the models here were trained with (Vaswani et al. 2017, eq. 1), p = 0 is
-no scaling, p = 1 is that of muP (Yang et al. 2022, definition 4.1).
+A row's scores are q.k / d^p: p = 1/2 is the scaling in training of the models here (Vaswani et al. 2017, eq. 1), p = 0
+is no scaling, p = 1 is that of muP (Yang et al. 2022, definition 4.1).
 """
 
 import math
@@ -16,14 +16,14 @@ from model.public import MOST_SEED, above, array, public, whole
 SIZES = (16, 32, 64, 128, 256, 512, 1024)  # of random vectors
 KEYS, ROWS = 64, 64  # keys of a row, and rows that share them
 TIMES = 12  # repeats with other keys
-TEMPERATURES = np.geomspace(0.01, 100.0, 81)  # by which a row's scores are divided
+TEMPERATURES = np.geomspace(0.01, 100.0, 81)  # divisors of a row's scores
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Statistics of the softmax of each row of scores. All float64 [T], NaN for a row that sees no key."""
+    """Statistics of the softmax of each row of scores. All float64 [T], NaN for a row without a visible key."""
 
-    keys: np.ndarray  # number of keys that the row sees
+    keys: np.ndarray  # number of visible keys
     entropy: np.ndarray  # -sum p ln p, nats; at most ln(keys)
     largest: np.ndarray  # the largest weight
     jacobian: np.ndarray  # Frobenius norm of d weights / d scores
@@ -31,12 +31,12 @@ class Rows:
 
 @dataclass(frozen=True)
 class Summary:
-    """Means over the rows that see at least two keys."""
+    """Means over the rows with at least two visible keys."""
 
     power: float
     deviation: float  # standard deviation of the scores within a row, its mean over the rows
     entropy: float  # mean, nats
-    evenness: float  # mean of entropy / ln(keys): 1 where all keys are read alike
+    evenness: float  # mean of entropy / ln(keys): 1 for uniform weights
     largest: float  # mean
     jacobian: float  # mean
     saturated: float  # share of rows that give more than 0.99 to one key
@@ -56,7 +56,7 @@ class Drawn:
 
 @dataclass(frozen=True, eq=False)
 class Lookup:
-    """One row of attention as a soft dictionary: what is read where the scores are divided by a temperature.
+    """One row of attention as a soft dictionary: its output with the scores divided by each temperature.
 
     Towards 0 all weight is on the best key, and the output is its value: a look-up. Float64, N temperatures, S keys.
     """
@@ -69,7 +69,7 @@ class Lookup:
 
 @public(scores=array("S", finite=False), values=array("S E"), temperatures=above(0))
 def lookup(scores: np.ndarray, values: np.ndarray, temperatures: np.ndarray = TEMPERATURES) -> Lookup:
-    """Return a row's scores [S], NaN where a key is not seen, and values [S, E], at every temperature."""
+    """Compute a row of attention at every temperature, from scores [S], NaN for a masked key, and values [S, E]."""
     if len(scores) != len(values):
         raise ValueError(f"values must have a row for each of the scores, got {scores.shape}, {values.shape}")
     weights = softmax(scores.astype(np.float64)[None] / temperatures[:, None])
@@ -81,12 +81,12 @@ def lookup(scores: np.ndarray, values: np.ndarray, temperatures: np.ndarray = TE
 
 
 def products(scores: np.ndarray, d_head: int) -> np.ndarray:
-    """q.k itself, from scores that were divided by sqrt(d_head). NaN stays NaN. [T, S] -> float64 [T, S]"""
+    """Recover q.k from scores that were divided by sqrt(d_head). NaN remains NaN. [T, S] -> float64 [T, S]"""
     return scores.astype(np.float64) * math.sqrt(d_head)
 
 
 def scaled(dots: np.ndarray, d_head: int, power: float) -> np.ndarray:
-    """q.k / d_head^power. [T, S] -> [T, S]"""
+    """Return q.k / d_head^power. [T, S] -> [T, S]"""
     return dots / d_head**power
 
 
@@ -102,9 +102,9 @@ def softmax(scores: np.ndarray) -> np.ndarray:
 
 
 def jacobian_norm(weights: np.ndarray) -> np.ndarray:
-    """Frobenius norm of the softmax's derivative diag(p) - p p^T, at most 1/2. Rows p [..., S] -> [...]
+    """Return the Frobenius norm of the softmax's derivative diag(p) - p p^T, at most 1/2. Rows p [..., S] -> [...]
 
-    Its square |J|^2 is sum p^2 - 2 sum p^3 + (sum p^2)^2. It is 0 where one key has all the weight, 1/2 for two equal
+    Its square |J|^2 is sum p^2 - 2 sum p^3 + (sum p^2)^2. It is 0 if one key has all the weight, 1/2 for two equal
     weights, and sqrt(n - 1) / n for n equal weights: the softmax passes on a gradient at most this many times as long.
     """
     square = (weights**2).sum(-1)
@@ -112,14 +112,14 @@ def jacobian_norm(weights: np.ndarray) -> np.ndarray:
 
 
 def rows_of(scores: np.ndarray) -> Rows:
-    """Entropy, largest weight and Jacobian of every row. scores [T, S], NaN where a key is not seen."""
+    """Compute entropy, largest weight and Jacobian of every row. scores [T, S], NaN for a masked key."""
     p = softmax(scores)
     logs = np.log(p, out=np.zeros_like(p), where=p > 0)
     return Rows((~np.isnan(scores)).sum(-1), -(p * logs).sum(-1) + 0.0, p.max(-1), jacobian_norm(p))
 
 
 def summary(dots: np.ndarray, d_head: int, power: float) -> Summary | None:
-    """Return the rows of a head under q.k / d^power; None where no row sees two keys. dots [T, S]"""
+    """Summarize the rows of a head under q.k / d^power; None if no row has two visible keys. dots [T, S]"""
     scores = scaled(dots, d_head, power)
     rows = rows_of(scores)
     valid = rows.keys > 1
@@ -138,10 +138,10 @@ def summary(dots: np.ndarray, d_head: int, power: float) -> Summary | None:
 
 @public(sizes=whole(1, 1 << 14), keys=whole(2, 1 << 14), seed=whole(0, MOST_SEED))
 def drawn(sizes: Sequence[int] = SIZES, keys: int = KEYS, seed: int = 0) -> tuple[Drawn, ...]:
-    """Return random q and k, their entries independent with mean 0 and variance 1, so that q.k has variance d.
+    """Measure random q and k. Their entries are independent with mean 0 and variance 1, so q.k has variance d.
 
-    Vaswani et al. 2017, section 3.2.1, footnote 4. Without scaling the softmax's rows go to a single key as d grows and
-    its Jacobian to 0; with it neither depends on d.
+    Vaswani et al. 2017, section 3.2.1, footnote 4. Without scaling the softmax's rows concentrate on a single key as d
+    grows and its Jacobian goes to 0; with it neither depends on d.
     """
     generator, results = torch.Generator().manual_seed(seed), []
     for d in sizes:

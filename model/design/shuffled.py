@@ -1,9 +1,9 @@
-"""The same tokens in another order: what the last one makes of them, with positions, without, and without the mask.
+"""Effect of token order on the last token's output: with positions, without, and without the causal mask.
 
-Attention sums over keys, and a sum has no order: without positions a query reads the same keys with the same weights,
-wherever they stand (Vaswani et al. 2017, section 3.5; Lee et al. 2019, section 3). A causal mask tells more: a token
-sees those before it only, so its own output depends on what stands there. The last token sees all of them, but from
-the second block on it reads what the mask has made different (Haviv et al. 2022).
+Attention sums over keys, and a sum has no order: without positions a query reads the same keys with the same weights at
+any positions (Vaswani et al. 2017, section 3.5; Lee et al. 2019, section 3). A causal mask adds information about
+order: a token sees only the tokens before it, so its own output depends on them. The last token sees all tokens, but
+from the second block on it reads outputs that differ because of the mask (Haviv et al. 2022).
 """
 
 from collections.abc import Sequence
@@ -23,16 +23,16 @@ from model.gpt.passes import Pass, attend_fused
 from model.gpt.transformer import Transformer
 from model.public import MOST_SEED, array, nonempty, one_of, public, whole
 
-WAYS = ("model", "no_positions", "no_mask")  # as it is; positions off; positions and the causal mask off
-LEAST = 3  # tokens: two to change places, and the last
+WAYS = ("model", "no_positions", "no_mask")  # unchanged; positions off; positions and the causal mask off
+LEAST = 3  # fewest tokens: two to swap, and the last
 
 
 @dataclass(frozen=True, eq=False)
 class Shuffled:
     """The last token of a prompt and of the same prompt in another order, under one of WAYS.
 
-    The first axis of `weights` and `logits` is the order: 0 as written, 1 shuffled. The keys of both stand as written,
-    so that equal entries mean that a token gets the same weight wherever it stands.
+    The first axis of `weights` and `logits` is the order: 0 original, 1 shuffled. The keys of both are in the original
+    order, so equal entries mean that a token gets the same weight at either position.
     """
 
     way: str
@@ -47,16 +47,17 @@ class Shuffled:
 
 
 def ways_of(config: ModelConfig) -> tuple[str, ...]:
-    """Return those of WAYS that differ: a model without positions has none to switch off."""
+    """Return those of WAYS that differ for this model: without positions there is nothing to switch off."""
     return tuple(way for way in WAYS if way != "no_positions" or config.positions != "none")
 
 
 @public(T=whole(0), seed=whole(0, MOST_SEED), first=whole(0))
 def new_order(T: int, seed: int, first: int = 0) -> np.ndarray:
-    """Return the token that stands at each place: the last one and the `first` ones stay where they are. int64 [T]
+    """Draw a random order of T tokens: the token for each position. The last one and the `first` ones keep theirs.
+    int64 [T]
 
-    Never the order as it was: a draw that changes nothing is turned by one place. Raises InputError for fewer tokens
-    than it takes.
+    The order always differs from the original: a draw that changes nothing is rotated by one position. Raises
+    InputError for too few tokens.
     """
     moved = np.arange(first, T - 1)
     if len(moved) < LEAST - 1:
@@ -70,9 +71,7 @@ def new_order(T: int, seed: int, first: int = 0) -> np.ndarray:
 @public(ids=nonempty, order=array("T"), way=one_of(WAYS))
 @torch.inference_mode()
 def shuffled(model: Transformer, ids: Sequence[int], order: np.ndarray, way: str) -> Shuffled:
-    """Return both orders through the model, its weights as they are; raises InputError unless all layers have
-    attention.
-    """
+    """Run the model on both orders, with unchanged weights. Raises InputError unless all layers have attention."""
     need_attention(model.config)
     if sorted(order.tolist()) != list(range(len(ids))):
         raise ValueError(f"order must name each of the {len(ids)} ids once")
@@ -100,11 +99,11 @@ def shuffled(model: Transformer, ids: Sequence[int], order: np.ndarray, way: str
 
 
 def _place(at: Placed):
-    """Return a tap that puts these position vectors in place of the model's."""
+    """Return a tap that replaces the model's position vectors by these."""
     return lambda site, layer, tensor: at.table if site == "pos_embed" else tensor
 
 
 def relative(before: np.ndarray, after: np.ndarray) -> float:
-    """|after - before| / |before|, 0 for two equal vectors. [D] and [D]"""
+    """Return |after - before| / |before|, 0 for two equal vectors. [D] and [D]"""
     apart = np.linalg.norm(after - before)
     return float(apart / np.linalg.norm(before)) if apart else 0.0

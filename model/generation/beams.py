@@ -1,4 +1,4 @@
-"""Beam search: several texts grow side by side, and the likeliest ones remain."""
+"""Beam search: extends several texts in parallel and keeps the likeliest ones."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -41,20 +41,21 @@ class Hypothesis:
 
 @dataclass(eq=False)
 class Beams:
-    """Sum of log-probabilities over length^penalty, scored and stopped as in transformers (early_stopping=False).
+    """Beam search by sum of log-probabilities over length^penalty, with the stopping rule of transformers
+    (early_stopping=False).
 
     Each step considers the likeliest continuations of all running texts, (1 + the number of ending tokens) times as
     many as there are beams, at least twice as many. Those among the first `beams` that end a text are finished; the
     likeliest others run on. The search ends when as many texts are finished as there are beams and the best running
-    one, divided by its length now, beats none of them; or when nothing runs. Ties are broken by the earlier beam, then
-    by the smaller id. The text shown is the best so far, finished or running, by score.
+    one, divided by its current length, is worse than all of them; or when no text is running. Ties are broken by the
+    earlier beam, then by the smaller id. The shown text is the best so far, finished or running, by score.
     """
 
     strategy: Strategy
     setup: Setup
     row: int
     running: list[Hypothesis] = field(default_factory=lambda: [Hypothesis()])
-    finished: list[Hypothesis] = field(default_factory=list)  # the best first, at most as many as beams
+    finished: list[Hypothesis] = field(default_factory=list)  # best first, at most one per beam
     shown: Hypothesis = Hypothesis()
 
     def __post_init__(self) -> None:
@@ -91,7 +92,7 @@ class Beams:
         return Decision(tuple(each.ids[-1] for each in running), tuple(source), self.show(best))
 
     def warped(self, rows: Rows) -> Tensor | None:
-        """Return the running texts' logits after the warps, None where there are no warps. [n, V]"""
+        """Return the running texts' logits after the warps, None without warps. [n, V]"""
         if not self.strategy.steps:
             return None
         setup, steps = self.setup, self.strategy.steps
@@ -108,14 +109,14 @@ class Beams:
         return [(*divmod(place, V), total) for place, total in likeliest if total != -torch.inf]
 
     def show(self, best: Hypothesis) -> Change:
-        """Return the change from the text shown so far to another one."""
+        """Return the change from the shown text to another one."""
         old, new = self.shown.ids, best.ids
         same = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
         self.shown = best
         return Change(best.made[same:], len(old) - same)
 
     def finish(self) -> Change:
-        """Return the best finished text, and the next ones."""
+        """Return the change to the best finished text, with the runners-up."""
         best = self.finished[0]
         change = self.show(best)
         others = tuple((each.ids, each.score) for each in self.finished[: self.texts])

@@ -1,4 +1,4 @@
-"""Memory cost of a cache of keys and values, and the time it saves, measured on this machine."""
+"""Memory cost of a KV cache, and the time it saves, measured on this machine."""
 
 import math
 import os
@@ -20,10 +20,10 @@ from model.public import between, nonempty, public, whole
 
 LENGTHS = (16, 32, 64, 128, 256, 512)  # tokens of context
 ITEM = 4  # bytes of a float32
-ROUNDS = 9  # at most, of each measurement
-FEWEST = 3  # unless the time is up earlier
-BUDGET = 14.0  # seconds for all of it
-_PROMPT = 0.15  # share of the prompt; the contexts share the rest by the roots of their lengths
+ROUNDS = 9  # maximum rounds of each measurement
+FEWEST = 3  # minimum rounds, unless the time is up earlier
+BUDGET = 14.0  # seconds for all measurements
+_PROMPT = 0.15  # share of the prompt; the remainder is divided in proportion to the roots of the lengths
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,11 @@ class Times:
 
 @dataclass(frozen=True)
 class Row:
-    """One more token at a context of `length` tokens, that token included."""
+    """Times of one more token at a context of `length` tokens, that token included."""
 
     length: int
     cached: Times  # one token is run, the others are cached
-    whole: Times | None = None  # all tokens are run; None where there was no time for it
+    whole: Times | None = None  # all tokens are run; None if the time did not suffice
     gap: float | None = None  # largest |difference| between the two ways' logits of the next token
     agree: bool | None = None  # whether both have the same likeliest token
 
@@ -71,7 +71,7 @@ class Measured:
     prefill: Times  # all tokens of the prompt at once, into an empty cache
     step: Times  # one more token after it
     threads: int
-    waiting: str  # OMP_WAIT_POLICY, "" where it is not set: what threads do between two products
+    waiting: str  # OMP_WAIT_POLICY, "" if it is not set; it affects waiting threads between two products
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +85,7 @@ class Bench:
     report: Callable[[], None]  # called between two rounds; may raise to cancel
 
     def step(self, length: int) -> Tensor:
-        """Return the last token of a context, the others cached; the cache is left as it was. -> [V]"""
+        """Compute the logits of the last token of a context, the others cached; the cache is restored. -> [V]"""
         logits = last_logits(self.model, self.ids[:, length - 1 : length], self.cache)
         self.cache.truncate(length - 1)
         return logits
@@ -93,7 +93,7 @@ class Bench:
 
 @public(batch=whole(1, 1 << 40), length=whole(0, 1 << 40), heads=whole(1))
 def cache_bytes(config: ModelConfig, batch: int, length: int, heads: int | None = None) -> int:
-    """Return the bytes of keys and values: 2 L B G S E x 4, L the layers that keep all. `heads` replaces G for a
+    """Return the bytes of keys and values: 2 L B G S E x 4, L the layers with a full cache. `heads` replaces G for a
     comparison.
     """
     heads = config.n_kv_head if heads is None else heads
@@ -101,15 +101,15 @@ def cache_bytes(config: ModelConfig, batch: int, length: int, heads: int | None 
 
 
 def kept_layers(config: ModelConfig) -> int:
-    """Return the layers that keep the keys and values of all tokens: those of full attention."""
+    """Return the number of layers that keep the keys and values of all tokens: those of full attention."""
     return config.n_layer - len(config.stateful)
 
 
 def state_bytes(config: ModelConfig, batch: int) -> int:
-    """Return the bytes that the other layers keep, however long the text is.
+    """Return the bytes that the other layers keep, independent of the length of the text.
 
-    H E E numbers a layer of linear attention, retention and the delta rule; for Mamba I N and the I (K - 1) of its
-    convolution; for a window the keys and values of W - 1 tokens, once there are so many.
+    H E E numbers per layer of linear attention, retention and the delta rule; for Mamba I N and the I (K - 1) of its
+    convolution; for a window the keys and values of W - 1 tokens, once the text has that many.
     """
     numbers = dict.fromkeys(LINEAR, config.n_head * config.d_head**2) | {
         "mamba": config.d_inner * (config.d_state + config.d_conv - 1),
@@ -119,9 +119,10 @@ def state_bytes(config: ModelConfig, batch: int) -> int:
 
 
 def tensor_bytes(config: ModelConfig, batch: int, length: int) -> tuple[tuple[int, ...], int] | None:
-    """Shape of the keys, [L, B, G, S, E], and bytes of keys and values together, of the cache used in generation.
+    """Return the shape of the keys, [L, B, G, S, E], and bytes of keys and values together, of the cache used in
+    generation.
 
-    It is allocated and freed; nothing is written, so no memory is used. None where there is no room for it.
+    It is allocated and freed; nothing is written, so no memory is used. None if it cannot be allocated.
     """
     try:
         cache = KVCache.empty(config, batch, length)
@@ -131,7 +132,7 @@ def tensor_bytes(config: ModelConfig, batch: int, length: int) -> tuple[tuple[in
 
 
 def lengths_of(limit: int) -> tuple[int, ...]:
-    """Return the contexts to measure, none longer than the limit."""
+    """Return the context lengths to measure, up to the limit."""
     return tuple(length for length in LENGTHS if length <= limit) or (limit,)
 
 
@@ -140,10 +141,10 @@ def lengths_of(limit: int) -> tuple[int, ...]:
 def measure(
     model: Transformer, ids: Sequence[int], limit: int, progress: Progress = silent, budget: float = BUDGET
 ) -> Measured:
-    """Time of one more token with and without the cache, at growing contexts, and a check that both logits agree.
+    """Time one more token with and without the cache, at growing context lengths, and compare the logits of both ways.
 
-    The text is `ids`, the prompt, repeated. The two ways take turns, after one step that is not counted. Where
-    `budget` seconds are not enough, there are fewer rounds, and the longest contexts are run with the cache only.
+    The text is `ids`, the prompt, repeated. The two ways take turns, after one warm-up step. If `budget` seconds are
+    not enough, there are fewer rounds, and the longest contexts are run with the cache only.
     """
     need_rewinding(model.config)
     lengths = lengths_of(limit)
@@ -171,7 +172,7 @@ def measure(
 
 
 def last_logits(model: Transformer, ids: Tensor, cache: KVCache | None = None) -> Tensor:
-    """Return the logits after the last token; the output head runs for that one only. ids [1, T] -> [V]"""
+    """Compute the logits after the last token; the output head runs for that one only. ids [1, T] -> [V]"""
     return model.logits(model.trunk(ids, cache=cache)[:, -1:])[0, -1]
 
 
@@ -182,8 +183,8 @@ def _time(work: Callable[[], Tensor]) -> tuple[float, Tensor]:
 
 
 def _turns(bench: Bench, works: Sequence[Callable[[], Tensor]], until: float) -> list[list[float]]:
-    """Return the seconds of each work, in turns and round by round, until its time is up; the first of `works` only
-    warms up.
+    """Time each work in turns, round by round, until its time is up; the first of `works` only warms up. Returns
+    seconds.
 
     There are at least FEWEST rounds, unless the time for everything is up.
     """
@@ -199,7 +200,7 @@ def _turns(bench: Bench, works: Sequence[Callable[[], Tensor]], until: float) ->
 
 
 def _prompt(bench: Bench, T: int, until: float) -> tuple[Times, Times]:
-    """Return the prompt of T tokens into an empty cache, and its last token again, with the others cached."""
+    """Time the prompt of T tokens into an empty cache, and its last token again, with the others cached."""
 
     def prefill() -> Tensor:
         bench.cache.truncate(0)
@@ -207,7 +208,7 @@ def _prompt(bench: Bench, T: int, until: float) -> tuple[Times, Times]:
         bench.cache.truncate(T - 1)
         return logits
 
-    first = _time(prefill)[0]  # warms up; a long prompt is not run repeatedly
+    first = _time(prefill)[0]  # only one warm-up, since a long prompt is slow
     if time.perf_counter() + first > until:
         steps = _turns(bench, [lambda: bench.step(T)] * 2, until)
         times = Times((first,)), Times(tuple(steps[0]))
@@ -219,7 +220,7 @@ def _prompt(bench: Bench, T: int, until: float) -> tuple[Times, Times]:
 
 
 def _row(bench: Bench, length: int, before: Sequence[Row], until: float) -> Row:
-    """Return one context: the cache is filled up to the token before the last, then both ways take turns."""
+    """Measure one context length: fill the cache up to the token before the last, then let both ways take turns."""
     cached = bench.cache.length
     if cached < length - 1:
         bench.model.trunk(bench.ids[:, cached : length - 1], cache=bench.cache)
@@ -227,19 +228,19 @@ def _row(bench: Bench, length: int, before: Sequence[Row], until: float) -> Row:
     def step() -> Tensor:
         return bench.step(length)
 
-    def whole() -> Tensor:
+    def all_tokens() -> Tensor:
         return last_logits(bench.model, bench.ids[:, :length])
 
     if not _whole_fits(bench, length, before):
         return Row(length, Times(tuple(_turns(bench, [step, step], until)[0])))
-    with_cache, without = step(), whole()
-    both = [Times(tuple(seconds)) for seconds in _turns(bench, [step, step, whole], until)]
+    with_cache, without = step(), all_tokens()
+    both = [Times(tuple(seconds)) for seconds in _turns(bench, [step, step, all_tokens], until)]
     gap = float((with_cache - without).abs().max())
     return Row(length, *both, gap, bool(with_cache.argmax() == without.argmax()))
 
 
 def _whole_fits(bench: Bench, length: int, before: Sequence[Row]) -> bool:
-    """Whether there is probably time for running all tokens at this context, judged by the previous context."""
+    """Return True if the time probably suffices for all tokens at this context length, judging by the previous one."""
     if not before:
         return True
     if before[-1].whole is None:

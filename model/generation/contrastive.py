@@ -1,4 +1,4 @@
-"""Contrastive search: likely tokens with states unlike those of the text so far."""
+"""Contrastive search: likely tokens with hidden states unlike those of the text so far."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -28,19 +28,21 @@ PARAMETERS = (Parameter("candidates", 1, 16, 4, 1, whole=True), Parameter("alpha
 
 @dataclass(eq=False)
 class Contrastive:
-    """Of the k likeliest tokens v, the one with the largest (1 - alpha) p(v) - alpha max_j cos(h_v, h_j).
+    """Choose, of the k likeliest tokens v, the one with the largest (1 - alpha) p(v) - alpha max_j cos(h_v, h_j).
 
     h are the final normed states, j runs over all earlier tokens, the prompt's included. Su et al. 2022, eq. 5. Each
-    candidate's state takes a forward of its own, one row each; so a token is known one step later than in other
-    methods, and it must fit into the context. With alpha 0 it is greedy. Ties are broken by the likelier token.
+    candidate's state takes a forward pass of its own, one row each. A token is therefore known one step later than in
+    other methods, and it must fit into the context. With alpha 0 it is greedy. Ties are broken by the likelier token.
     """
 
     strategy: Strategy
     setup: Setup
     row: int
     candidates: tuple[GeneratedToken, ...] = ()
-    p: tuple[float, ...] = ()  # of the candidates, after the warps
-    states: Tensor | None = None  # of the text so far, of length 1. [t, D]; grows in steps, `length` are filled
+    p: tuple[float, ...] = ()  # probabilities of the candidates after the warps
+    states: Tensor | None = (
+        None  # unit states of the text so far. [t, D]; grows in steps, the first `length` rows are filled
+    )
     length: int = 0
     written: list[int] = field(default_factory=list)
 
@@ -73,7 +75,7 @@ class Contrastive:
         self.length = end
 
     def propose(self, rows: Rows, row: int, change: Change) -> Decision:
-        """Return the next candidates, which all continue one row; none where the text has ended."""
+        """Return the next candidates, which all continue one row; no candidates after the end of the text."""
         if not change.ended and len(self.written) >= self.setup.room:
             change = Change(change.made, ended="context")
         if change.ended:
@@ -86,7 +88,7 @@ class Contrastive:
         return Decision(tuple(ids), (row,) * len(ids), change)
 
     def warped(self, rows: Rows, row: int) -> WarpedRow:
-        """Return the distribution after the warps."""
+        """Return a row's distribution after the warps."""
         if not self.strategy.steps:
             return warped_row(rows, row, None)
         context = Context((*self.setup.ids, *self.written), self.setup.prompt)

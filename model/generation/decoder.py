@@ -33,7 +33,7 @@ class Strategy:
     method: str = "sample"  # a key of METHODS
     options: tuple[tuple[str, float], ...] = ()  # options of the method; missing ones have their defaults
     name: str = ""
-    memory: Policy | None = None  # which keys of the past stay in the cache; None: all
+    memory: Policy | None = None  # eviction policy of the cache; None: all keys stay
 
 
 @dataclass(frozen=True)
@@ -41,18 +41,18 @@ class GeneratedToken:
     """One token of a text, and its alternatives."""
 
     id: int
-    log_probability: float  # of the model itself, without warps, nats
-    rank: int  # in the model itself, 1 is the likeliest
-    entropy: float  # of the model's distribution, nats
-    probability: float  # after the warps; NaN where the method does not draw
+    log_probability: float  # log-probability in the model itself, without warps, nats
+    rank: int  # rank in the model itself; 1 is the likeliest
+    entropy: float  # entropy of the model's distribution, nats
+    probability: float  # probability after the warps; NaN if the method does not draw
     kept: int  # tokens left by the warps
-    uniform: float  # the random number; NaN where none was used
-    top: tuple[tuple[int, float, float], ...]  # the model's likeliest tokens: id, probability, the same after the warps
+    uniform: float  # the random number; NaN without a draw
+    top: tuple[tuple[int, float, float], ...]  # likeliest tokens: id, probability, probability after the warps
 
 
 @dataclass(frozen=True)
 class Change:
-    """Effect of a step on a text: tokens dropped from its end, then tokens added. Only searches ever drop."""
+    """Effect of a step on a text: tokens dropped from its end, then tokens added. Only searches drop tokens."""
 
     made: tuple[GeneratedToken, ...] = ()
     drop: int = 0
@@ -62,7 +62,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Decision:
-    """Input of the next forward: one token per row, and which of the decoder's rows each continues."""
+    """Input of the next forward pass: one token per row, and the decoder's row that each continues."""
 
     ids: tuple[int, ...]
     source: tuple[int, ...]
@@ -76,12 +76,12 @@ class Plan:
     max_new_tokens: int = 40
     seed: int = 0
     shared: bool = True  # whether all strategies get the same random numbers
-    first_step: int = 0  # index of the first new token: a branch goes on counting
-    prompt: int | None = None  # length of the prompt, where a strategy wrote some of the ids
+    first_step: int = 0  # index of the first new token; a branch continues counting
+    prompt: int | None = None  # length of the prompt if a strategy wrote some of the ids
     ending: frozenset[int] = frozenset()  # tokens that end a text
     stop: tuple[str, ...] = ()  # texts that end a text
-    numbers: tuple[int, ...] = ()  # random stream of each strategy where not shared; () for 0, 1, 2 ...
-    edits: tuple[Edit, ...] = ()  # of the model, for all strategies: model.generation.edited
+    numbers: tuple[int, ...] = ()  # random stream of each strategy if not shared; () for 0, 1, 2 ...
+    edits: tuple[Edit, ...] = ()  # edits of the model, for all strategies: model.generation.edited
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,7 @@ class Setup:
     plan: Plan
     size: int  # vocabulary size
     text: Callable[[Sequence[int]], str] | None
-    room: int = 1 << 30  # tokens that still fit into the context; the last new one is never read and need not
+    room: int = 1 << 30  # tokens that still fit into the context; the last new one is never read and need not fit
     read: Callable[[Tensor], Tensor] | None = None  # final normed states [n, D] -> logits [n, V]
 
     @property
@@ -101,7 +101,7 @@ class Setup:
         return len(self.ids) if self.plan.prompt is None else self.plan.prompt
 
     def ended(self, written: Sequence[int]) -> str:
-        """Why a text ends after these new tokens, "" where it does not. Call it after every token."""
+        """Return why a text ends after these new tokens, "" if it does not. Must be called after every token."""
         if written and written[-1] in self.plan.ending:
             return "end"
         if written and self.plan.stop and self.text and self._has_stop_text(written):
@@ -111,7 +111,8 @@ class Setup:
         return "context" if len(written) > self.room else ""
 
     def _has_stop_text(self, written: Sequence[int]) -> bool:
-        """Whether a stop text is complete now; only the last tokens can contain its end, each being a byte or more.
+        """Return True if a stop text is complete now. Only the last tokens can contain its end, since each has at least
+        a byte.
 
         Tokens that a strategy wrote before this run count, the prompt does not.
         """
@@ -125,39 +126,39 @@ class Setup:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of logits after a forward, with statistics that every decoder needs."""
+    """Rows of logits after a forward pass, with statistics that every decoder needs."""
 
     logits: Tensor  # float32 [N, V], -inf for rows without a token
     sums: np.ndarray  # the largest logit, mass = sum exp(x - max) and sum exp(x - max) (x - max). float64 [N, 3]
     top: Tensor  # the likeliest tokens. int64 [N, TOP]
 
     def between(self, start: int, stop: int) -> Self:
-        """Return some neighboring rows, as views."""
+        """Return rows `start` to `stop` (excluded) as views."""
         return type(self)(*(getattr(self, field.name)[start:stop] for field in dataclasses.fields(self)))
 
     @property
     def total(self) -> np.ndarray:
-        """ln sum exp of the logits: max + ln mass. float64 [N]"""
+        """The ln sum exp of the logits: max + ln mass. float64 [N]"""
         return self.sums[:, 0] + np.log(self.sums[:, 1])
 
     @property
     def entropy(self) -> np.ndarray:
-        """Of the softmax: ln mass - sum exp(x - max) (x - max) / mass. float64 [N], nats"""
+        """The entropy of the softmax: ln mass - sum exp(x - max) (x - max) / mass. float64 [N], nats"""
         return np.log(self.sums[:, 1]) - self.sums[:, 2] / self.sums[:, 1]
 
     def probabilities(self, row: int) -> np.ndarray:
-        """Return the softmax of a row. float64 [V]"""
+        """Compute the softmax of a row. float64 [V]"""
         return self.logits[row].double().sub_(self.sums[row, 0]).exp_().div_(self.sums[row, 1]).numpy()
 
     def probabilities_of(self, row: int, ids: np.ndarray) -> np.ndarray:
-        """Return the softmax of a row at some tokens. float64 [n]"""
+        """Compute the softmax of a row at some tokens. float64 [n]"""
         return np.exp(self.logits[row].numpy()[ids].astype(np.float64) - self.sums[row, 0]) / self.sums[row, 1]
 
 
 def rows_of(logits: Tensor) -> Rows:
-    """Sums of the softmax in float64, and the first TOP tokens. logits [N, V]
+    """Compute sums of the softmax in float64, and the first TOP tokens. logits [N, V]
 
-    Raises CheckpointError where a logit is NaN or infinite, -inf excepted.
+    Raises CheckpointError if a logit is NaN or infinite, -inf excepted.
     """
     loops = ready.soon()
     sums, top = _sums(logits) if loops is None else _compiled_sums(loops, logits)
@@ -166,14 +167,14 @@ def rows_of(logits: Tensor) -> Rows:
 
 
 def check_finite(number: float) -> None:
-    """Raise CheckpointError for a number of the model that is NaN or infinite."""
+    """Raise CheckpointError for a number from the model that is NaN or infinite."""
     if not math.isfinite(number):
         hint = "Its weights may be broken, or its training went astray."
         raise CheckpointError("The model computes numbers that are not finite.", "", hint)
 
 
 def _compiled_sums(loops: ModuleType, logits: Tensor) -> tuple[np.ndarray, Tensor]:
-    """`_sums`, by a compiled loop."""
+    """Compute `_sums` by a compiled loop."""
     n, size = logits.shape
     sums, top = np.empty((n, 3)), np.empty((n, min(TOP, size)), np.int64)
     loops.survey(logits.contiguous().numpy(), sums, top)
@@ -181,9 +182,9 @@ def _compiled_sums(loops: ModuleType, logits: Tensor) -> tuple[np.ndarray, Tenso
 
 
 def _sums(logits: Tensor) -> tuple[np.ndarray, Tensor]:
-    """`Rows.sums` and `Rows.top` of logits [N, V]."""
+    """Compute `Rows.sums` and `Rows.top` of logits [N, V]."""
     sums = []
-    for row in logits:  # one at a time stays in the processor's cache
+    for row in logits:  # one row at a time stays in the processor's cache
         wide = row.double()
         largest = float(wide.max())
         wide.sub_(largest).clamp_(min=_NOTHING)
@@ -194,7 +195,7 @@ def _sums(logits: Tensor) -> tuple[np.ndarray, Tensor]:
 
 @dataclass(frozen=True, eq=False)
 class WarpedRow:
-    """A row's distribution after the warps: of the tokens that remain, where these are few."""
+    """A row's distribution after the warps; only the remaining tokens are stored if they are few."""
 
     shares: np.ndarray  # float64 [V], 0 for an excluded token; of `ids` [n]
     kept: int
@@ -203,7 +204,7 @@ class WarpedRow:
 
     @functools.cached_property
     def probabilities(self) -> np.ndarray:
-        """Of all tokens. float64 [V]"""
+        """The probabilities of all tokens. float64 [V]"""
         if self.ids is None:
             return self.shares
         whole = np.zeros(self.size)
@@ -211,20 +212,20 @@ class WarpedRow:
         return whole
 
     def of(self, tokens: np.ndarray) -> np.ndarray:
-        """Of some tokens, 0 for an excluded one."""
+        """Return the probabilities of some tokens, 0 for an excluded one."""
         if self.ids is None:
             return self.shares[tokens]
         at = np.minimum(np.searchsorted(self.ids, tokens), len(self.ids) - 1)
         return np.where(self.ids[at] == tokens, self.shares[at], 0.0)
 
     def draw(self, u: float) -> int:
-        """Return the token that `model.sampling.pipeline.draw` draws."""
+        """Draw a token as `model.sampling.pipeline.draw` does."""
         place = draw(self.shares, u)
         return place if self.ids is None else int(self.ids[place])
 
 
 def warped_row(rows: Rows, row: int, warped: Tensor | None) -> WarpedRow:
-    """Return a row's distribution after the warps, where there are some. warped [V] or None"""
+    """Return a row's distribution after the warps, if any. warped [V] or None"""
     logits = (rows.logits[row] if warped is None else warped).numpy()
     inside = logits > -np.inf
     count = int(np.count_nonzero(inside))
@@ -237,7 +238,7 @@ def warped_row(rows: Rows, row: int, warped: Tensor | None) -> WarpedRow:
 
 
 def generated_token(rows: Rows, row: int, after: WarpedRow, id: int, u: float | None = None) -> GeneratedToken:
-    """Return a token with its numbers; u is the random number it was drawn with, None where it was not drawn."""
+    """Return a token with its statistics; u is the random number of the draw, None without a draw."""
     logits = rows.logits[row].numpy()
     value = logits[id]
     rank = np.count_nonzero(logits[:id] >= value) + np.count_nonzero(logits[id:] > value) + 1
@@ -249,20 +250,22 @@ def generated_token(rows: Rows, row: int, after: WarpedRow, id: int, u: float | 
 
 
 def measured(logits: Tensor, warped: Tensor, id: int, u: float = float("nan")) -> GeneratedToken:
-    """Return the same for one position's logits, with its probability also where it was not drawn. logits and warped
-    [V]
+    """Compute a token's statistics from one position's logits, with its probability also without a draw. logits and
+    warped [V]
     """
     rows = rows_of(logits[None])
     return dataclasses.replace(generated_token(rows, 0, warped_row(rows, 0, warped), id, 0.0), uniform=u)
 
 
 class Decoder(Protocol):
-    """One strategy during a run. `width` is the largest number of rows that it needs."""
+    """One strategy during a run. `width` is its maximum number of rows."""
 
     width: int
 
     def decide(self, rows: Rows, hidden: Callable[[], Tensor]) -> Decision:
-        """Decision from its rows; `hidden` gives their final normed states [n, D], at first the prompt's [T, D]."""
+        """Decide from its rows; `hidden` returns their final normed states [n, D], in the first call the prompt's [T,
+        D].
+        """
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Expected and measured gain of speculative decoding: acceptance, tokens per call, and time.
 
 Leviathan et al. 2023 predict both from two numbers: the acceptance rate (a), and the draft's time per token as a share
-of a forward of the model (c). Their theorem 3.8 assumes that a forward over several tokens costs as much as one over a
-single token, which nearly holds on memory-bound accelerators; `v` is its cost here.
+of a forward pass of the model (c). Their theorem 3.8 assumes that a forward pass over several tokens costs as much as
+one over a single token, which nearly holds on memory-bound accelerators; `v` is its cost here.
 """
 
 import time
@@ -19,19 +19,19 @@ from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 from model.public import listed, public
 
-GAMMAS = tuple(range(1, 9))  # values with a measured cost of a forward
+GAMMAS = tuple(range(1, 9))  # gammas with a measured cost of a forward pass
 _TRIES = 3
-_TELL = 0.1  # seconds between two reports, where other threads get the model
+_TELL = 0.1  # seconds between two progress reports, at which other threads may use the model
 _STALL = 3  # times the median: longer runs were delayed by something else on the machine
 
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """A text written with a draft, and as many tokens written without, in turns, on one machine."""
+    """A text written with a draft, and the same number of tokens written without, in turns, on one machine."""
 
     rounds: tuple[Round, ...]
     plain: tuple[Round, ...]  # a token each
-    forwards: tuple[tuple[int, float], ...]  # (tokens at once, seconds) of one forward of the model with its warps
+    forwards: tuple[tuple[int, float], ...]  # (tokens at once, seconds) of one forward pass of the model with its warps
 
     @property
     def tokens(self) -> tuple[int, ...]:
@@ -40,23 +40,23 @@ class Compared:
 
     @property
     def plain_tokens(self) -> tuple[int, ...]:
-        """The text written without."""
+        """The text written without a draft."""
         return tuple(token for each in self.plain for token in each.tokens)
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The numbers of a comparison; seconds are means, see `unstalled`. NaN where nothing was proposed."""
+    """Statistics of a comparison; seconds are means, see `unstalled`. NaN if nothing was proposed."""
 
     calls: int
     written: int
     proposed: int
-    tested: int  # proposals that were read: those after a rejected one are not
+    tested: int  # tested proposals; those after a rejected one are not tested
     accepted: int
     acceptance: float  # accepted / tested
     expected: float  # mean of sum min(p, q) of the tested proposals. Leviathan et al., theorem 3.5
     spread: float  # standard deviation of the acceptance around it
-    per_call: float  # tokens a forward of the model
+    per_call: float  # tokens per forward pass of the model
     predicted_per_call: float  # by eq. 1
     plain: float  # seconds per token without a draft
     speculative: float  # seconds per token with it
@@ -76,9 +76,9 @@ class Summary:
 def compare(
     model: Transformer, ids: Sequence[int], draft: Draft, request: Request, progress: Progress = silent
 ) -> Compared:
-    """Continue ids [T] with the draft and without, taking turns, so that a busy moment slows both.
+    """Continue ids [T] with and without the draft, taking turns, so that a busy moment slows both.
 
-    The same errors as `speculate`.
+    Raises the errors of `speculate`.
     """
     check_request(model, ids, draft, request)
     first = reader(model, ids, request)
@@ -98,7 +98,9 @@ def compare(
 
 
 def _forwards(first: Reader, ids: Sequence[int], progress: Progress) -> Iterator[tuple[int, float]]:
-    """Return the least seconds of a few forwards over 1 .. 9 tokens after the prompt, as far as there is room."""
+    """Yield the minimum seconds of a few forward passes over 1 .. 9 tokens after the prompt, as far as the context
+    allows.
+    """
     room = first.cache.capacity - first.cache.length
     widths = [width for width in (1, *(gamma + 1 for gamma in GAMMAS)) if width <= room]
     best = dict.fromkeys(widths, float("inf"))
@@ -113,19 +115,19 @@ def _forwards(first: Reader, ids: Sequence[int], progress: Progress) -> Iterator
 
 
 def tokens_per_call(acceptance: float, gamma: float) -> float:
-    """(1 - a^(g + 1)) / (1 - a), and g + 1 for a = 1: mean tokens per call. Leviathan et al. 2023, eq. 1."""
+    """Compute (1 - a^(g + 1)) / (1 - a), or g + 1 for a = 1: mean tokens per call. Leviathan et al. 2023, eq. 1."""
     return gamma + 1 if acceptance >= 1 else (1 - acceptance ** (gamma + 1)) / (1 - acceptance)
 
 
 def speed_up(acceptance: float, gamma: float, c: float, v: float = 1.0) -> float:
-    """Return the tokens per call over its cost g c + v in plain steps. With v = 1, Leviathan et al. 2023,
+    """Compute the tokens per call over its cost g c + v in plain steps. With v = 1, Leviathan et al. 2023,
     theorem 3.8.
     """
     return tokens_per_call(acceptance, gamma) / (gamma * c + v)
 
 
 def needed_acceptance(gamma: float, c: float, v: float) -> float:
-    """Return the acceptance at which `speed_up` is 1; 0 where it always is more, infinite where it never is."""
+    """Return the acceptance at which `speed_up` is 1; 0 if it is always above 1, infinite if it is never 1."""
     cost = gamma * c + v
     if cost <= 1 or cost > gamma + 1:
         return 0.0 if cost <= 1 else float("inf")
@@ -137,13 +139,13 @@ def needed_acceptance(gamma: float, c: float, v: float) -> float:
 
 
 def unstalled(seconds: Sequence[float]) -> list[float]:
-    """Return the same, capped at three times their median: one stall would otherwise outweigh tens of steps."""
+    """Limit the seconds to three times their median: one stall would otherwise outweigh tens of steps."""
     most = _STALL * median(seconds) if seconds else 0.0
     return [min(each, most) for each in seconds]
 
 
 def summary(comparison: Compared) -> Summary:
-    """Measured beside predicted. Rounds with fewer than gamma proposals are predicted with their own number."""
+    """Compute measured and predicted statistics. The prediction uses each round's own number of proposals."""
     rounds, plain, nothing = comparison.rounds, comparison.plain, float("nan")
     tested = [each for one in rounds for each in one.proposals if each.fate != "unread"]
     accepted = sum(each.fate == "accepted" for each in tested)
@@ -188,7 +190,7 @@ def summary(comparison: Compared) -> Summary:
 
 
 def swept(comparison: Compared) -> list[tuple[int, float, float]]:
-    """(gamma, speed-up by theorem 3.8, speed-up with the measured cost of checking) by gamma, from one run.
+    """Return (gamma, speed-up by theorem 3.8, speed-up with the measured cost of checking) by gamma, from one run.
 
     Calls without a proposal, as in a lookup draft, cost and yield the same as plain decoding.
     """

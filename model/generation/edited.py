@@ -1,4 +1,4 @@
-"""Texts that a model writes under edits: what `trace(text).edit(...)` would predict at every step, with a cache."""
+"""Generation under edits: at every step the prediction of `trace(text).edit(...)`, with a cache."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -19,27 +19,27 @@ ATTENTION = frozenset(("scores", "pattern"))
 
 @dataclass(frozen=True, eq=False)
 class Edited:
-    """Edits of a text, and the tap that applies them to its rows. `of` makes one."""
+    """Edits of a text, and the tap that applies them to its rows. Constructed by `of`."""
 
     edits: tuple[Edit, ...]
     tap: Tap
 
     def reaches(self, layer: int) -> bool:
-        """Return whether a layer computes something else than without the edits."""
+        """Return True if the edits change the computation of a layer."""
         return bool(sites_edited(self.edits, layer))
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Return the attention kernel: step by step only where scores or a pattern are edited."""
+        """Run the attention kernel: step by step only if scores or a pattern are edited."""
         explicit = not ATTENTION.isdisjoint(sites_edited(self.edits, layer))
         return (attend_explicit(self.tap) if explicit else attend_fused)(layer, q, k, v)
 
 
 def of(model: Transformer, edits: Sequence[Edit], T: int, *, forgetful: bool = False) -> Edited | None:
-    """Return the edits of a text whose prompt has T tokens; None for none. `forgetful`: whether a strategy forgets
-    keys.
+    """Return the edits of a text whose prompt has T tokens; None without edits. `forgetful` is true if a strategy
+    evicts keys.
 
-    Raises InputError for edits that do not fit the model or the prompt; for a mean, which is taken over a text that
-    grows here; and for edits of attention where keys are forgotten, since patterns are named by their positions.
+    Raises InputError for edits that do not fit the model or the prompt; for a mean, since it is taken over a text that
+    grows here; and for edits of attention with evicted keys, since patterns are addressed by their positions.
     """
     if not edits:
         return None
@@ -63,7 +63,7 @@ def of(model: Transformer, edits: Sequence[Edit], T: int, *, forgetful: bool = F
 
 
 def trunk(model: Transformer, ids: Tensor, cache: KVCache, edited: Edited, memory: Attend | None) -> Tensor:
-    """`model.trunk` under edits. ids [n, T] -> [n, T, D]"""
+    """Run `model.trunk` under edits. ids [n, T] -> [n, T, D]"""
     start, T = cache.length, ids.shape[1]
     model.check(ids, start)
     cache.reserve(*ids.shape)
@@ -74,9 +74,7 @@ def trunk(model: Transformer, ids: Tensor, cache: KVCache, edited: Edited, memor
 
 
 def through(model: Transformer, x: Tensor, run: Pass, tap: Tap | None, reaches: Callable[[int], bool]) -> Tensor:
-    """Return all blocks, with the tap in those layers that it reaches; the others keep their fast path. [N,
-    T, D] each
-    """
+    """Run all blocks, with the tap in the layers that it reaches; the others keep their fast path. [N, T, D] each"""
     tapped = replace(run, tap=tap)
     for layer, block in enumerate(model.blocks):
         x = block(x, layer, tapped if tap is not None and reaches(layer) else run)
@@ -84,9 +82,7 @@ def through(model: Transformer, x: Tensor, run: Pass, tap: Tap | None, reaches: 
 
 
 def tap_of_rows(several: Sequence[Edited | None], counts: Sequence[int]) -> Tap | None:
-    """Return one tap for a batch: each text's edits on its own rows, `counts` of them a text; None where
-    nobody edits.
-    """
+    """Return one tap for a batch: each text's edits on its own rows, `counts` rows per text; None without any edits."""
     if not any(several):
         return None
 

@@ -1,7 +1,7 @@
-"""Several strategies continue one prompt at once: one batch, one forward per step, one cache.
+"""Continuation of one prompt by several strategies at once: one batch, one forward pass per step, one cache.
 
-Each strategy is a decoder with its own rows of the batch. At every step all rows have the same number of tokens, so
-one forward serves a greedy row, six beams and the candidates of a contrastive search alike.
+Each strategy is a decoder with its own rows of the batch. At every step all rows have the same number of tokens, so one
+forward pass serves a greedy row, six beams and the candidates of a contrastive search alike.
 """
 
 import functools
@@ -39,18 +39,18 @@ from model.sampling.pipeline import usable
 from model.tracing.trace import check_length
 
 MOST_STRATEGIES = 8
-MOST_ROWS = 64  # of the batch: beams and candidates count
+MOST_ROWS = 64  # rows of the batch, including beams and candidates
 MOST_TOKENS = 4096  # new ones
-MOST_SEED = 2**53  # whole numbers that a page can hold
+MOST_SEED = 2**53  # largest integer that JavaScript represents exactly
 
 
 @dataclass(frozen=True, eq=False)
 class Tick:
-    """One step: the change of each strategy's text, None for one that had ended before."""
+    """One step: the change of each strategy's text, None for a text that ended earlier."""
 
     step: int
     changes: tuple[Change | None, ...]
-    seconds: float  # of this step's forward and decisions, without the consumer's time
+    seconds: float  # seconds of this step's forward pass and decisions, without the consumer's time
 
 
 @public(model=unchecked, ids=listed, size=whole(1))
@@ -64,30 +64,30 @@ def generate(
 ) -> Iterator[Tick]:
     """Continue ids [T] by every strategy; one tick per step until all have ended. Closing the iterator stops the work.
 
-    `size` is the vocabulary size, of the model's V rows; `text` decodes, for stop texts. A row's text is the one that
-    the strategy alone would write, to float32 rounding. A text ends with a token of `plan.ending` ("end"), a stop text
-    ("stop"), after `plan.max_new_tokens` ("length"), or where the context is full ("context"): its last token need not
+    `size` is the vocabulary size, out of the model's V rows; `text` decodes, for stop texts. A row's text equals that
+    of the strategy run alone, to float32 rounding. A text ends with a token of `plan.ending` ("end"), a stop text
+    ("stop"), after `plan.max_new_tokens` ("length"), or when the context is full ("context"): its last token need not
     fit, since nothing is read after it.
 
-    Raises InputError at once, before any forward, for an empty prompt or one beyond the context, ids outside the
-    vocabulary, no strategy or too many, too many rows, edits of the plan that do not fit or cannot be held while a text
-    grows, and settings that are unknown or out of range. A step raises
-    CheckpointError where the model's logits are not finite.
+    Raises InputError at once, before any forward pass, for an empty prompt or one beyond the context, ids outside the
+    vocabulary, no strategy or too many, too many rows, edits of the plan that do not fit or cannot be applied while a
+    text grows, and settings that are unknown or out of range. A step raises CheckpointError if the model's logits are
+    not finite.
     """
     if not hasattr(model, "trunk"):
         raise InputError(
             "An argument is of the wrong kind.", f"model: {shown(model)}", say("Expected: {}.", "Transformer")
         )
-    return _alone(model, course_of(model, ids, strategies, plan, size, text))
+    return _single_ticks(model, course_of(model, ids, strategies, plan, size, text))
 
 
 @dataclass(frozen=True, eq=False)
 class Need:
-    """What a course waits for: the model on these tokens, which continue what its cache holds."""
+    """A request of a course for a forward pass on these tokens, which continue its cache."""
 
-    ids: Tensor  # [n, T]: the prompt, [1, T], then one token a row
+    ids: Tensor  # [n, T]: the prompt, [1, T], then one token per row
     cache: KVCache
-    memory: BoundedMemory | None = None  # the attention kernel, where a text forgets
+    memory: BoundedMemory | None = None  # the attention kernel if a text evicts keys
     edited: Edited | None = None  # the edits, of all its rows
 
 
@@ -95,20 +95,20 @@ class Need:
 class Found:
     """The model's answer to a need."""
 
-    logits: Tensor  # of each row's last token. float32 [n, V], the rows of the model
-    hidden: Callable[[], Tensor]  # final normed states [n, T, D], computed for who asks
+    logits: Tensor  # logits of each row's last token. float32 [n, V], the rows of the model
+    hidden: Callable[[], Tensor]  # final normed states [n, T, D], computed on request
     seconds: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
 class Course:
-    """The run of `generate` without its forwards: it says what it needs, and whoever drives it runs the model.
+    """A run of `generate` without its forward passes: it yields its needs, and a driver runs the model.
 
-    Its steps are a need, then, once that was sent, a tick, and so on by turns.
+    Its steps alternate: a need, and, once the result was sent, a tick.
     """
 
     steps: Generator[Need | Tick, Found | None, None]
-    rows: int  # of the batch at most
+    rows: int  # maximum rows of the batch
 
 
 def course_of(
@@ -119,7 +119,7 @@ def course_of(
     size: int,
     text: Callable[[Sequence[int]], str] | None = None,
 ) -> Course:
-    """Return a run of `generate` to be driven; arguments and errors are its."""
+    """Return a run of `generate` for a driver; arguments and errors are those of `generate`."""
     check_length(len(ids), model.config.n_ctx)
     check_plan(plan)
     for strategy in strategies:
@@ -182,7 +182,7 @@ def _course(
 
 @torch.inference_mode()
 def forward(model: Transformer, need: Need) -> Found:
-    """Return the model on what one course needs."""
+    """Run the model for one course's need."""
     began = time.perf_counter()
     if need.edited is None:
         stream = model.trunk(need.ids, cache=need.cache, attend=need.memory)  # [n, T, D]
@@ -193,18 +193,18 @@ def forward(model: Transformer, need: Need) -> Found:
 
 
 def normed(model: Transformer, stream: Tensor) -> Callable[[], Tensor]:
-    """Return the final normed states, computed once where somebody asks for them."""
+    """Return a function for the final normed states, computed once on first use."""
     return functools.cache(torch.inference_mode()(functools.partial(model.normed, stream)))
 
 
 def _states(found: Found, rows: tuple[int, int] | None) -> Callable[[], Tensor]:
-    """What a decoder may ask for: the states of its rows' last tokens [n, D]; for None the whole prompt's [T, D]."""
+    """Return a function for the states of a decoder's last tokens [n, D]; for None those of the whole prompt [T, D]."""
     return lambda: found.hidden()[0] if rows is None else found.hidden()[slice(*rows), -1]
 
 
 @torch.inference_mode()
-def _alone(model: Transformer, course: Course) -> Iterator[Tick]:
-    """Yield the ticks of one course, each after a forward of its own."""
+def _single_ticks(model: Transformer, course: Course) -> Iterator[Tick]:
+    """Yield the ticks of one course, each after a forward pass of its own."""
     pack_where_needed(model, course.rows)
     for wanted in course.steps:
         yield course.steps.send(forward(model, wanted))
@@ -242,7 +242,7 @@ def following(cache: KVCache, source: Sequence[int], shared: int) -> KVCache:
 
 
 def check_plan(plan: Plan) -> None:
-    """Raise InputError for a number of new tokens or a seed out of range, and for a stop text that is none."""
+    """Raise InputError for a number of new tokens or a seed out of range, and for an invalid stop text."""
     check_whole("max_new_tokens", plan.max_new_tokens, 1, MOST_TOKENS)
     check_whole("seed", plan.seed, 0, MOST_SEED)
     for text in plan.stop:
@@ -251,7 +251,7 @@ def check_plan(plan: Plan) -> None:
 
 
 def check_size(strategies: Sequence[Strategy], widths: list[int]) -> None:
-    """Raise InputError for more strategies or rows than one batch takes."""
+    """Raise InputError for more strategies or rows than fit into one batch."""
     if not strategies:
         raise InputError("There is no strategy.", "", say("From 1 to {}.", MOST_STRATEGIES))
     if len(strategies) > MOST_STRATEGIES:

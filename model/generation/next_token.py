@@ -1,4 +1,4 @@
-"""The next-token distribution of a run at one of its positions, as input of a pipeline of warps."""
+"""The next-token distribution of a run at a position, as input of a pipeline of warps."""
 
 from collections.abc import Sequence
 
@@ -18,14 +18,14 @@ from model.tracing.trace import Trace
 def logits_after(run: Trace, position: int, vocab_size: int) -> Tensor:
     """Return the run's logits after a position, -inf for rows without a token. float32 [V]
 
-    Raises InputError for a position that the run does not have.
+    Raises InputError for a position outside the run.
     """
     return usable(torch.from_numpy(run.logits_at(position)), vocab_size)
 
 
 @public()
 def context_at(run: Trace, position: int) -> Context:
-    """Context of the warps: the prompt up to the position, which may count from the end."""
+    """Return the context of the warps: the prompt up to the position, which may count from the end."""
     check_position(position, len(run.tokens), from_end=True)
     upto = position % len(run.tokens) + 1
     return Context(tuple(run.tokens.ids[:upto].tolist()), upto)
@@ -35,10 +35,10 @@ def context_at(run: Trace, position: int) -> Context:
 def placed(
     model: Transformer, ids: Sequence[int], prompt: int, steps: tuple[Step, ...], token: int, size: int
 ) -> GeneratedToken:
-    """Return a token that a person appended to ids [T], of which `prompt` are the prompt, with its numbers; one
-    forward.
+    """Run one forward pass for a token that a user appended to ids [T]. Returns the token with its statistics.
 
-    `size` is the vocabulary size. No random number chose the token, so its `uniform` is NaN.
+    The first `prompt` ids are the prompt, `size` is the vocabulary size. The token was not drawn, so its `uniform` is
+    NaN.
     """
     stream = model.trunk(torch.tensor([list(ids)]))
     logits = usable(model.logits(stream[:, -1:])[0, 0].float(), size)

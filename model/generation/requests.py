@@ -1,4 +1,4 @@
-"""What speculative decoding is asked for: the draft and the settings, checked when they are made."""
+"""Settings of speculative decoding: the draft and the request, validated on construction."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,12 +22,12 @@ _MOST_SUFFIX = 1 << 20
 class Draft:
     """The source of proposals: the model's own first `n` layers, an n-gram lookup in the text, or another model.
 
-    Raises InputError for an unknown kind, an `n` that is no whole number from 0 up, and a model that is none.
+    Raises InputError for an unknown kind, an `n` that is not a whole number from 0 up, and an invalid model.
     """
 
     kind: str = "layers"  # of DRAFTS
     n: int = 1
-    model: Transformer | None = None  # of the kind "model"; it must share the tokenizer
+    model: Transformer | None = None  # the draft model of the kind "model"; it must share the tokenizer
 
     def __post_init__(self) -> None:
         if not isinstance(self.kind, str) or self.kind not in DRAFTS:
@@ -39,12 +39,12 @@ class Draft:
             raise InputError("There is no other model to draft with.", got, "Choose another draft.")
 
 
-PLAIN = Draft("ngram", 0)  # suffixes of no tokens are never found: plain decoding
+PLAIN = Draft("ngram", 0)  # empty suffixes never match: plain decoding
 
 
 @dataclass(frozen=True)
 class Request:
-    """Settings besides the prompt and the draft. Raises InputError for what is unknown or out of range."""
+    """Settings besides the prompt and the draft. Raises InputError for unknown or out-of-range values."""
 
     size: int  # vocabulary size
     steps: tuple[Step, ...] = ()  # warps, the same for the draft and the model
@@ -84,7 +84,9 @@ def check_request(model: Transformer, ids: Sequence[int], draft: Draft, request:
 
 
 def _check_other(config: ModelConfig, T: int, size: int) -> None:
-    """Raise InputError unless another model has a row for each token and room for the prompt, and can be rewound."""
+    """Raise InputError unless another model has a row for each token and room for the prompt, and supports
+    rewinding.
+    """
     need_rewinding(config)
     if config.vocab_size < size:
         what = "The model that drafts has other tokens."

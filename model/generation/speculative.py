@@ -29,7 +29,7 @@ from model.sampling.pipeline import Context, draw, softmax, uniform, usable
 from model.sampling.warps import remembered, run_steps
 from model.text.tokenizer import Tokenizer
 
-# Random streams of a step by their use. Row 0 is the one that every strategy draws its token with, so a draft that
+# Random streams of a step by their use. Every strategy draws its token with row 0, so a draft that
 # equals the model writes, token by token, the text of plain sampling.
 _DRAW, _ACCEPT, _AGAIN = 0, 1, 2
 
@@ -42,19 +42,19 @@ class Proposal:
     p: float  # the model's probability, after the warps
     q: float  # the draft's, after the warps
     expected: float  # sum of min(p, q) over the vocabulary: the acceptance probability here
-    uniform: float  # accepted where it is below p / q; NaN where it was not read
+    uniform: float  # accepted if it is below p / q; NaN if it was not tested
     fate: str  # "accepted", "rejected", "unread" (after a rejected one)
 
 
 @dataclass(frozen=True)
 class Round:
-    """One forward of the model: proposals, and the token that it adds itself."""
+    """One forward pass of the model: proposals, and the token from the model itself."""
 
     proposals: tuple[Proposal, ...]
-    token: int | None  # None where an accepted proposal ended the text
-    kind: str  # of the token: "corrected" after a rejection, "bonus" after none, "" where there is none
-    chance: float  # of the token, in the distribution it was drawn from; NaN where there is none
-    uniform: float  # the random number it was drawn with; NaN where there is none
+    token: int | None  # None if an accepted proposal ended the text
+    kind: str  # "corrected" after a rejection, "bonus" if all were accepted, "" without a token
+    chance: float  # probability of the token in its distribution; NaN without a token
+    uniform: float  # random number of the draw; NaN without a token
     draft_seconds: float
     target_seconds: float
     ended: str = ""  # "end", "length", "context"; "" while it goes on
@@ -75,13 +75,13 @@ class Round:
 
 
 def residual(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """norm(max(0, p - q)): the distribution that replaces a rejected proposal. [V], [V] -> [V]. Leviathan et al., 2.3.
+    """Return norm(max(0, p - q)), the distribution after a rejected proposal. [V], [V] -> [V]. Leviathan et al., 2.3.
 
     P(x accepted) + P(rejected) residual(x) = min(p, q) + (1 - sum min(p, q)) residual(x) = p(x).
     """
     excess = np.maximum(p - q, 0)
     total = excess.sum()
-    return excess / total if total > 0 else p  # p = q: nothing is ever rejected
+    return excess / total if total > 0 else p  # p = q: never rejected
 
 
 def verify(
@@ -89,9 +89,9 @@ def verify(
 ) -> tuple[int, int]:
     """Return the number of accepted proposals, and the token after them. Leviathan et al. 2023, algorithm 1.
 
-    p [g + 1, V] and q [g, V] are the model's and the draft's probabilities at each place, proposed [g] tokens with q >
-    0. accepting [g] and drawing [g + 1] are uniform numbers: a proposal is accepted where its number is below p / q; at
-    the first rejected place, the number of `drawing` draws the token. Raises ValueError for arrays of other shapes.
+    p [g + 1, V] and q [g, V] are the model's and the draft's probabilities at each position, proposed [g] tokens with q
+    > 0. accepting [g] and drawing [g + 1] are uniform numbers: a proposal is accepted if its number is below p / q; at
+    the first rejected position, the number of `drawing` draws the token. Raises ValueError for arrays of other shapes.
     """
     g = len(proposed)
     if len(p) != g + 1 or len(q) != g or len(accepting) != g or len(drawing) != g + 1:
@@ -103,7 +103,9 @@ def verify(
 
 
 def shares_tokenizer(a: Tokenizer, b: Tokenizer) -> bool:
-    """Whether every id has the same bytes in both, so that one model can check the other's proposals."""
+    """Return True if every id has the same bytes in both tokenizers, so that one model can check the
+    other's proposals.
+    """
     return a is b or (a.vocab_size == b.vocab_size and a.raw == b.raw)
 
 
@@ -112,15 +114,15 @@ def shares_tokenizer(a: Tokenizer, b: Tokenizer) -> bool:
 
 @dataclass(eq=False)
 class Reader:
-    """A model with the cache of the tokens it has read, and the warps applied to its logits."""
+    """A model with the cache of its read tokens, and the warps for its logits."""
 
     model: Transformer
     cache: KVCache
     request: Request
-    prompt: int  # length of the prompt, which penalties may treat apart
+    prompt: int  # length of the prompt, which penalties may treat separately
 
     def logits(self, text: Sequence[int], rows: int) -> Tensor:
-        """Return the logits of the last `rows` places of a text; only uncached tokens are run. [rows, V]"""
+        """Return the logits of the last `rows` positions of a text; only uncached tokens are run. [rows, V]"""
         stream = self.model.trunk(torch.tensor([text[self.cache.length :]]), cache=self.cache)
         logits = usable(self.model.logits(stream[:, -rows:], cached=True)[0].float(), self.request.size)
         check_finite(float(logits.amax(-1).sum()))  # NaN where any is
@@ -134,8 +136,8 @@ class Reader:
     def along(
         self, text: Sequence[int], proposed: Sequence[int], memory: float | None
     ) -> tuple[np.ndarray, list[float | None]]:
-        """Return the probabilities [g + 1, size] at every proposed place and after it, and the memory at each, by one
-        forward.
+        """Compute the probabilities [g + 1, size] at and after every proposed token, and the memory at each, in one
+        forward pass.
         """
         both, rows, memories = [*text, *proposed], [], [memory]
         logits = self.logits(both, len(proposed) + 1)
@@ -155,7 +157,7 @@ class Reader:
 def reader(model: Transformer, ids: Sequence[int], request: Request, cache: KVCache | None = None) -> Reader:
     """Return a reader of all but the last of ids [T], with room for the request.
 
-    `cache` is one that has read them already; it is modified.
+    `cache` is one that already contains them; it is modified.
     """
     if cache is None:
         room = min(model.config.n_ctx, len(ids) + request.max_new_tokens + MOST_DRAFTED)
@@ -172,15 +174,15 @@ class Proposer(Protocol):
     """A draft in use."""
 
     def propose(self, text: Sequence[int], most: int, memory: float | None) -> tuple[list[int], np.ndarray]:
-        """At most `most` tokens after a text, and the probabilities q [g, size] from which each was drawn."""
+        """Return at most `most` tokens after a text, and the probabilities q [g, size] from which each was drawn."""
 
     def forget(self, length: int) -> None:
-        """Drop everything after the first `length` tokens: the rest was rejected."""
+        """Drop the rejected tokens after the first `length` tokens."""
 
 
 @dataclass(eq=False)
 class Drawn:
-    """Draws its proposals from a smaller model."""
+    """A proposer that draws from a smaller model."""
 
     reader: Reader
 
@@ -202,7 +204,7 @@ class Drawn:
 
 @dataclass(eq=False)
 class Lookup:
-    """Proposes the tokens that followed an earlier occurrence of the last tokens: a draft without cost."""
+    """A proposer that repeats the tokens after an earlier occurrence of the last tokens, at no cost."""
 
     n: int
     request: Request
@@ -212,16 +214,16 @@ class Lookup:
         ends = [place for place, token in enumerate(proposed) if token in self.request.ending]
         proposed = proposed[: ends[0] + 1] if ends else proposed
         q = np.zeros((len(proposed), self.request.size))
-        q[np.arange(len(proposed)), proposed] = 1  # a lookup is certain of each
+        q[np.arange(len(proposed)), proposed] = 1  # a lookup proposes with probability 1
         return proposed, q
 
     def forget(self, length: int) -> None:
-        """Nothing to forget."""
+        """Do nothing, since a lookup has no state."""
 
 
 def lookup(text: Sequence[int], n: int, most: int) -> list[int]:
-    """Return the tokens after the last earlier occurrence of the longest possible suffix, at most n tokens long; [] for
-    none.
+    """Return the tokens after the last earlier occurrence of the longest suffix of at most n tokens; [] without an
+    occurrence.
 
     Saxena 2023 (prompt lookup decoding), which takes the first occurrence.
     """
@@ -273,14 +275,14 @@ _PROPOSERS: dict[str, Callable[[Transformer, Sequence[int], Draft, Request], Pro
 def speculate(
     model: Transformer, ids: Sequence[int], draft: Draft, request: Request, cache: KVCache | None = None
 ) -> Iterator[Round]:
-    """Continue ids [T] with the draft's proposals that the model accepts; one round per forward of the model.
+    """Continue ids [T] with the draft's proposals that the model accepts; one round per forward pass of the model.
 
-    `cache` may hold all but the last of the ids already; it is modified. The same seed gives the same text. With one
-    possible token at each place (temperature 0) the text is that of plain decoding, unless the two largest logits are
-    within float32 rounding: a forward over several tokens sums in another order than a forward over one.
+    `cache` may already hold all but the last of the ids; it is modified. The same seed gives the same text. With one
+    possible token at each position (temperature 0) the text is that of plain decoding, unless the two largest logits
+    are within float32 rounding: a forward pass over several tokens sums in another order than one over a single token.
 
     Raises InputError at this call for a prompt or a draft that does not apply to this model. A round raises
-    CheckpointError where logits are not finite.
+    CheckpointError if logits are not finite.
     """
     check_request(model, ids, draft, request)
     return _rounds(model, list(ids), draft, request, cache)
@@ -292,7 +294,7 @@ def _rounds(
 ) -> Iterator[Round]:
     """Yield the rounds of a checked request."""
     target, proposer = reader(model, ids, request, cache), _PROPOSERS[draft.kind](model, ids, draft, request)
-    room = model.config.n_ctx - len(ids) + 1  # the last token is written, never read
+    room = model.config.n_ctx - len(ids) + 1  # the last token is written but never read
     full = "length" if request.max_new_tokens <= room else "context"
     state = _Text(ids, min(request.max_new_tokens, room), full)
     while state.left > 0:

@@ -1,4 +1,4 @@
-"""Ways to choose the next token, by name, and strategies with their usual numbers."""
+"""Methods to choose the next token, by name, and strategies with their usual settings."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -60,7 +60,7 @@ _CHUNK = 32  # positions per chunk of logits
 
 @dataclass(eq=False)
 class Sampler:
-    """Warp, then draw: one row, one token a step."""
+    """A decoder that applies warps and then draws: one row, one token per step."""
 
     strategy: Strategy
     setup: Setup
@@ -84,7 +84,7 @@ class Sampler:
         return Decision((token.id,), (0,), Change((token,), ended=setup.ended(self.written)))
 
     def recall(self, hidden: Callable[[], Tensor]) -> None:
-        """Replay the tokens written before this run, where a warp has a memory of them; `hidden` gives [T, D]."""
+        """Replay the tokens written before this run for warps with a memory; `hidden` returns [T, D]."""
         ids, prompt = self.setup.ids, self.setup.prompt
         if self.setup.read is None or all(WARPS[step.warp].remember is None for step in self.strategy.steps):
             return
@@ -114,7 +114,7 @@ def option(strategy: Strategy, name: str) -> float:
 
 
 def check_strategy(strategy: Strategy, size: int) -> None:
-    """Raise InputError unless the method, its numbers, its memory and every step are known and within their bounds."""
+    """Raise InputError unless the method, its options, its memory and every step are known and within their bounds."""
     if not isinstance(strategy, Strategy):
         raise InputError("This is no strategy.", shown(strategy), say("Choose one of: {}.", ", ".join(STRATEGIES)))
     if not isinstance(strategy.method, str) or strategy.method not in METHODS:

@@ -13,14 +13,14 @@ from model.public import public, whole
 
 @dataclass(frozen=True)
 class Measured:
-    """Numbers of one text; NaN where there are too few tokens for one to be defined."""
+    """Statistics of one text; NaN for those that need more tokens."""
 
     length: int  # tokens
-    log_probability: float  # mean of the model's own, without warps, nats per token
-    surprisal: float  # the negative of it in bits per token
+    log_probability: float  # mean log-probability in the model itself, without warps, nats per token
+    surprisal: float  # its negative in bits per token
     perplexity: float  # exp(-log_probability)
-    entropy: float  # mean of the model's own distributions, nats
-    probability: float  # mean of the drawn tokens after the warps; NaN where the method does not draw
+    entropy: float  # mean entropy of the model's distributions, nats
+    probability: float  # mean probability of the drawn tokens after the warps; NaN if the method does not draw
     distinct_1: float  # distinct tokens / tokens
     distinct_2: float  # distinct pairs / pairs
     repeated_3: float  # share of 3-grams that occurred before in the text
@@ -29,7 +29,7 @@ class Measured:
 
 @dataclass(frozen=True, eq=False)
 class Written:
-    """One text with its tokens' numbers."""
+    """One text with its tokens' statistics."""
 
     made: tuple[GeneratedToken, ...]
     ended: str  # "end", "stop", "length", "context"; "" while it goes on
@@ -42,7 +42,7 @@ class Written:
 
 @public()
 def measure_text(tokens: Sequence[GeneratedToken]) -> Measured:
-    """Return the statistics of a text.
+    """Compute the statistics of a text.
 
     Distinct-n: Li et al. 2016, section 5. Repeated n-grams: seq-rep-n of Welleck et al. 2020, which is 1 - distinct-n.
     Perplexity of the model's own choice measures confidence, not quality (Holtzman et al. 2020).
@@ -64,7 +64,7 @@ def measure_text(tokens: Sequence[GeneratedToken]) -> Measured:
 
 
 def distinct(texts: Iterable[Sequence[int]], n: int) -> float:
-    """Distinct n-grams / n-grams, over texts together; no n-gram spans two texts. NaN for no n-gram."""
+    """Return distinct n-grams / n-grams over all texts; no n-gram spans two texts. NaN without n-grams."""
     runs = [tuple(ids[at : at + n]) for ids in texts for at in range(len(ids) - n + 1)]
     return len(set(runs)) / len(runs) if runs else math.nan
 
@@ -76,7 +76,7 @@ def mean(values: Sequence[float]) -> float:
 
 @public(count=whole(0, 4096))
 def written(ticks: Iterable[Tick], count: int) -> list[Written]:
-    """The texts of `count` strategies once all steps of `model.generation.generate.generate` are done."""
+    """Run all steps of `model.generation.generate.generate` and return the texts of its `count` strategies."""
     tokens: list[list[GeneratedToken]] = [[] for _ in range(count)]
     ended = [""] * count
     for tick in ticks:

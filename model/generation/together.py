@@ -1,11 +1,11 @@
-"""Texts of different people in one batch: rows join and leave at any step (continuous batching, Yu et al. 2022).
+"""Texts of different clients in one batch: rows join and leave at any step (continuous batching, Yu et al. 2022).
 
-A text is a course of `generate`: it says what it needs, and a driver runs the model. Here whoever asks for a step runs
-one forward for all courses that wait for one, and leaves the others their answers. So nobody waits for somebody else's
-text to end, no thread of its own is needed, and a text that nobody asks for is at most one step ahead.
+A text is a course of `generate`: it yields its needs, and a driver runs the model. A client that requests a step runs
+one forward pass for all waiting courses and stores the results of the others. So no client waits for the end of another
+text, the batch needs no thread of its own, and an abandoned text is at most one step ahead.
 
-The products with the weights take the rows of all texts at once. Attention, positions, caches and edits are each text's
-own: the texts differ in length, and none sees another.
+The products with the weights take the rows of all texts at once. Attention, positions, caches and edits are separate
+per text: the texts differ in length, and none sees another.
 """
 
 import threading
@@ -32,7 +32,7 @@ _MAKING = threading.Lock()
 
 @dataclass(eq=False)
 class _Seat:
-    """A text on its way: what it waits for, and what was found for it by whoever ran the model."""
+    """A text in progress: its pending need, and the result if another client's forward pass computed it."""
 
     need: Need | None = None
     found: Found | None = None
@@ -40,17 +40,17 @@ class _Seat:
 
 
 class SharedBatch:
-    """Texts of one model that share their forwards; any number of threads may ask for the steps of their own."""
+    """Texts of one model that share their forward passes; any number of threads may request the steps of their own."""
 
     def __init__(self, model: Transformer, most_rows: int = 64) -> None:
-        self._model = weakref.ref(model)  # the batch of a model does not keep it in memory
-        self.most_rows = most_rows  # of one forward; further texts wait for the next
-        self.seats: list[_Seat] = []  # in the order they came, those served last at the end
+        self._model = weakref.ref(model)  # weak reference, so that the batch does not keep the model in memory
+        self.most_rows = most_rows  # rows of one forward pass; further texts wait for the next
+        self.seats: list[_Seat] = []  # in order of arrival; seats just served move to the end
         self.lock = threading.Lock()  # held for one forward
 
     @staticmethod
     def of(model: Transformer) -> "SharedBatch":
-        """Return the one batch of a model, for all who write with it in this process."""
+        """Return the batch of a model that all its users in this process share."""
         with _MAKING:
             return _BATCHES.setdefault(model, SharedBatch(model))
 
@@ -62,9 +62,10 @@ class SharedBatch:
         size: int,
         text: Callable[[Sequence[int]], str] | None = None,
     ) -> Iterator[Tick]:
-        """`generate` of this model, to float32 rounding: same arguments, errors and texts. Closing it leaves the batch.
+        """Run `generate` of this model, to float32 rounding: same arguments, errors and texts. Closing the iterator
+        leaves the batch.
 
-        A model with layers that carry a state, or keep a window, writes each text by forwards of its own.
+        A model with recurrent or sliding-window layers writes each text by forward passes of its own.
         """
         model = self._model()
         if model is None:
@@ -80,7 +81,7 @@ class SharedBatch:
                 pack_where_needed(model, sum(each.rows for each in self.seats))
                 tick = course.steps.send(forward(model, next(course.steps)))  # the prompt, of any length
             while True:
-                # The next need is known before the tick is shown, so that others can take it along meanwhile.
+                # Compute the next need before yielding the tick, so that other clients can serve it meanwhile.
                 seat.need = next(course.steps, None)
                 yield tick
                 if seat.need is None:
@@ -91,7 +92,9 @@ class SharedBatch:
                 self.seats.remove(seat)
 
     def _answer(self, model: Transformer, seat: _Seat) -> Found:
-        """What this seat waits for: found by another's forward, or by one for all who wait now."""
+        """Return the result of this seat's need, from another client's forward pass or from one for all seats that wait
+        now.
+        """
         with self.lock:
             if seat.found is None:
                 self._serve(model, seat)
@@ -99,7 +102,7 @@ class SharedBatch:
         return found
 
     def _serve(self, model: Transformer, first: _Seat) -> None:
-        """One forward for the first seat and, as far as they fit, all that wait."""
+        """Run one forward pass for the first seat and as many waiting ones as fit."""
         served, rows = [first], len(first.need.ids)
         for seat in self.seats:
             fits = seat.need is not None and rows + len(seat.need.ids) <= self.most_rows
@@ -114,7 +117,7 @@ class SharedBatch:
 
 @torch.inference_mode()
 def forward_all(model: Transformer, needs: Sequence[Need]) -> list[Found]:
-    """`forward` of each need, a token a row, by one forward for all where the model's layers allow it."""
+    """Run `forward` for each need, one token per row, in one forward pass for all if the model's layers allow it."""
     if len(needs) == 1 or model.config.stateful:
         return [forward(model, need) for need in needs]
     began = time.perf_counter()
@@ -158,7 +161,7 @@ def _attend_each(needs: Sequence[Need], counts: Sequence[int]) -> Attend:
 
 
 def _angles(tables: Sequence[tuple[Tensor, Tensor] | None], counts: Sequence[int]) -> tuple[Tensor, Tensor] | None:
-    """Return the cosines and sines of each row's position, [N, 1, 1, d_rotary / 2] each, from those of each text's."""
+    """Join the cosines and sines of each row's position, [N, 1, 1, d_rotary / 2] each, from those of each text."""
     if None in tables:
         return None
     repeats = torch.tensor(counts)

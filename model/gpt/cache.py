@@ -10,7 +10,7 @@ from torch import Tensor
 from model.errors import InputError
 from model.gpt.config import ModelConfig
 
-State = tuple[Tensor, ...]  # what a layer without keys and values keeps; the batch is the first axis of each tensor
+State = tuple[Tensor, ...]  # state of a layer without keys and values; the batch is the first axis of each tensor
 
 
 @dataclass(eq=False)
@@ -25,11 +25,11 @@ class KVCache:
     k: Tensor  # [L', B, G, S, E], of the L' layers of full attention
     v: Tensor  # [L', B, G, S, E]
     length: int = 0
-    slots: Mapping[int, int] | None = None  # layer: its place on the first axis; None where all layers have one
-    states: Mapping[int, State] = field(default_factory=dict)  # layer: its state; none before the first token
-    whole: bool = False  # whether windows keep all keys and values too: for a tap, which finds them by their place
+    slots: Mapping[int, int] | None = None  # {layer: its index on the first axis}; None if every layer has one
+    states: Mapping[int, State] = field(default_factory=dict)  # {layer: its state}; empty before the first token
+    whole: bool = False  # True if windows also keep all keys and values, for a tap that addresses them by position
     before: tuple[int, Mapping[int, State]] | None = None  # length and states before the last forward
-    coming: dict[int, State] = field(default_factory=dict)  # states of the forward that is under way
+    coming: dict[int, State] = field(default_factory=dict)  # states of the current forward pass
 
     @staticmethod
     def empty(config: ModelConfig, batch: int, max_len: int, *, whole: bool = False) -> "KVCache":
@@ -63,7 +63,7 @@ class KVCache:
             raise ValueError(f"the cache holds {self.batch} sequences, the ids {batch}")
         if self.length + T > self.capacity:
             raise ValueError(f"the cache has room for {self.capacity} positions, {self.length} + {T} do not fit")
-        self.coming.clear()  # of a forward that did not come to its end
+        self.coming.clear()  # states of an interrupted forward pass
 
     def put(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Append [B, G, T, E]; returns all keys and values so far, [B, G, S, E] each."""
@@ -73,7 +73,7 @@ class KVCache:
         return self.k[place, :, :, :end], self.v[place, :, :, :end]
 
     def state(self, layer: int) -> State | None:
-        """Return the state of a layer after the cached positions; None if there are none yet."""
+        """Return the state of a layer after the cached positions; None before the first token."""
         return self.states.get(layer)
 
     def keep(self, layer: int, state: State) -> None:

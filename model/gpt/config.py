@@ -63,11 +63,11 @@ class ModelConfig:
     k_bias: bool = True
     v_bias: bool = True
     o_bias: bool = True
-    # mixer: how a token reads the tokens before it; one name for all layers, or one a layer
+    # mixer: how a token reads earlier tokens; one name for all layers, or one per layer
     mixer: str | tuple[str, ...] = "softmax"
-    window: int | None = None  # sliding_window: how many tokens a token sees, itself included
-    d_state: int = 16  # mamba: numbers of state a channel
-    d_conv: int = 4  # mamba: tokens that the convolution before the state sees
+    window: int | None = None  # sliding_window: number of tokens visible to a token, itself included
+    d_state: int = 16  # mamba: numbers of state per channel
+    d_conv: int = 4  # mamba: width in tokens of the convolution before the state
     expand: int = 2  # mamba: channels over d_model
     dt_rank: int | None = None  # mamba: rank of the projection to the step sizes
     # MLP
@@ -75,8 +75,10 @@ class ModelConfig:
     mlp_bias: bool = True
     # mixture of experts
     n_expert: int = 1  # MLPs in a layer; 1: the dense MLP, without a router
-    experts_per_token: int = 1  # of them that each token goes through
-    capacity_factor: float | None = None  # in training, most tokens of an expert over its even share; None: no limit
+    experts_per_token: int = 1  # number of experts per token
+    capacity_factor: float | None = (
+        None  # in training, maximum tokens of an expert as a multiple of its even share; None: no limit
+    )
     # head
     tie_embeddings: bool = True
 

@@ -29,7 +29,7 @@ from model.gpt.norm import Norm
 from model.kernels import ready
 from model.kernels.coded import Codes, Strips, digest, have_room, in_strips, shortened
 
-# How a step can be computed: by torch, or compiled on one thread or on all, from the weights or from their codes.
+# Backends of a decode step: torch, or compiled on one thread or all, from the weights or from their codes.
 PLAIN = ("torch", "alone", "threads")
 WAYS = (*PLAIN, "codes alone", "codes threads")
 _WRITE = ("o", "up", "down")  # the matrices of one call of compiled.write
@@ -48,7 +48,7 @@ class Place:
 
     cache: KVCache
     tokens: int
-    cos: np.ndarray  # of their positions, [T, d_rotary / 2]; [T, 0] where nothing is turned
+    cos: np.ndarray  # of their positions, [T, d_rotary / 2]; [T, 0] without rotation
     sin: np.ndarray
 
     @staticmethod
@@ -81,9 +81,9 @@ class _FromCodes:
 
     def __init__(self, codes: Codes | None, weights: Sequence[np.ndarray], model: "weakref.ref[nn.Module]") -> None:
         self._codes, self._weights, self._model = codes, weights, model
-        self.told = codes is not None  # whether there may be any
+        self.told = codes is not None  # False if there will be no codes
         self._numbers: _Numbers | None = None
-        self._digest = ""  # of the weights that they are
+        self._digest = ""  # digest of the weights they belong to
         self._lock = threading.Lock()
 
     def __call__(self) -> _Numbers | None:
@@ -120,7 +120,7 @@ class DecodeStep:
     coded: _FromCodes
     vocab: int
     width: int  # of the stream
-    memory: tuple  # where the model's numbers lay when it was built, see `_memory`
+    memory: tuple  # addresses of the model's weights at construction, see `_memory`
     fastest: dict[int, str] = field(default_factory=dict)  # rows: one of WAYS
     until: dict[int, float] = field(default_factory=dict)  # rows: seconds of the clock up to which that holds
 
@@ -267,7 +267,7 @@ def _numbers_of(model: nn.Module, matrix: Named) -> _Numbers | None:
     for i, block in enumerate(model.blocks):
         attn, mlp = block.attn, block.mlp
         qkv, up = joined(attn), mlp.up if mlp.gate is None else joined(mlp)
-        if qkv is None or up is None:  # a model that was not joined, or of which a part was replaced since
+        if qkv is None or up is None:  # a model that was not joined, or has a part replaced since
             return None
         named = {"qkv": qkv, "o": attn.o, "up": up, "down": mlp.down}
         found = {name: matrix(f"{i}.{name}", layer) for name, layer in named.items()}

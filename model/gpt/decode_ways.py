@@ -18,12 +18,12 @@ from model.gpt.decode_step import WAYS, DecodeStep, step_of
 from model.gpt.passes import attend_fused
 from model.kernels import loops_folder, remembered
 
-MOST_ROWS = 16  # more are a matter for torch's products
-AGAIN = 600.0  # seconds after which it is tried again whether one thread is fastest
-_ROUNDS = range(3, 10)  # of a trial: by turns, so that a slow moment hits all
-_ALIKE = 1.1  # the second least time is at most so many times the least where that can be relied on
-_HOPELESS = 3.0  # times as long as the fastest so far: it is not tried again
-_BEHIND = 1.5  # the same once there are several times of each
+MOST_ROWS = 16  # torch is faster for more
+AGAIN = 600.0  # seconds after which one thread is compared again
+_ROUNDS = range(3, 10)  # rounds of a trial; the ways take turns, so that a slow moment affects all
+_ALIKE = 1.1  # the minimum is reliable if the second least time is at most this multiple of it
+_HOPELESS = 3.0  # a way this many times slower than the fastest is not tried again
+_BEHIND = 1.5  # the same after several measurements of each
 
 _FOLDERS: "weakref.WeakKeyDictionary[nn.Module, Callable[[], Path]]" = weakref.WeakKeyDictionary()
 
@@ -48,7 +48,7 @@ def way(model: nn.Module, rows: int) -> tuple[DecodeStep, str] | None:
 def remember(model: nn.Module, folder: Callable[[], Path] = loops_folder.folder) -> None:
     """Read the results of a model's trials from a file in a folder, and write new results to it.
 
-    The folder is requested at the first trial, because there is none where nothing can be compiled.
+    The folder is requested at the first trial, because it does not exist if nothing can be compiled.
     """
     _FOLDERS[model] = folder
 
@@ -96,7 +96,7 @@ def trial(model: nn.Module, rows: int) -> tuple[Mapping[str, float], bool]:
     times: dict[str, list[float]] = {how: [] for how in trying}  # each ascending
     reliable = False
     with torch.inference_mode():
-        model.trunk(ids, cache=cache, attend=attend_fused)  # a text begins; what is timed goes on with it
+        model.trunk(ids, cache=cache, attend=attend_fused)  # a text begins; the timed steps continue it
         for done in range(1, _ROUNDS.stop):
             for how in trying:
                 cache.truncate(1)

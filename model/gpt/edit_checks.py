@@ -106,17 +106,17 @@ def _check_rows(edits: Sequence[Edit], config: ModelConfig) -> None:
                 keys = blocked.setdefault((layer, head, edit.query), set())
                 keys.add(edit.key)
                 first = max(edit.query - config.window + 1, 0) if config.mixer_of(layer) == "sliding_window" else 0
-                if keys.issuperset(range(first, edit.query + 1)):  # the keys that row q sees
+                if keys.issuperset(range(first, edit.query + 1)):  # the visible keys of row q
                     what = "A token would have nothing left to read."
                     raise InputError(what, f"query {edit.query}", "Leave it at least one key.")
 
 
 def _within(value: object, count: int) -> bool:
-    """Return whether a value is None or an integer of 0 .. count - 1; True and 1.0 do not count as integers."""
+    """Return True for None and for an integer of 0 .. count - 1; True and 1.0 do not count as integers."""
     return value is None or (type(value) is int and 0 <= value < count)
 
 
 def _usable(value: object, limit: float) -> bool:
-    """Return whether a value is None or a number from -limit to limit."""
-    # The comparison is false for NaN, and right for whole numbers too large for a float.
+    """Return True for None and for a number from -limit to limit."""
+    # The comparison is false for NaN, and correct for integers too large for a float.
     return value is None or (type(value) in (int, float) and abs(value) <= limit)

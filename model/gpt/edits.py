@@ -36,7 +36,7 @@ class Edit:
 
     kind: str  # a key of EDITS
     layer: int | None = None  # None only for block_edge: every layer
-    head: int | None = None  # None for block_edge: every head; and for what is not of a head
+    head: int | None = None  # None for every head in block_edge, and for edits outside heads
     factor: float | None = None
     query: int | None = None
     key: int | None = None

@@ -1,4 +1,4 @@
-"""Mixture of experts: several MLPs in a layer, of which a router gives each token a few.
+"""Mixture of experts: several MLPs per layer; a router sends each token to a few of them.
 
     x --> router --> softmax --> the k largest p, divided by their sum --> w
     y = sum over these k experts i of  w_i * expert_i(x)
@@ -31,7 +31,7 @@ class Routing:
     probabilities: Tensor  # [n, N] softmax of the router's logits
     experts: Tensor  # [n, k] the likeliest experts of each token, the likeliest first
     weights: Tensor  # [n, k] their probabilities over the sum of these: each row sums to 1; for k = 1 the probability
-    kept: Tensor  # [n, k] bool: false where the expert was full
+    kept: Tensor  # [n, k] bool: false if the expert was full
 
 
 def route(logits: Tensor, k: int, capacity_factor: float | None = None) -> Routing:

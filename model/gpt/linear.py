@@ -31,7 +31,7 @@ PACKED_ROWS = 4  # from this many rows up to 15, reordered weights are used wher
 class Linear(nn.Module):
     """y = x W^T + b. x [..., in] -> [..., out]; weight [out, in], bias [out] or absent."""
 
-    stored = False  # whether the matrix stays in its file, see model.loading.stored
+    stored = False  # True if the matrix stays in its file, see model.loading.stored
 
     def __init__(self, d_in: int, d_out: int, bias: bool) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Linear(nn.Module):
         self.bias = nn.Parameter(torch.empty(d_out)) if bias else None
         self.products: tuple[Product, ...] = ()  # one per row class, once tuned
         self.packed = False  # whether `pack` has processed it
-        self.held: tuple = ()  # of a joint layer: where it and its parts had their numbers when it was made
+        self.held: tuple = ()  # of a joint layer: addresses of its weights and its parts' at construction
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.products or torch.is_grad_enabled() or x.dtype != torch.float32:
@@ -94,7 +94,7 @@ def held_by(layers: Sequence[nn.Module]) -> tuple:
 
 
 def joined(module: nn.Module) -> nn.Module | None:
-    """Return the layer that computes a module's `parts` at once; None if there is none or a part was replaced.
+    """Return the layer that computes a module's `parts` at once; None without one, or if a part was replaced.
 
     An in-place change of a weight changes the joint weight, too. A parameter, or its data, that was replaced has
     another address; the parts must then be used separately until they are joined again.

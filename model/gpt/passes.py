@@ -9,10 +9,10 @@ from model.gpt.cache import KVCache
 from model.gpt.layers import attention_pattern, attention_scores, fused_attention, mix
 from model.gpt.tap import Tap
 
-# How q, k and v of a layer become the heads' outputs: (layer, q [B,H,T,E], k [B,G,S,E], v [B,G,S,E]) -> z [B,H,T,E].
+# An attention kernel: (layer, q [B,H,T,E], k [B,G,S,E], v [B,G,S,E]) -> z [B,H,T,E].
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 
-# What is shown of a layer whose mixer is not full softmax attention: (layer, weights [B, H, T, S], rows sum to 1).
+# A callback for the weights of a layer without full softmax attention: (layer, weights [B, H, T, S], rows sum to 1).
 See = Callable[[int, Tensor], None]
 
 
@@ -24,7 +24,7 @@ class Pass:
     attend: Attend
     cache: KVCache | None = None
     tap: Tap | None = None
-    explicit: bool = False  # whether a window's scores and pattern are computed, for the tap
+    explicit: bool = False  # True if a window's scores and pattern are computed, for the tap
     see: See | None = None  # gets the weights of every layer that does not call `attend`
 
     def at(self, site: str, layer: int, tensor: Tensor) -> Tensor:

@@ -11,12 +11,12 @@ import torch
 from model.free_memory import fits
 from model.kernels import ready
 
-WIDTHS = (96, 80, 64, 48, 32)  # outputs of a strip: more fill the fastest cache, fewer are not worth a loop
-SHARES = 8  # parts that all threads' work divides into, for most numbers of threads
-MOST = 2 << 30  # bytes of the codes of a model: making more would take longer than they save in most texts
-_ROWS = 4096  # of a matrix that are looked at together
+WIDTHS = (96, 80, 64, 48, 32)  # outputs per strip: more overflow the fastest cache, fewer make the loop inefficient
+SHARES = 8  # number of parts that divides evenly among most numbers of threads
+MOST = 2 << 30  # maximum bytes of a model's codes: computing more would take longer than they save in most texts
+_ROWS = 4096  # rows of a matrix that are processed together
 _KEYS = np.random.PCG64(0).random_raw(2048) | np.uint64(1)  # odd; of a stream that numpy keeps as it is
-_WORDS = 128 * len(_KEYS)  # 1 MiB of a matrix: summed by one thread
+_WORDS = 128 * len(_KEYS)  # 1 MiB of a matrix, summed by one thread
 
 Strips = tuple[np.ndarray, np.ndarray]  # codes [strips, in, R], scales and offsets [strips, blocks, 2, R]
 
@@ -46,7 +46,7 @@ class Coded:
 class Codes:
     """The codes of a model's matrices by name (`parts_of` in model.gpt.decode_step), and the digest of the weights."""
 
-    digest: str  # of the weights, see `digest`; empty where they are made of these at that moment
+    digest: str  # digest of the weights; empty if the codes were just computed from them
     strips: Callable[[], Mapping[str, Strips]]
 
 

@@ -25,14 +25,14 @@ _KINDS = f"{_ROWS}, {_ROW}", f"int8[:, ::1], {_ROW}", f"int8[:, :, ::1], {_HEADS
 _MATRICES = [f"{kind}, {_ROW}" for kind in _KINDS]
 _NORM = f"{_ROW}, {_ROW}, float32, boolean"  # gain, bias, eps and whether it is centered
 _ATTENTION = f"void({_TEXTS}, {_HEADS}, {_HEADS}, int64, {_ROWS}, {_ROWS}, {_ROW}, {_ROW}, float32, {_TEXTS}, int64)"
-RELU, GELU, GELU_TANH, SWIGLU = range(4)  # as they stand in model.gpt.layers.MLPS
+RELU, GELU, GELU_TANH, SWIGLU = range(4)  # in the order of model.gpt.layers.MLPS
 # e^x = 2^-k e^r: k whole, r = x + k ln 2 at most (ln 2) / 2 away from 0 (Cody and Waite 1980, chapter 6). ln 2 in two
 # parts, the first with so few digits that k times it is exact.
 PER_LN_2, LN_2, LN_2_REST = 1 / math.log(2), float.fromhex("0x1.62e42feep-1"), float.fromhex("0x1.a39ef35793c76p-33")
 HALVES = 0.5 ** np.arange(1100)  # 2^-k; beyond 1,074 it is 0
 SERIES = tuple(1 / math.factorial(n) for n in range(14))  # of e^r
-LEAST = -750.0  # e to it is 0
-TOGETHER = 64  # logits whose largest is looked for first
+LEAST = -750.0  # exp of it is 0
+TOGETHER = 64  # logits per block in the search for the largest
 
 
 @njit(**FAST)
@@ -318,7 +318,7 @@ def attention(qkv, keys, values, start, cos, sin, q_gain, k_gain, eps, z, thread
             _group(qkv[b], keys[b], values[b], start, cos, sin, q_gain, k_gain, eps, z[b], g)
 
 
-@njit(error_model="numpy", fastmath={"contract"})  # nothing is summed in another order
+@njit(error_model="numpy", fastmath={"contract"})  # the order of sums is unchanged
 def _exp(x):
     """Compute e^x of a number from LEAST to 0, to the last digit. Unlike math.exp, it is vectorized."""
     k = np.floor(0.5 - x * PER_LN_2)

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from model.kernels.products import ROW_CLASSES, Product, row_class, times
 
-SLICE = 1 << 20  # weights that are float32 at a time: 4 MB
+SLICE = 1 << 20  # weights converted to float32 at a time: 4 MB
 _WORK = 1 << 26  # multiply-adds of one tried product
 _WEIGHTS = 8 << 20  # bytes cycled through by a trial
-_FROM_MEMORY = 32 << 20  # and by one of few rows: a step of generation reads all weights
-_MIN_GAIN = 0.9  # leave the type's own product only for one this much faster
+_FROM_MEMORY = 32 << 20  # the same with few rows, since a decode step reads all weights
+_MIN_GAIN = 0.9  # replace the type's own product only by one this much faster
 
 
 def own(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -20,16 +20,16 @@ from torch import Tensor
 Product = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 
 ROW_CLASSES = (1, 2, 4, 16, 48, 192, 768)  # a product of N rows uses the choice for the largest class <= N
-PADDED = 8  # rows of the product in the place of one with fewer
+PADDED = 8  # rows of the product that replaces one with fewer
 PROBED_ROWS = 6  # rows in the trial of reordered weights
-_FROM_MEMORY = 32 << 20  # bytes of weights cycled through by a trial of few rows: a step of generation reads them all
+_FROM_MEMORY = 32 << 20  # bytes of weights cycled through by a trial of few rows, since a decode step reads them all
 _PROBE_WEIGHTS = 8 << 20  # and by the others
 _PROBE_WORK = 1 << 27  # multiply-adds of one probed product, about a millisecond
-_ROUNDS = 3  # of a trial: by turns, so that a slow moment hits all
-_HOPELESS = 2.0  # times as long as the fastest of the first round
-_MIN_GAIN = 0.9  # leave the preferred product only for one this much faster: a probe is noisy
-_PREFERRED = "onednn"  # steadiest beside a busy neighbor
-_PREFERRED_ALONE = "F.linear"  # for single rows, where memory decides and oneDNN starts more slowly
+_ROUNDS = 3  # rounds of a trial; the candidates take turns, so that a slow moment affects all
+_HOPELESS = 2.0  # a candidate this many times slower than the fastest of the first round is dropped
+_MIN_GAIN = 0.9  # replace the preferred product only by one this much faster, since a probe is noisy
+_PREFERRED = "onednn"  # the least affected by other load
+_PREFERRED_ALONE = "F.linear"  # for single rows, which are bound by memory and for which oneDNN starts more slowly
 
 
 def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -110,7 +110,7 @@ def fastest(d_out: int, d_in: int, rows: int, threads: int) -> str:
     """
     d_out = min(d_out, max(64, _PROBE_WORK // (d_in * rows)))  # a slice of a large product is representative
     with torch.inference_mode():
-        # Many rows are bound by the arithmetic: a few products tell.
+        # Many rows are bound by arithmetic: a few products suffice.
         weights = _weights(d_out, d_in, _FROM_MEMORY if rows < 4 else min(_PROBE_WEIGHTS, 8 * _PROBE_WORK // rows))
         x, bias = torch.full((rows, d_in), 0.1), torch.zeros(d_out)
         with _openblas().limit(limits=1):

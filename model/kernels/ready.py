@@ -21,8 +21,8 @@ import torch
 from model.kernels import loops_folder
 from model.private_folder import make_private
 
-_LONGEST = 600  # seconds that a process waits for the one that compiles
-_TURN = 1e-4  # seconds after which a thread hands over while the loops are read, of Python's usual 5e-3
+_LONGEST = 600  # seconds that a process waits for another to compile
+_TURN = 1e-4  # thread switch interval in seconds while the loops are loaded, instead of Python's usual 5e-3
 _ONE_AT_A_TIME = threading.Lock()
 
 log = logging.getLogger(__name__)
@@ -40,10 +40,10 @@ def _thread() -> threading.Thread:
 def _load() -> ModuleType | None:
     """Return the module of the compiled loops, compiling them if needed; None if this machine cannot compile them."""
     try:
-        os.environ[loops_folder.VARIABLE] = str(_filled())  # for the processes that this one starts, too
+        os.environ[loops_folder.VARIABLE] = str(_filled())  # inherited by child processes
         with _short_turns():
             return _import()
-    except Exception as error:  # no numba for this machine, or no place for what it makes
+    except Exception as error:  # numba is not available, or its cache folder is not writable
         log.warning("Steps of generation are not compiled: %s", error)
         return None
 
@@ -84,7 +84,7 @@ def _reason(error: Exception) -> str:
 
 def _compile(place: Path) -> None:
     """Compile the loops in a separate process unless they are compiled; raise OSError or SubprocessError on failure."""
-    from filelock import FileLock  # late: an app imports this module before it serves its page
+    from filelock import FileLock  # imported late, since an app imports this module before it serves its page
 
     make_private(place)
     if loops_folder.is_complete(place):
@@ -139,5 +139,5 @@ def threads() -> Iterator[int]:
 
     count = min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS)
     numba.set_num_threads(count)
-    with _ONE_AT_A_TIME:  # not every kind of numba's threads may be asked from two sides
+    with _ONE_AT_A_TIME:  # not every threading layer of numba allows calls from two threads
         yield count

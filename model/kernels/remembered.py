@@ -32,7 +32,7 @@ def file_in(folder: Path, of: str = "products") -> Path:
 def cpu() -> str:
     """Return the processor's name, and its instruction set as torch names it."""
     name = platform.processor()
-    with contextlib.suppress(OSError):  # Linux; its platform.processor says no more than the architecture
+    with contextlib.suppress(OSError):  # Linux, where platform.processor returns only the architecture
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
         name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), name)
     return f"{name} {torch.backends.cpu.get_cpu_capability()}"

@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
-# As in model.kernels.compiled: sums may be taken in another order; NaN and infinity stay what they are.
+# As in model.kernels.compiled: sums may be reordered; NaN and infinity are preserved.
 FAST = {"fastmath": {"reassoc", "nsz", "contract", "arcp"}, "error_model": "numpy", "nogil": True}
 ZERO = np.float32(0)
 

@@ -26,12 +26,12 @@ MAX_CONFIG_BYTES = 1 << 20  # the largest published ones, with a list for every 
 def load_folder(
     path: Path, progress: Progress | None = None, *, stored: bool = False
 ) -> tuple[ModelConfig, dict[str, Tensor]]:
-    """Config and float32 weights of a folder with config.json and safetensors.
+    """Load config and float32 weights of a folder with config.json and safetensors.
 
-    With `stored` the weights are mapped from their files, in the types that they have there.
+    With `stored` the weights are mapped from their files, in the types of the files.
 
     Raises CheckpointError for files that are missing, broken or contradict each other, and for weights that do not fit
-    into memory, UnsupportedModel for an architecture that is not computed here.
+    into memory, UnsupportedModel for an unsupported architecture.
     """
     family, config = read_config(path)
     files = open_folder(path)
@@ -40,7 +40,7 @@ def load_folder(
 
 
 def read_config(path: Path) -> tuple[Family, ModelConfig]:
-    """Return what the config.json of a folder describes; no weight is read. Raises the errors of `load_folder`."""
+    """Read the config.json of a folder, without weights. Raises the errors of `load_folder`."""
     path = Path(path)
     if not (path / CONFIG).is_file():
         raise CheckpointError("The folder has no config.json.", path.name, "Point to the folder of a checkpoint.")
@@ -50,9 +50,9 @@ def read_config(path: Path) -> tuple[Family, ModelConfig]:
 
 
 def load_gguf(path: Path, progress: Progress | None = None) -> tuple[ModelConfig, dict[str, Tensor], dict[str, Value]]:
-    """Config, dequantized float32 weights and metadata (including the tokenizer) of a GGUF file.
+    """Load config, dequantized float32 weights and metadata (including the tokenizer) of a GGUF file.
 
-    Raises CheckpointError for a broken file, UnsupportedModel for an architecture or quantization not read here.
+    Raises CheckpointError for a broken file, UnsupportedModel for an unsupported architecture or quantization.
     """
     file = read_gguf(Path(path))
     _, architecture = gguf_models.architecture_of(file)
@@ -61,9 +61,9 @@ def load_gguf(path: Path, progress: Progress | None = None) -> tuple[ModelConfig
 
 
 def build(config: ModelConfig, state: dict[str, Tensor]) -> Transformer:
-    """Return the model with the tensors of `state` as parameters, which are not copied; in evaluation mode.
+    """Build the model with the tensors of `state` as parameters, without copies, in evaluation mode.
 
-    Raises CheckpointError where names or shapes do not match the config.
+    Raises CheckpointError if names or shapes do not match the config.
     """
     model = skeleton(config)
     tied = {"unembed.weight": state["embed.weight"]} if config.tie_embeddings and "embed.weight" in state else {}

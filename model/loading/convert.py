@@ -19,7 +19,9 @@ Change = Callable[[Tensor, ModelConfig], tuple[Tensor, ...]]
 
 @dataclass(frozen=True)
 class Into:
-    """One of their tensors that needs a conversion: our names, and the converted tensors in that order."""
+    """Conversion of one of their tensors: our names, and a function that returns the converted tensors in
+    that order.
+    """
 
     names: tuple[str, ...]
     change: Change
@@ -46,20 +48,20 @@ def make_config(fields: dict) -> ModelConfig:
 
 
 def skeleton(config: ModelConfig) -> Transformer:
-    """Return the model without memory for its parameters; raises CheckpointError for impossible sizes."""
+    """Build the model without memory for its parameters; raises CheckpointError for impossible sizes."""
     try:
         if config.n_layer > MAX_LAYERS:
             raise OverflowError("each layer is an object of its own")
         with torch.device("meta"):
             return Transformer(config)
-    except (RuntimeError, OverflowError, TypeError) as error:  # which one depends on the sizes
+    except (RuntimeError, OverflowError, TypeError) as error:  # the choice depends on the sizes
         sizes = ("vocab_size", "n_ctx", "n_layer", "d_model", "n_head", "d_head", "d_mlp")
         got = ", ".join(f"{name} {getattr(config, name)}" for name in sizes)
         raise CheckpointError("The config's sizes are absurd.", got, "Correct the config.") from error
 
 
 def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
-    """{our name: shape} of every weight a checkpoint must have; a tied head has none of its own."""
+    """Return {our name: shape} of every weight in a checkpoint; a tied head has no entry."""
     shapes = {name: tuple(tensor.shape) for name, tensor in skeleton(config).state_dict().items()}
     if config.tie_embeddings:
         del shapes["unembed.weight"]
@@ -75,9 +77,9 @@ def convert(
     *,
     copied: bool = True,
 ) -> dict[str, Tensor]:
-    """Our state dict from their tensors, read one at a time; contiguous, no shared memory.
+    """Build our state dict from their tensors, read one at a time; contiguous, no shared memory.
 
-    Without `copied` the tensors are views of what `read` returns; with it, weights that do not fit into memory are
+    Without `copied` the tensors are views of what `read` returns. With it, weights that do not fit into memory are
     refused before any is read.
 
     Raises CheckpointError naming any weight that is unknown, missing, duplicate or of another shape, and for a head
@@ -111,7 +113,7 @@ def convert(
 def plan(
     names: Collection[str], layout: Layout, config: ModelConfig, shapes: dict[str, tuple[int, ...]]
 ) -> dict[str, tuple[tuple[str, ...], Change | None]]:
-    """{their name: (our names, change)}, checked to cover every one of our names exactly once."""
+    """Return {their name: (our names, change)}, checked to cover every one of our names exactly once."""
     allowed = shapes.keys() | ({"unembed.weight"} if config.tie_embeddings else set())
     steps, source = {}, {}
     for theirs in names:
@@ -154,7 +156,7 @@ def _unknown(theirs: str) -> CheckpointError:
 
 
 def _their_name(ours: str, layout: Layout) -> str:
-    """Return their name for one of our weights; our own name where they have none."""
+    """Return their name for one of our weights; our own name if they have none."""
     layer = re.search(r"\.([0-9]+)\.", ours)
     pattern = ours.replace(f".{layer[1]}.", ".{i}.", 1) if layer else ours
     for theirs, rule in layout.names.items():
@@ -164,7 +166,7 @@ def _their_name(ours: str, layout: Layout) -> str:
 
 
 def _apply(theirs: str, tensor: Tensor, change: Change | None, config: ModelConfig, copied: bool) -> tuple[Tensor, ...]:
-    """Our tensors from one of theirs; raises CheckpointError for a shape that does not fit the change."""
+    """Convert one of their tensors to ours. Raises CheckpointError for a shape that does not fit the change."""
     if change is None:
         return (tensor.contiguous(),)
     try:

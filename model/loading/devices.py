@@ -1,8 +1,8 @@
-"""Products with weights on a GPU, or on several that share the layers; everything else stays on the CPU.
+"""Matrix products with weights on one or several GPUs, which share the layers; all other operations run on the CPU.
 
-Nearly all operations of a model are products with weights. What goes back and forth is a row of activations a token and
-product, so that every number that a view shows is on the CPU as ever, and a view needs to know of no device. Layers
-that no device has room for stay on the CPU; of weights that stay in their files they come from there each time.
+Nearly all operations of a model are products with weights. Each product transfers one row of activations per token in
+each direction. All values shown by a view are therefore on the CPU, and views do not depend on the device. Layers that
+fit on no device remain on the CPU. Weights that remain in their files are copied from there for each product.
 """
 
 import contextlib
@@ -22,20 +22,20 @@ SPARE = 10  # percent of a device's free memory that is left for activations
 
 
 def available() -> tuple[str, ...]:
-    """Return those of KINDS that this torch finds on this machine."""
+    """Return the members of KINDS that torch supports on this machine."""
     found = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     return tuple(kind for kind in KINDS if found[kind])
 
 
 def check(kind: str) -> None:
-    """Raise InputError for a device that is not there."""
+    """Raise InputError for an unavailable device."""
     if kind not in available():
         hint = say("Choose one of: {}.", ", ".join(available()))
         raise InputError("torch finds no such device on this machine.", f"device: {shown(kind)}", hint)
 
 
 def free(kind: str) -> dict[str, int]:
-    """Free bytes of each device of a kind, by its name; none for the CPU."""
+    """Return the free bytes of each device of a kind, by its name; empty for the CPU."""
     if kind == "cuda":
         return {f"cuda:{n}": torch.cuda.mem_get_info(n)[0] for n in range(torch.cuda.device_count())}
     if kind == "mps":
@@ -44,15 +44,16 @@ def free(kind: str) -> dict[str, int]:
 
 
 def places(sizes: Sequence[int], room: Mapping[str, int]) -> list[str]:
-    """Return a device for each of some parts in a row, of so many bytes: one device is filled after the other.
+    """Assign a device to each of several consecutive parts with these sizes in bytes, filling one device after the
+    other.
 
-    SPARE percent of each stay free. Parts that have no room left anywhere stay on "cpu".
+    SPARE percent of each device remain free. Parts that fit on no device are assigned to "cpu".
     """
     left = {name: space - space * SPARE // 100 for name, space in room.items()}
     names, chosen = list(left), []
     for size in sizes:
         while names and left[names[0]] < size:
-            names.pop(0)  # neighbors lie together, so that what follows does not go back and forth
+            names.pop(0)  # consecutive layers share a device, which saves transfers
         chosen.append(names[0] if names else "cpu")
         if names:
             left[names[0]] -= size
@@ -60,27 +61,29 @@ def places(sizes: Sequence[int], room: Mapping[str, int]) -> list[str]:
 
 
 def placed(model: Transformer, kind: str, dtype: torch.dtype) -> tuple[Transformer, str]:
-    """Return the model with its products in a type on devices of a kind, and their names. Its weights are copied there.
+    """Return the model with its products in a type on devices of a kind, and the names of the devices. Its weights are
+    copied there.
 
-    Raises InputError for a kind that is not there, CheckpointError where a device has less room than it said.
+    Raises InputError for an unavailable kind, CheckpointError if a device has less room than it reported.
     """
     chosen = _layers(model, kind, dtype)
-    with _told(kind):
+    with _memory_errors(kind):
         changed = halved(model, dtype, lambda path: _of(path, chosen))
     return changed, ", ".join(dict.fromkeys(chosen.values()))
 
 
 @torch.no_grad()
 def streamed(model: Transformer, kind: str, dtype: torch.dtype) -> tuple[Transformer, str]:
-    """Return the same with the weights left in their files, `dtype` being float32 or their own; the model is changed.
+    """Move the products of a model with stored weights to devices; `dtype` is float32 or the weights' own. Changes the
+    model.
 
-    Layers for which a device has room are copied there once; the matrices of all others go there at each product, some
-    rows at a time. Raises as `placed` does.
+    Returns the model and the names of the devices. Layers that fit on a device are copied there once. The matrices of
+    all others are copied at each product, some rows at a time. Raises the errors of `placed`.
     """
     chosen = _layers(model, kind, dtype)
     names = list(free(kind)) or ["cpu"]
     leave_stored(model)
-    with _told(kind):
+    with _memory_errors(kind):
         for path, layer in [(path, each) for path, each in model.named_modules() if isinstance(each, StoredLinear)]:
             layer.dtype, layer.device = dtype, names[-1]
             if (device := _of(path, chosen)) != "cpu":
@@ -91,7 +94,7 @@ def streamed(model: Transformer, kind: str, dtype: torch.dtype) -> tuple[Transfo
 
 
 def _layers(model: Transformer, kind: str, dtype: torch.dtype) -> dict[str, str]:
-    """Return a device for each layer, by the beginning of its modules' paths; sums there are float32, as on the CPU."""
+    """Choose a device for each layer, by the prefix of its modules' paths; sums there are float32, as on the CPU."""
     check(kind)
     if kind == "cuda":
         torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
@@ -110,13 +113,13 @@ def _layers(model: Transformer, kind: str, dtype: torch.dtype) -> dict[str, str]
 
 
 def _of(path: str, chosen: Mapping[str, str]) -> str:
-    """Return the device of a module."""
+    """Return the device of a module by its path."""
     return next(device for part, device in chosen.items() if path.startswith(part))
 
 
 @contextlib.contextmanager
-def _told(kind: str) -> Iterator[None]:
-    """A full device as an error that says what to do."""
+def _memory_errors(kind: str) -> Iterator[None]:
+    """Translate an out-of-memory error of a device into a CheckpointError with advice."""
     try:
         yield
     except torch.OutOfMemoryError as error:

@@ -1,4 +1,4 @@
-"""The matrices of a GGUF file as the whole numbers that it stores, under this project's names."""
+"""The matrices of a GGUF file as its stored integers, under this project's names."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -18,21 +18,22 @@ from model.loading.convert import Change, expected_shapes, plan
 from model.loading.gguf_file import GgufFile, read_gguf
 
 Named = Callable[[str], Coded | None]
-Parts = tuple[np.ndarray, np.ndarray, np.ndarray]  # whole numbers [N, size], scale [N, 1] and offset [N, 1] of N blocks
+Parts = tuple[np.ndarray, np.ndarray, np.ndarray]  # integers [N, size], scale [N, 1] and offset [N, 1] of N blocks
 
 
 def codes_of(path: Path, model: Transformer) -> Codes | None:
     """Return the codes of a joined model that was loaded from a GGUF file; None for a file of another kind.
 
-    They are read when they are asked for, as far as there is memory for them; CheckpointError then for a file that was
-    changed since.
+    The codes are read on request, as far as memory allows. A request raises CheckpointError for a file that has changed
+    since.
     """
     try:
         codes, state = _codes_in(path), path.stat()
     except (OSError, CheckpointError, UnsupportedModel):
         return None
     weights, matrices = weights_of(model), parts_of(model)
-    size = sum(weight.size for weight in weights) * 5 // 4  # bytes: a whole number each, two float32 for 32 of them
+    # Bytes: one integer per number, and two float32 per 32 numbers.
+    size = sum(weight.size for weight in weights) * 5 // 4
 
     def strips() -> dict[str, Strips]:
         if not have_room(size):
@@ -47,14 +48,18 @@ def codes_of(path: Path, model: Transformer) -> Codes | None:
 
 
 def _strips(codes: Named, layers: Sequence[str]) -> Strips | None:
-    """Return the strips of layers as one; None where one of them has no codes, or they make none."""
+    """Return the strips of several layers joined into one; None if one layer has no codes, or the codes
+    make no strips.
+    """
     parts = [codes(f"{layer}.weight") for layer in layers]
     whole = None if None in parts else below(parts)
     return None if whole is None else in_strips(whole)
 
 
 def _codes_in(path: Path) -> Named:
-    """What gives the codes of a matrix of a file by this project's name of it; the errors of `load_gguf`."""
+    """Return a function from this project's name of a matrix to its codes in a file. Raises the errors of
+    `load_gguf`.
+    """
     file = read_gguf(path)
     layout = gguf_models.architecture_of(file)[1].layout
     config = gguf_models.to_config(file)
@@ -82,7 +87,7 @@ def _read(file: GgufFile, name: str) -> Coded | None:
 
 
 def _changed(coded: Coded, change: Change, config: ModelConfig, at: int) -> Coded:
-    """After a conversion, which moves rows only."""
+    """Apply a conversion to codes. A conversion only moves rows."""
     parts = (torch.from_numpy(part) for part in (coded.code, coded.scale, coded.offset))
     return Coded(*(change(part, config)[at].contiguous().numpy() for part in parts))
 
@@ -96,7 +101,7 @@ def _halves(blocks: np.ndarray, at: int) -> np.ndarray:
 
 
 def _nibbles(packed: np.ndarray) -> np.ndarray:
-    """Low halves of the bytes of each row, then the high halves. [N, n] -> [N, 2 n]"""
+    """Return the low halves of the bytes of each row, then the high halves. [N, n] -> [N, 2 n]"""
     return np.concatenate((packed & 15, packed >> 4), 1).view(np.int8)
 
 
@@ -116,7 +121,9 @@ def _q4_1(data: np.ndarray) -> Parts:
 
 
 def _q4_k(data: np.ndarray) -> Parts:
-    """256 numbers: float16 scale d and m, eight scales and minima of 6 bits, 128 bytes; d scale q - m minimum."""
+    """Decode blocks of 256 numbers: float16 scale d and m, eight 6-bit scales and minima, 128 bytes; value d scale q -
+    m minimum.
+    """
     blocks = data.reshape(-1, 144)
     told = blocks[:, 4:16].reshape(-1, 3, 4)
     high = told[:, :2] >> 6 << 4
@@ -127,7 +134,9 @@ def _q4_k(data: np.ndarray) -> Parts:
 
 
 def _q6_k(data: np.ndarray) -> Parts:
-    """256 numbers: 128 bytes of low 4 bits, 64 of high 2, 16 scales of 8 bits, float16 d; value d scale (q - 32)."""
+    """Decode blocks of 256 numbers: 128 bytes of low 4 bits, 64 of high 2, 16 8-bit scales, float16 d; value d scale (q
+    - 32).
+    """
     blocks = data.reshape(-1, 210)
     low = _nibbles(blocks[:, :128].reshape(-1, 64)).reshape(-1, 2, 4, 32)
     high = blocks[:, 128:192].reshape(-1, 2, 1, 32) >> np.array([0, 2, 4, 6], np.uint8)[:, None] & 3

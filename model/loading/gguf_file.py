@@ -1,7 +1,7 @@
-"""Reads GGUF files: metadata, tensor table and dequantized tensors.
+"""Reader of GGUF files: metadata, tensor table and dequantized tensors.
 
-Layout (little-endian): magic, version, tensor count, metadata count, the metadata, the tensor table, padding
-up to the alignment, the tensors. Specification: ggml/docs/gguf.md in the ggml project.
+Layout (little-endian): magic, version, tensor count, metadata count, the metadata, the tensor table, padding up to the
+alignment, the tensors. Specification: ggml/docs/gguf.md in the ggml project.
 """
 
 import math
@@ -64,15 +64,15 @@ class GgufFile:
     def read(self, name: str) -> Tensor:
         """Return the named tensor dequantized to float32, contiguous, with `tensors[name].shape`.
 
-        Raises UnsupportedModel for an unsupported quantization, CheckpointError where the file was truncated since it
-        was parsed.
+        Raises UnsupportedModel for an unsupported quantization, CheckpointError if the file was truncated after
+        parsing.
         """
         info = self.tensors[name]
         return dequantize(self.stored(name), info.type, info.shape)
 
     def stored(self, name: str) -> np.ndarray:
-        """Return the named tensor's bytes, mapped from the file; CheckpointError where it was cut short. [n_bytes]
-        uint8
+        """Return the named tensor's bytes, mapped from the file. [n_bytes] uint8. Raises CheckpointError if the file
+        was truncated.
         """
         info = self.tensors[name]
         try:
@@ -85,8 +85,8 @@ class GgufFile:
 def read_gguf(path: Path) -> GgufFile:
     """Parse metadata and tensor table without reading a tensor.
 
-    Raises CheckpointError for a file that is missing, cut short or inconsistent, UnsupportedModel for a version
-    or byte order that is not read.
+    Raises CheckpointError for a file that is missing, truncated or inconsistent, UnsupportedModel for an unsupported
+    version or byte order.
     """
     path = Path(path)
     try:
@@ -142,7 +142,7 @@ def _string(path: Path, data: mmap.mmap, position: int) -> tuple[str, int]:
 
 
 def _value(path: Path, data: mmap.mmap, position: int) -> tuple[Value, int]:
-    """Return the typed value at `position`, and the position after it."""
+    """Read the typed value at `position`. Returns the value and the position after it."""
     (kind,) = _U32.unpack_from(data, position)
     position += 4
     if kind == STRING:
@@ -170,7 +170,7 @@ def _array(path: Path, data: mmap.mmap, position: int) -> tuple[Value, int]:
 
 
 def _strings(path: Path, data: mmap.mmap, position: int, count: int) -> tuple[list[str], int]:
-    """`count` strings; the vocabulary and merges of a tokenizer have 98,000 of them, so the loop is minimal."""
+    """Read `count` strings; the vocabulary and merges of a tokenizer have 98,000, so the loop is minimal."""
     if position + 8 * count > len(data):
         raise _broken(path, f"an array of {count} strings at offset {position} reaches past its end")
     unpack, strings = _U64.unpack_from, []
@@ -178,7 +178,7 @@ def _strings(path: Path, data: mmap.mmap, position: int, count: int) -> tuple[li
         start = position + 8
         position = start + unpack(data, position)[0]
         strings.append(data[start:position].decode())
-    # A slice past the end is merely shorter, and the next unpack fails; the last string needs its own check.
+    # A slice past the end is shorter, and the next unpack fails; only the last string needs its own check.
     if position > len(data):
         raise _broken(path, "a string reaches past its end")
     return strings, position
@@ -187,7 +187,7 @@ def _strings(path: Path, data: mmap.mmap, position: int, count: int) -> tuple[li
 def _tensor_infos(
     path: Path, data: mmap.mmap, position: int, count: int
 ) -> tuple[dict[str, tuple[tuple[int, ...], int, int]], int]:
-    """{name: (shape in torch order, type number, offset after the header)}, and the position after the table."""
+    """Return {name: (shape in torch order, type number, offset after the header)}, and the position after the table."""
     infos = {}
     for _ in range(count):
         name, position = _string(path, data, position)
@@ -225,10 +225,10 @@ def _located(path: Path, name: str, info: tuple[tuple[int, ...], int, int], star
 
 
 def dequantize(data: np.ndarray, kind: GGMLQuantizationType, shape: tuple[int, ...]) -> Tensor:
-    """float32 values of the stored bytes, bit for bit those of gguf.quants.dequantize.
+    """Dequantize stored bytes to float32, bit for bit like gguf.quants.dequantize.
 
-    data [n_bytes] uint8, writable -> [*shape], never a view of `data`. Raises UnsupportedModel for a type
-    that cannot be dequantized.
+    data [n_bytes] uint8, writable -> [*shape], never a view of `data`. Raises UnsupportedModel for a type without
+    dequantization.
     """
     if kind in FAST:
         return FAST[kind](data).reshape(shape)
@@ -255,19 +255,21 @@ def _bf16(data: np.ndarray) -> Tensor:
 
 
 def _q8_0(data: np.ndarray) -> Tensor:
-    """Block: float16 scale d, 32 signed bytes q; value d q."""
+    """Dequantize blocks of a float16 scale d and 32 signed bytes q; value d q."""
     blocks = torch.from_numpy(data.reshape(-1, 34))  # [N, 34]
     return blocks[:, 2:].view(torch.int8).float().mul_(_halves(data, 34, 0))
 
 
 def _q4_0(data: np.ndarray) -> Tensor:
-    """Block: float16 scale d, 16 bytes; value d (q - 8)."""
+    """Dequantize blocks of a float16 scale d and 16 bytes; value d (q - 8)."""
     out = _nibbles(data, 18, 2)  # [N, 32]
     return out.sub_(8.0).mul_(_halves(data, 18, 0))
 
 
 def _q4_1(data: np.ndarray) -> Tensor:
-    """Block: float16 scale d, float16 minimum m, 16 bytes; value d q + m, rounded after each step."""
+    """Dequantize blocks of a float16 scale d, a float16 minimum m and 16 bytes; value d q + m, rounded
+    after each step.
+    """
     out = _nibbles(data, 20, 4)  # [N, 32]
     return out.mul_(_halves(data, 20, 0)).add_(_halves(data, 20, 2))
 
@@ -278,7 +280,7 @@ def _halves(data: np.ndarray, block_bytes: int, at: int) -> Tensor:
 
 
 def _nibbles(data: np.ndarray, block_bytes: int, at: int) -> Tensor:
-    """Low halves of the 16 bytes from `at` on, then the high halves, as float32. [N, 32]"""
+    """Return the low halves of the 16 bytes from `at` on, then the high halves, as float32. [N, 32]"""
     packed = torch.from_numpy(data.reshape(-1, block_bytes)[:, at:])  # [N, 16]
     out = torch.empty(len(packed), 32)
     out[:, :16] = packed & 15

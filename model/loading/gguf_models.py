@@ -11,7 +11,7 @@ from model.errors import CheckpointError, UnsupportedModel, say
 from model.gpt.config import ModelConfig, RopeScaling
 from model.gpt.layers import rope_frequencies
 from model.loading.convert import Into, Layout, Names, make_config
-from model.loading.families.common import check_keys, flag, real, whole
+from model.loading.families.common import check_keys, flag, integer, real
 from model.loading.gguf_file import GgufFile
 
 
@@ -61,7 +61,7 @@ ACCEPTED = {
     "attention.clamp_kqv": (0.0,),
     "attn_logit_softcapping": (0.0,),
     "final_logit_softcapping": (0.0,),
-    # The order of the rows of q and k in files of the llama architecture, as they are read here.
+    # The supported order of the rows of q and k in files of the llama architecture.
     "tensor_data_layout": ("Meta AI original pth",),
 }
 ROPE_FACTORS = "rope_freqs.weight"
@@ -79,18 +79,18 @@ def to_config(file: GgufFile) -> ModelConfig:
     if "token_embd.weight" not in file.tensors:
         raise CheckpointError("The checkpoint lacks weights.", "token_embd.weight", "Fetch the file again.")
     vocab_size = file.tensors["token_embd.weight"].shape[0]
-    if whole(meta, "vocab_size", vocab_size) != vocab_size:
+    if integer(meta, "vocab_size", vocab_size) != vocab_size:
         got = f"vocab_size {meta['vocab_size']}, token_embd.weight {vocab_size}"
         raise CheckpointError("The file gives two values for the same thing.", got, "Fetch the file again.")
-    fields = {ours: whole(meta, theirs) for theirs, ours in SIZES.items()}
+    fields = {ours: integer(meta, theirs) for theirs, ours in SIZES.items()}
     fields |= architecture.fields | _biases(file) | {"vocab_size": vocab_size}
-    fields["n_kv_head"] = whole(meta, "attention.head_count_kv", fields["n_head"])
+    fields["n_kv_head"] = integer(meta, "attention.head_count_kv", fields["n_head"])
     fields["tie_embeddings"] = "output.weight" not in file.tensors
     kind = "rms_epsilon" if fields["norm"] == "rmsnorm" else "epsilon"
     fields["norm_eps"] = _as_written(real(meta, f"attention.layer_norm_{kind}"))
     if "use_parallel_residual" in meta:
         fields["parallel_residual"] = flag(meta, "use_parallel_residual", False)
-    fields["d_head"] = whole(meta, "attention.key_length", fields["d_model"] // max(fields["n_head"], 1))
+    fields["d_head"] = integer(meta, "attention.key_length", fields["d_model"] // max(fields["n_head"], 1))
     check_keys(
         {"attention.value_length": meta.get("attention.value_length", fields["d_head"])},
         (),
@@ -100,7 +100,9 @@ def to_config(file: GgufFile) -> ModelConfig:
 
 
 def architecture_of(file: GgufFile) -> tuple[str, Architecture]:
-    """general.architecture and its entry in ARCHITECTURES; UnsupportedModel for others and for split files."""
+    """Return general.architecture and its entry in ARCHITECTURES. Raises UnsupportedModel for others and for split
+    files.
+    """
     name = file.metadata.get("general.architecture")
     if not isinstance(name, str) or name not in ARCHITECTURES:
         hint = say("Supported: {}.", ", ".join(ARCHITECTURES))
@@ -111,7 +113,7 @@ def architecture_of(file: GgufFile) -> tuple[str, Architecture]:
 
 
 def _biases(file: GgufFile) -> dict[str, bool]:
-    """GGUF does not list which projections have a bias; the first block's tensors show it."""
+    """Infer which projections have a bias from the first block's tensors; the metadata of GGUF does not list them."""
     fused = "blk.0.attn_qkv.bias" in file.tensors
     names = {"q_bias": "attn_q", "k_bias": "attn_k", "v_bias": "attn_v", "o_bias": "attn_output", "mlp_bias": "ffn_up"}
     present = {field: f"blk.0.{name}.bias" in file.tensors for field, name in names.items()}
@@ -125,7 +127,7 @@ def _as_written(value: float) -> float:
 
 def _with_rope(file: GgufFile, meta: dict, fields: dict) -> ModelConfig:
     fields["rope_theta"] = _as_written(real(meta, "rope.freq_base", 10_000.0))
-    fields["rotary_fraction"] = whole(meta, "rope.dimension_count", fields["d_head"]) / max(fields["d_head"], 1)
+    fields["rotary_fraction"] = integer(meta, "rope.dimension_count", fields["d_head"]) / max(fields["d_head"], 1)
     if ROPE_FACTORS not in file.tensors:
         return make_config(fields)
     factors = file.read(ROPE_FACTORS)
@@ -149,23 +151,23 @@ def _with_rope(file: GgufFile, meta: dict, fields: dict) -> ModelConfig:
 
 
 def split_qkv(tensor: Tensor, config: ModelConfig) -> tuple[Tensor, ...]:
-    """q, k and v stacked along the outputs. [3 D, ...] -> three of [D, ...]"""
+    """Split q, k and v stacked along the outputs. [3 D, ...] -> three of [D, ...]"""
     return tensor.unflatten(0, (3, -1)).unbind(0)
 
 
 def unpermute_q(tensor: Tensor, config: ModelConfig) -> tuple[Tensor, ...]:
-    """See `unpermute`; q has n_head heads."""
+    """Apply `unpermute` to q, which has n_head heads."""
     return (unpermute(tensor, config.n_head),)
 
 
 def unpermute_k(tensor: Tensor, config: ModelConfig) -> tuple[Tensor, ...]:
-    """See `unpermute`; k has n_kv_head heads."""
+    """Apply `unpermute` to k, which has n_kv_head heads."""
     return (unpermute(tensor, config.n_kv_head),)
 
 
 def unpermute(tensor: Tensor, n_head: int) -> Tensor:
-    """Return the rows of a head from interleaved pairs to half-split order: row 2 i + s becomes row s E / 2 + i. [n *
-    E, ...]
+    """Convert each head's rows from interleaved pairs to half-split order: row 2 i + s becomes row s E / 2 + i. [n * E,
+    ...]
     """
     pairs = tensor.unflatten(0, (n_head, -1, 2))  # [n, E / 2, 2, ...]
     return pairs.transpose(1, 2).flatten(0, 2)

@@ -1,10 +1,10 @@
-"""Products of 16-bit numbers, as models are used in practice: half the memory, and on some CPUs half the time.
+"""Matrix products in 16-bit types, as usual in deployment: half the memory, and on some CPUs half the time.
 
-Each matrix is kept in bfloat16 or float16. A product rounds its input to that type, adds up in float32 and rounds its
+Each matrix is stored in bfloat16 or float16. A product rounds its input to that type, adds up in float32 and rounds its
 result to the type. All else is float32: sums of the residual stream, norms, rotations, scores, softmax and weighted
-sums of values, and the matrices of experts. `torch.autocast` draws the line nearly there.
+sums of values, and the matrices of experts. `torch.autocast` makes nearly the same choice.
 
-A matrix may lie on another device (model.loading.devices): the product is computed there, all else on the CPU.
+A matrix may be on another device (model.loading.devices): the product is computed there, all else on the CPU.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,8 @@ UNIT = 2.0**-24  # u of float32: half the spacing of its numbers at 1, the large
 
 
 class HalfLinear(StoredLinear):
-    """y = x W^T + b in the matrix's own type, where it lies. x [..., in] -> [..., out], both float32, on the CPU.
+    """A linear layer y = x W^T + b in the matrix's own type, on its device. x [..., in] -> [..., out], both float32, on
+    the CPU.
 
     The bias is added in float32.
     """
@@ -35,11 +36,11 @@ class HalfLinear(StoredLinear):
 
     @property
     def weight(self) -> Tensor:
-        """The matrix in float32 on the CPU, made anew at each look. [out, in]"""
+        """The matrix in float32 on the CPU, converted at each access. [out, in]"""
         return cast(Tensor, self._parameters["weight"]).to("cpu", torch.float32)
 
     def _save_to_state_dict(self, destination: dict, prefix: str, keep_vars: bool) -> None:
-        """What others compute with is on the CPU: a matrix that lies elsewhere is copied."""
+        """Copy a matrix from another device to the CPU, where users of the state dict expect it."""
         super()._save_to_state_dict(destination, prefix, keep_vars)
         destination[f"{prefix}weight"] = destination[f"{prefix}weight"].to("cpu")
 
@@ -49,15 +50,15 @@ class HalfLinear(StoredLinear):
 
 
 class HalfEmbedding(StoredEmbedding):
-    """A table of 16-bit numbers in memory, of which the rows asked for become float32."""
+    """An embedding table of 16-bit numbers in memory; requested rows are converted to float32."""
 
 
 @torch.no_grad()
 def halved(model: Transformer, dtype: torch.dtype, place: Callable[[str], str] = lambda path: "cpu") -> Transformer:
-    """Return the same model with the matrices of its linear layers, and its tables, in a type of 16 bits.
+    """Return the model with the matrices of its linear layers, and its tables, in a 16-bit type.
 
-    They are copied one at a time, each linear layer's to the device that `place` names for it, and layers of the same
-    input joined. Raises CheckpointError for a weight that is too large for the type.
+    They are copied one at a time, each linear layer's to its device by `place`, and layers with the same input are
+    joined. Raises CheckpointError for a weight that is too large for the type.
     """
     kept: dict[tuple[int, str], nn.Parameter] = {}  # a tied head stays tied, on the same device
     for path, module in model.named_modules():
@@ -80,7 +81,9 @@ def _rounded(weight: Tensor, dtype: torch.dtype, path: str) -> Tensor:
 
 
 def in_float32(model: Transformer) -> Transformer:
-    """Return the same weights, which are shared, with products in float32; a model without 16-bit products as it is."""
+    """Return the model with float32 products and the same, shared weights; a model without 16-bit products is returned
+    unchanged.
+    """
     if unit(model) == UNIT:
         return model
     return leave_stored(build(model.config, model.state_dict()))

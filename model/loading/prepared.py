@@ -1,10 +1,10 @@
-"""What loading a GGUF file makes of it, kept beside the downloads: float32 weights in memory order, their codes in the
-order in which steps of generation read them, and the vocabulary.
+"""A cache of prepared GGUF files beside the downloads: float32 weights in memory order, their codes in the order in
+which decode steps read them, and the vocabulary.
 
-Dequantizing and ranking a vocabulary take seconds and always give the same. The next load maps the weights into memory
-(safetensors), where each is read from the disk when a forward first needs it. What is kept belongs to one file and to
-one version of the code that reads it; it is used while both files are as they were, and is made again otherwise. A disk
-that is full or cannot be written to costs time only.
+Dequantizing and ranking a vocabulary take seconds and are deterministic. The next load maps the weights into memory
+(safetensors) and reads each from the disk when a forward pass first needs it. A cache entry belongs to one file and to
+one version of the code that reads it. It is used while both files are unchanged, and is rebuilt otherwise. If the disk
+is full or not writable, loading is only slower.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ from model.private_folder import distrust, make_private
 from model.text.tokenizer import Tokenizer, from_vocabulary
 from model.text.vocabulary import AddedToken, Vocabulary
 
-LEAST, MOST = 64 << 20, 1 << 30  # bytes of weights: less is read at once, more would fill a disk
+LEAST, MOST = 64 << 20, 1 << 30  # bytes of weights: smaller files load fast anyway, larger ones would fill a disk
 ROOM = 4  # free space on the disk, in copies of the weights
 _SPAN = 1 << 20  # bytes of a file hashed at once
 # Whose results are kept.
@@ -51,21 +51,20 @@ Opened = tuple[Transformer, Tokenizer, Codes | None]
 
 
 def opened(source: Path, make: Callable[[], tuple[Transformer, Tokenizer]]) -> Opened:
-    """Return the joined model and vocabulary of a file as `make` gives them, and its codes, from what an earlier call
-    kept.
+    """Return the joined model, vocabulary and codes of a file from the cache, or build them by `make` and store them.
 
-    Weights kept are bit by bit the same, and those of layers that are joined lie side by side. `make` raises its
-    errors; this has none of its own.
+    Cached weights are bit for bit the same, and those of joined layers are adjacent. Errors of `make` pass through; the
+    cache itself raises none.
     """
     try:
         path = kept_at(source)
-    except (OSError, RuntimeError):  # a link to itself: reading the file says so
+    except (OSError, RuntimeError):  # a link to itself: reading the file raises the error
         return *make(), None
     reason = next(filter(None, (distrust(each, path.parent) for each in (path, _seal_of(path)))), None)
     if reason:
         log.warning("Prepared weights in %s are not used: %s.", path.parent, reason)
     else:
-        with contextlib.suppress(Exception):  # whatever is wrong with what was kept: it is made again
+        with contextlib.suppress(Exception):  # any broken cache entry is rebuilt
             return _read(source)
     model, vocabulary = make()
     model.join()
@@ -77,7 +76,7 @@ def opened(source: Path, make: Callable[[], tuple[Transformer, Tokenizer]]) -> O
 
 
 def kept_at(source: Path) -> Path:
-    """Where that of a file is kept, by the code that is running."""
+    """Return the cache path of a file for the running version of the code."""
     place = hashlib.sha256(str(source.resolve()).encode()).hexdigest()[:12]
     return cache_dir() / f"{source.stem}.{place}.{_version()}.prepared.safetensors"
 
@@ -86,12 +85,12 @@ def kept_at(source: Path) -> Path:
 
 
 def _read(source: Path) -> Opened:
-    """What was kept; an error of any kind where there is none, or either file is not as it was."""
+    """Read a cache entry. Raises an error of any kind if it is missing, or either file has changed."""
     path = kept_at(source)
     seal = json.loads(_seal_of(path).read_text(encoding="utf-8"))
     if seal["kept"] != _state(path):
         raise ValueError("it was changed")
-    if seal["source"] != _state(source):  # touched, maybe: then its content decides
+    if seal["source"] != _state(source):  # perhaps only touched: compare its content
         if seal["sha256"] != _sha256(source):
             raise ValueError("it belongs to another file")
         _write_seal(path, seal | {"source": _state(source)})
@@ -127,7 +126,7 @@ def _vocabulary(told: dict) -> Vocabulary:
 
 
 def _write(source: Path, model: Transformer, tokenizer: Tokenizer, codes: Codes | None) -> None:
-    """Keep a model and its vocabulary; OSError where the disk does not take them."""
+    """Store a model and its vocabulary. Raises OSError if the disk refuses them."""
     state = {name: tensor.detach() for name, tensor in model.state_dict().items()}
     whole = {tensor.untyped_storage().data_ptr(): tensor for tensor in state.values()}
     size = sum(tensor.untyped_storage().nbytes() for tensor in whole.values())
@@ -171,17 +170,17 @@ def _write(source: Path, model: Transformer, tokenizer: Tokenizer, codes: Codes 
 
 
 def _code_names(name: str) -> tuple[str, str]:
-    """Under what a matrix's whole numbers and scales are kept."""
+    """Return the names under which a matrix's integers and scales are stored."""
     return f"codes.{name}.whole", f"codes.{name}.scale"
 
 
 def _flat(tensor: Tensor) -> Tensor:
-    """Return all of a tensor's storage. [numbers]"""
+    """Return a tensor's complete storage. [numbers]"""
     return tensor.as_strided((tensor.untyped_storage().nbytes() // 4,), (1,), 0)
 
 
 def _remove_others(path: Path) -> None:
-    """Forget what other versions of the code kept of the same file."""
+    """Delete the cache entries of the same file by other versions of the code."""
     same = path.name.removesuffix(".prepared.safetensors").rpartition(".")[0]
     for old in path.parent.glob(f"{_literal(same)}.*.prepared.safetensors*"):
         if not old.name.startswith(path.name):
@@ -190,7 +189,7 @@ def _remove_others(path: Path) -> None:
 
 
 def _literal(name: str) -> str:
-    """Return a pattern that means a name as it stands."""
+    """Escape a name for use as a literal glob pattern."""
     return "".join(f"[{char}]" if char in "*?[" else char for char in name)
 
 
@@ -208,7 +207,7 @@ def _write_seal(path: Path, seal: dict) -> None:
 
 
 def _state(path: Path) -> list[int]:
-    """Return the size and time of the last change: a file whose two are the same was not written to."""
+    """Return the size and modification time of a file; a file with both unchanged was not written to."""
     status = path.stat()
     return [status.st_size, status.st_mtime_ns]
 
@@ -223,7 +222,7 @@ def _sha256(path: Path) -> str:
 
 @functools.cache
 def _version() -> str:
-    """Of the code whose results are kept: a hash of its files."""
+    """Return the version of the code behind the cached results: a hash of its files."""
     root, digest = Path(__file__).parents[1], hashlib.sha256(torch.__version__.encode())
     for name in _CODE:
         for path in sorted((root / name).rglob("*.py")) if (root / name).is_dir() else [root / name]:

@@ -1,4 +1,4 @@
-"""Reading of a folder of safetensors: one model.safetensors, or shards listed in model.safetensors.index.json."""
+"""Reader of a folder of safetensors: one model.safetensors, or shards listed in model.safetensors.index.json."""
 
 import re
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class TensorFolder:
         return self.mapped(name).to(torch.float32, copy=True, memory_format=torch.contiguous_format)
 
     def mapped(self, name: str) -> Tensor:
-        """Return the named tensor as it lies in its file, read where it is looked at; the errors are those
+        """Return the named tensor mapped from its file, in its stored type; pages are read on access. Raises the errors
         of `read`.
         """
         file = self.files[name]
@@ -53,7 +53,7 @@ class TensorFolder:
 def open_folder(path: Path) -> TensorFolder:
     """List the tensors of a checkpoint folder without reading one.
 
-    Raises CheckpointError where there are no safetensors, a file is broken, or index and shards disagree.
+    Raises CheckpointError if there are no safetensors, a file is broken, or index and shards disagree.
     """
     path = Path(path)
     if (path / INDEX).is_file():
@@ -96,7 +96,7 @@ def _names(path: Path, file: str) -> list[str]:
 
 
 def _indexed(path: Path) -> dict[str, str]:
-    """{tensor: shard} of the index, checked against the contents of every shard."""
+    """Return {tensor: shard} of the index, checked against the contents of every shard."""
     index = read_json(path / INDEX).get("weight_map")
     if not (isinstance(index, dict) and index and all(isinstance(shard, str) for shard in index.values())):
         raise CheckpointError("The index of the weights has no weight_map.", INDEX, "Fetch the file again.")

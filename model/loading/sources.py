@@ -17,7 +17,7 @@ HUB_PREFIX = "hub:"
 
 @dataclass(frozen=True)
 class BuiltIn:
-    """A model that the picker offers by default."""
+    """A model in the default list of the picker."""
 
     id: str
     label: str
@@ -25,8 +25,8 @@ class BuiltIn:
     download_bytes: int  # 0 if it is part of the repository
     n_params: int
     n_ctx: int  # tokens
-    chat: bool  # whether it was trained on conversations, and has their template
-    languages: tuple[str, ...] = ("en",)  # that it was trained to read
+    chat: bool  # True if it was trained on conversations and has a chat template
+    languages: tuple[str, ...] = ("en",)  # languages of the training text
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,10 @@ def available() -> tuple[str, ...]:
 def resolve(
     model_id: str, progress: Progress | None = None, *, offline: bool = False, allow_paths: bool = False
 ) -> Resolved:
-    """Return the weights of a model id, downloaded if necessary: a built-in id, "hub:OWNER/NAME", or a path where
-    allowed.
+    """Find the weights of a model id, downloaded if necessary: a built-in id, "hub:OWNER/NAME", or a path if allowed.
 
-    Raises InputError for an unknown id, DownloadError where the weights cannot be downloaded, CheckpointError where a
-    path has none.
+    Raises InputError for an unknown id, DownloadError if the weights cannot be downloaded, CheckpointError for a path
+    without weights.
     """
     labels = {model.id: model.label for model in BUILT_IN}
     if model_id == "tinygpt":
@@ -105,5 +104,5 @@ def _local(model_id: str) -> Resolved | None:
 
 
 def _short(text: str) -> str:
-    """At most 80 characters on one line, for an error message."""
+    """Shorten a text to at most 80 characters on one line, for an error message."""
     return re.sub(r"\s+", " ", text)[:80]

@@ -1,4 +1,4 @@
-"""One text in several vocabularies: its number of tokens in each, and bytes per token."""
+"""Comparison of vocabularies on one text: its number of tokens in each, and bytes per token."""
 
 import functools
 from dataclasses import dataclass
@@ -33,9 +33,9 @@ class Counted:
 
 @public()
 def cut(name: str, tokenizer: Tokenizer | None, text: str) -> Cut:
-    """Return the text in a vocabulary; without a tokenizer as UTF-8 bytes or as characters, depending on `name`.
+    """Tokenize a text; without a tokenizer, split it into UTF-8 bytes or characters, depending on `name`.
 
-    Without a BOS. Raises InputError for a text that the tokenizer refuses.
+    No BOS is added. Raises InputError for a text that the tokenizer refuses.
     """
     if tokenizer is not None:
         tokens = tokenizer.encode(text)
@@ -48,7 +48,7 @@ def cut(name: str, tokenizer: Tokenizer | None, text: str) -> Cut:
 
 @public()
 def counted(tokens: Cut) -> Counted:
-    """Tokens, bytes and characters per token, and the share of the bytes that fell back to single bytes.
+    """Count tokens, bytes and characters per token, and the share of the bytes that fell back to single bytes.
 
     For an empty text every number is 0. Bytes are those of UTF-8; a normalizing vocabulary (NFC) may have fewer.
     """
@@ -68,6 +68,6 @@ def built_in(name: str) -> Tokenizer:
     return from_gguf(read_gguf(smollm2_path(offline=True)).metadata)
 
 
-def here() -> tuple[str, ...]:
+def local_vocabularies() -> tuple[str, ...]:
     """Return the ids of the built-in models with a vocabulary on this computer."""
     return available()

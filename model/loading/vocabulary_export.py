@@ -1,4 +1,4 @@
-"""The vocabulary of a model on disk as files of a model folder, also where it came in a GGUF file."""
+"""Export of a model's vocabulary as files of a model folder, also from a GGUF file."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ NAMES = (
 
 
 def vocabulary_files(source: Resolved) -> dict[str, str]:
-    """Return {file name: text} of the vocabulary of a model: copied from a folder, written anew from a GGUF file.
+    """Return {file name: text} of the vocabulary of a model: copied from a folder, or generated from a GGUF file.
 
     Some file names include a folder. End tokens that only the folder's config.json names are written into a
     generation_config.json, since the model's new config.json does not name them.
@@ -40,7 +40,7 @@ def vocabulary_files(source: Resolved) -> dict[str, str]:
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> None:
-    """Write files of `vocabulary_files` into a folder."""
+    """Write the files from `vocabulary_files` into a folder."""
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -53,11 +53,11 @@ def _ends(ids: Sequence[int]) -> dict[str, str]:
 
 
 def from_metadata(metadata: dict) -> dict[str, str]:
-    """Return tokenizer.json, tokenizer_config.json and, for ends of a text, generation_config.json of GGUF metadata.
+    """Convert GGUF metadata to tokenizer.json, tokenizer_config.json and, for end tokens, generation_config.json.
 
     They give the same tokens as the metadata.
 
-    Raises UnsupportedModel for a way of splitting text that tokenizer.json is not written for here.
+    Raises UnsupportedModel for a pre-tokenizer without a tokenizer.json counterpart.
     """
     vocabulary = vocabulary_of(metadata)
     tokens = list(metadata["tokenizer.ggml.tokens"])
@@ -91,7 +91,7 @@ def from_metadata(metadata: dict) -> dict[str, str]:
 
 
 def _begin(vocabulary: Vocabulary, tokens: list[str]) -> dict:
-    """Return the step that puts the beginning of the text in front."""
+    """Return the post-processor that puts the beginning-of-text token first."""
     number = vocabulary.bos_id
     text = tokens[number]
     begin, whole = {"SpecialToken": {"id": text, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}

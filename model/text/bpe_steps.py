@@ -17,7 +17,7 @@ MOST_CHARACTERS = 300  # limit for replaying merges: the work for a piece grows 
 
 @dataclass(frozen=True)
 class Merge:
-    """Two neighbors become one part: the index of the left one before the merge, and the rank of the merge."""
+    """A merge of two neighbors into one part: the index of the left one before the merge, and the rank of the merge."""
 
     at: int
     rank: int
@@ -25,10 +25,10 @@ class Merge:
 
 @dataclass(frozen=True)
 class Piece:
-    """A stretch of text that no merge crosses, and the tokenization of its bytes.
+    """A piece of text that no merge crosses, and the tokenization of its bytes.
 
-    `added`: it is a token of its own, matched before any merge. `whole`: the vocabulary has the whole piece as a
-    token, which merging its bytes would not reach. `ids` are the resulting token ids.
+    `added`: it is a token of its own, matched before any merge. `whole`: the vocabulary has the complete piece as a
+    token, although merging its bytes would not reach it. `ids` are the resulting token ids.
     """
 
     text: str
@@ -47,7 +47,7 @@ class Piece:
 
 
 def candidates(ranks: Mapping[bytes, int], parts: list[bytes]) -> list[tuple[int, int]]:
-    """(rank, index of the left one) of all neighbors that can be merged, the next merge first."""
+    """Return (rank, index of the left one) of all neighbors that can be merged, the next merge first."""
     joined = (ranks.get(left + right) for left, right in pairwise(parts))
     return sorted((rank, at) for at, rank in enumerate(joined) if rank is not None)
 
@@ -72,10 +72,10 @@ def merges_of(ranks: Mapping[bytes, int], raw: bytes) -> tuple[Merge, ...]:
 
 @public()
 def replay(tokenizer: Tokenizer, text: str) -> tuple[Piece, ...]:
-    """Return the pieces of a text, each with its merges, as the tokenizer encodes them.
+    """Return the pieces of a text, each with its merges, in the tokenizer's encoding.
 
-    The ids of the pieces, joined, are `tokenizer.encode_ids(text)`. Text that the vocabulary normalizes (NFC) is shown
-    in its normalized form. Raises InputError for a text that is too long, or that the tokenizer refuses.
+    The ids of the pieces, joined, are `tokenizer.encode_ids(text)`. Text that the vocabulary normalizes (NFC) is
+    returned in its normalized form. Raises InputError for a text that is too long, or that the tokenizer refuses.
     """
     if len(text) > MOST_CHARACTERS:
         hint = say("Merges are shown for at most {} characters.", MOST_CHARACTERS)
@@ -88,13 +88,13 @@ def replay(tokenizer: Tokenizer, text: str) -> tuple[Piece, ...]:
         else:
             pieces += [_piece(tokenizer, each) for each in split(tokenizer, part)]
     if [number for piece in pieces for number in piece.ids] != expected:
-        # Two regex engines use the pattern; their editions of Unicode may differ.
+        # Two regex engines use the pattern; their Unicode versions may differ.
         raise InputError("The pieces of this text cannot be determined.", text[:40], "Try another text.")
     return tuple(pieces)
 
 
 def split(tokenizer: Tokenizer, text: str) -> list[str]:
-    """Return the pieces of a text by the vocabulary's pattern, before any merge; joined they are the text."""
+    """Split a text by the vocabulary's pattern, before any merge; the joined pieces are the text."""
     if not text:
         return []
     pattern = pre_tokenizers.Split(Regex(tokenizer.vocabulary.pattern), "isolated")
@@ -102,7 +102,7 @@ def split(tokenizer: Tokenizer, text: str) -> list[str]:
 
 
 def _stretches(tokenizer: Tokenizer, text: str) -> list[tuple[str, int | None]]:
-    """Stretches of text, normalized where the vocabulary requires it, and added tokens with their ids."""
+    """Return stretches of text, normalized if the vocabulary requires it, and added tokens with their ids."""
     stretches: list[tuple[str, int | None]] = []
     for part, fixed in _cut(tokenizer, text, False):
         plain = unicodedata.normalize("NFC", part) if tokenizer.vocabulary.nfc else part
@@ -111,7 +111,9 @@ def _stretches(tokenizer: Tokenizer, text: str) -> list[tuple[str, int | None]]:
 
 
 def _cut(tokenizer: Tokenizer, text: str, after_nfc: bool) -> list[tuple[str, int | None]]:
-    """(an added token, its id) or (text between them, None); the longest added token first, special ones as text."""
+    """Return (an added token, its id) or (text between them, None); the longest added token first, special ones as
+    text.
+    """
     vocabulary = tokenizer.vocabulary
     ids = {
         unicodedata.normalize("NFC", token.text) if after_nfc and vocabulary.nfc else token.text: token.id

@@ -1,4 +1,4 @@
-"""Groups of tokens that together make up one character, for vocabularies that cut characters into bytes."""
+"""Groups of tokens that together make up one character, for vocabularies that split characters into bytes."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -28,7 +28,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Part:
+class CharacterPart:
     """The bytes of a character that are in a token: `first` to `last`, counted from 1, of `of` bytes."""
 
     text: str
@@ -40,16 +40,16 @@ class Part:
 def character_groups(raw: Sequence[bytes], *, clusters: bool = False) -> tuple[Group, ...]:
     """Return the shortest runs of tokens that no character crosses, in order and without gaps.
 
-    `raw`: the bytes of each token [T]. With `clusters`, a character is an extended grapheme cluster, as a
-    reader sees it: a letter with its marks, a family of emoji (Unicode Standard Annex 29), except a line break of two
-    characters. Otherwise it is a code point. The texts joined are the text of all tokens; where that is valid UTF-8,
-    so is each group. A text that ends within a character has its last bytes in groups of their own.
+    `raw`: the bytes of each token [T]. With `clusters`, a character is an extended grapheme cluster, as perceived by
+    readers: a letter with its marks, a family of emoji (Unicode Standard Annex 29), except a line break of two
+    characters. Otherwise it is a code point. The texts joined are the text of all tokens; if that is valid UTF-8, so is
+    each group. A text that ends within a character has its last bytes in groups of their own.
     """
     if not raw:
         return ()
     joined = b"".join(raw)
     ends = list(accumulate(map(len, raw)))
-    inside: set[int] = set()  # places between two bytes of one character
+    inside: set[int] = set()  # positions between two bytes of one character
     if not joined.isascii():
         for start, end in _clusters(joined) if clusters else (match.span() for match in _CHARACTER.finditer(joined)):
             inside.update(range(start + 1, end))
@@ -59,21 +59,22 @@ def character_groups(raw: Sequence[bytes], *, clusters: bool = False) -> tuple[G
     )
 
 
-def character_parts(raw: Sequence[bytes]) -> dict[int, tuple[Part, ...]]:
-    """Return, for each token [T] that holds only some bytes of a character, the character and the numbers of its bytes.
+def character_parts(raw: Sequence[bytes]) -> dict[int, tuple[CharacterPart, ...]]:
+    """Map each token [T] that holds only some bytes of a character to the character and the numbers of its bytes.
 
-    A token has at most two: the end of one and the beginning of another. Bytes that are part of no character, as of one
-    that the text does not finish, are not in it.
+    A token has at most two: the end of one and the beginning of another. Bytes outside any complete character are
+    omitted, for example those of an unfinished last character.
     """
     edges = [0, *accumulate(map(len, raw))]
-    parts: dict[int, tuple[Part, ...]] = {}
+    parts: dict[int, tuple[CharacterPart, ...]] = {}
     for match in _CHARACTER.finditer(b"".join(raw)):
         start, end = match.span()
-        first, last = bisect_right(edges, start) - 1, bisect_left(edges, end) - 1  # the tokens of its ends
+        # The tokens of its first and last byte.
+        first, last = bisect_right(edges, start) - 1, bisect_left(edges, end) - 1
         for at in range(first, last + 1) if last > first else ():
             low, high = max(edges[at], start), min(edges[at + 1], end)
             if low < high:
-                part = Part(match[0].decode(), low - start + 1, high - start, end - start)
+                part = CharacterPart(match[0].decode(), low - start + 1, high - start, end - start)
                 parts[at] = (*parts.get(at, ()), part)
     return parts
 

@@ -1,4 +1,4 @@
-"""Conversations for chat models: messages become tokens by the model's own chat template."""
+"""Conversations for chat models: conversion of messages to tokens by the model's own chat template."""
 
 import json
 import re
@@ -19,29 +19,29 @@ from model.text.tokenizer import Tokenizer
 ROLES = ("system", "user", "assistant", "tool")
 MOST_TEXT = 500_000  # characters of all messages
 PATIENCE = 20.0  # wall seconds for a process limited to one CPU second, on a busy machine
-MOST_SAID = 160  # characters of what a template says against a conversation
+MOST_SAID = 160  # maximum length of a template's error message
 ENDINGS = (
     "<|im_end|>",
     "<|eot_id|>",
     "<|endoftext|>",
-)  # end of an answer or a text, where a vocabulary has them
+)  # end of an answer or a text, if the vocabulary has them
 
 _RENDER = Path(__file__).with_name("chat_render.py")
 _UNUSED = range(0x100000, 0x10FFFE)  # characters of the last private-use plane, without meaning
 
 
 def ending(tokenizer: Tokenizer) -> frozenset[int]:
-    """Return the tokens that end a text: all that the model's files name, and those of the usual chat formats.
+    """Return the tokens that end a text: all end tokens in the model's files, and those of the usual chat formats.
 
-    Which files name them: model/text/vocabulary_settings.py, and for GGUF model/text/gguf_vocabulary.py.
+    The files are listed in model/text/vocabulary_settings.py, and for GGUF in model/text/gguf_vocabulary.py.
     """
     ids = {*tokenizer.vocabulary.end_ids, *(tokenizer.special[text] for text in ENDINGS if text in tokenizer.special)}
     return frozenset(ids if tokenizer.eos_id is None else {*ids, tokenizer.eos_id})
 
 
 def typable(tokenizer: Tokenizer, ids: Sequence[int]) -> str | None:
-    """Return the text of tokens as a person would type it, without one that ended it; None with special
-    tokens in it.
+    """Return the text of tokens as a person would type it, without a final end token; None if it contains special
+    tokens.
     """
     own = ids[: len(ids) - bool(len(ids) and ids[-1] in ending(tokenizer))]
     return None if set(tokenizer.special.values()).intersection(own) else tokenizer.decode(own)
@@ -50,17 +50,17 @@ def typable(tokenizer: Tokenizer, ids: Sequence[int]) -> str | None:
 def chat_ids(
     tokenizer: Tokenizer, messages: Sequence[Mapping[str, str]], *, answer: bool = True, continue_final: bool = False
 ) -> list[int]:
-    """Return the ids of a conversation, with `answer` up to where the assistant's next answer begins.
+    """Return the ids of a conversation, with `answer` up to the beginning of the assistant's next answer.
 
-    With `continue_final` the last message is left open, so that the model continues its text. Whatever the template
-    writes after it is left out, and so is the space at the end of a text that the template trims. `answer` has no
-    effect then. The same text as of apply_chat_template(continue_final_message=True) in transformers.
+    With `continue_final` the last message is left open, so that the model continues its text. The template's text after
+    it is omitted, and so is the space at the end of a text that the template trims. `answer` has no effect then. The
+    text equals that of apply_chat_template(continue_final_message=True) in transformers.
 
-    Special tokens in the template's own text are recognized. Those that a person wrote into a message stay plain text:
-    while the template is rendered, each is replaced by an unused character, which is replaced back after the special
-    tokens have been split off. A BOS is included only where the template writes it. Raises InputError without a
-    template, for invalid messages, for messages that the template refuses, and for a last message that it leaves out or
-    changes and that is to be continued; UnsupportedModel for a template that is broken or takes too long.
+    Special tokens in the template's own text are recognized. Those in a person's message stay plain text: while the
+    template is rendered, each is replaced by an unused character, which is replaced back after the special tokens have
+    been split off. A BOS is included only if the template writes it. Raises InputError without a template, for invalid
+    messages, for messages that the template refuses, and for a last message to be continued that the template omits or
+    changes; UnsupportedModel for a template that is broken or takes too long.
     """
     return chat_turns(tokenizer, messages, answer=answer, continue_final=continue_final)[0]
 
@@ -68,15 +68,16 @@ def chat_ids(
 def chat_turns(
     tokenizer: Tokenizer, messages: Sequence[Mapping[str, str]], *, answer: bool = True, continue_final: bool = False
 ) -> tuple[list[int], list[int]]:
-    """Return the ids of `chat_ids` and, for each, the message whose text it belongs to, -1 for the template's own text.
+    """Return the ids of `chat_ids` and, for each, the index of its message, -1 for the template's own text.
 
-    A token with bytes of both is the message's. All tokens are the template's where it changes the messages beyond
-    recognition. The same errors.
+    A token with bytes of both belongs to the message. If the template changes the messages beyond recognition, all
+    tokens are the template's. Raises the errors of `chat_ids`.
     """
     template, messages = _template(tokenizer), _checked(messages)
     stands, (end, *marks) = _stand_ins(tokenizer, template, messages)
     contents = [_replace(each["content"], stands) for each in messages]
-    open_end = f"{end} " if continue_final else ""  # behind the last text; its space shows whether texts are trimmed
+    # The mark of the end of the last text; its space shows whether texts are trimmed.
+    open_end = f"{end} " if continue_final else ""
     ours, marked = (
         _values(
             tokenizer,
@@ -117,7 +118,7 @@ def _template(tokenizer: Tokenizer) -> str:
 
 
 def _left_open(text: str, content: str, end: str) -> str:
-    """Return a rendered conversation up to where its last text ends, which is marked by `end` and a space."""
+    """Return a rendered conversation up to the end of its last text, which is marked by `end` and a space."""
     before, found, after = text.rpartition(end)
     if not found or content.strip() not in before:
         what = "The chat template of this model changes the text of the last message, so it cannot be continued."
@@ -126,9 +127,9 @@ def _left_open(text: str, content: str, end: str) -> str:
 
 
 def default_system(tokenizer: Tokenizer) -> str | None:
-    """Return the system message that the template writes where a conversation has none; None where it takes none.
+    """Return the template's default system message; None if the template accepts no system message.
 
-    "" where the template takes one and has none of its own. Found by rendering a conversation with and without.
+    "" if the template accepts one and has no default. Determined by rendering a conversation with and without.
     """
     if not tokenizer.chat_template:
         return None
@@ -148,14 +149,12 @@ def default_system(tokenizer: Tokenizer) -> str | None:
 
 
 def render(template: str, values: Mapping[str, object]) -> str:
-    """Return the rendered template, from a process with limited time and memory. Raises InputError or
-    UnsupportedModel.
-    """
+    """Render the template in a process with limited time and memory. Raises InputError or UnsupportedModel."""
     return _text_of(_render_each(template, [values])[0])
 
 
 def _render_each(template: str, several: Sequence[Mapping[str, object]]) -> list[dict[str, str]]:
-    """Return the template with each of several values, in one process: {"text"} or {"error", "got"} for each."""
+    """Render the template with each of several values, in one process: {"text"} or {"error", "got"} for each."""
     limit = [{"error": "limit", "got": ""}] * len(several)
     try:
         process = subprocess.run(
@@ -187,7 +186,7 @@ def _text_of(answer: Mapping[str, str]) -> str:
 
 
 def _values(tokenizer: Tokenizer, messages: list[dict[str, str]], answer: bool) -> dict[str, object]:
-    """What a template is given."""
+    """Return the variables of a template."""
     nothing = {"tools": None, "documents": None}
     return {**_named(tokenizer), "messages": messages, **nothing, "add_generation_prompt": answer}
 
@@ -199,14 +198,14 @@ def _owners(tokenizer: Tokenizer, part: str, ids: list[int], turns: np.ndarray, 
     if tokenizer.vocabulary.nfc:
         characters = [unicodedata.normalize("NFC", each) for each in characters]
     sizes = [len(each.encode()) for each in characters]
-    if sum(sizes) != sum(lengths):  # characters that became one with their neighbors: by the shares of the bytes
+    if sum(sizes) != sum(lengths):  # characters merged with their neighbors: assign them by the shares of the bytes
         edges = np.round(np.linspace(0, sum(lengths), len(sizes) + 1)).astype(int)
         sizes = np.diff(edges).tolist()
     return turn_of_tokens(turns, sizes, lengths)
 
 
 def _checked(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    """Return role and text of each message; InputError for invalid ones."""
+    """Return role and text of each message. Raises InputError for invalid ones."""
     if not messages:
         raise InputError("There is no message.", "", "Write something to answer.")
     found = []
@@ -224,9 +223,9 @@ def _checked(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
 def _stand_ins(
     tokenizer: Tokenizer, template: str, messages: Sequence[Mapping[str, str]]
 ) -> tuple[dict[str, str], list[str]]:
-    """Return a character for each special token in the messages, and one more than there are messages.
+    """Choose a character for each special token in the messages, and one more than the number of messages.
 
-    None of them stands in the messages or in the template.
+    None of the characters occurs in the messages or in the template.
     """
     written = "".join(message["content"] for message in messages)
     used = {*written, *template}
@@ -240,7 +239,7 @@ def _replace(text: str, stands: Mapping[str, str]) -> str:
 
 
 def _cut(text: str, special: Mapping[str, int]) -> Iterator[tuple[str, int | None]]:
-    """Stretches of the text: (a special token, its id) or (text between them, None). Longest tokens first."""
+    """Yield stretches of the text: (a special token, its id) or (text between them, None). Longest tokens first."""
     if not special:
         yield text, None
         return

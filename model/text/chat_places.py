@@ -1,21 +1,20 @@
-"""Where in a rendered conversation the texts of its turns stand, and which tokens are theirs."""
+"""Locations of the turns' texts in a rendered conversation, and the tokens of each turn."""
 
 import re
 from collections.abc import Sequence
 
 import numpy as np
 
-TEMPLATE = -1  # the turn of what the template wrote
+TEMPLATE = -1  # turn of the template's own text
 
 Place = tuple[int, int, int]  # first character, the one after the last, turn
 
 
 def places(text: str, frame: str, contents: Sequence[str], marks: Sequence[str]) -> list[Place]:
-    """Return the places of the turns in `text`, by `frame`: the same conversation with a mark, one character, for each
-    text.
+    """Find the turns in `text` by `frame`: the same conversation with a mark, one character, for each text.
 
-    A template may trim a text or shorten it: then its place is what stands between the template's own words. The places
-    end where the text is no longer built like the frame.
+    A template may trim or shorten a text: then its place is everything between the template's own words. The places end
+    at the first deviation of the text from the frame.
     """
     if not marks:
         return []
@@ -36,7 +35,9 @@ def places(text: str, frame: str, contents: Sequence[str], marks: Sequence[str])
 
 
 def _end(text: str, at: int, content: str, after: str, last: bool) -> int:
-    """Where the text of a turn that begins at `at` ends and the template's words `after` it begin; -1 for nowhere."""
+    """Return where a turn's text that begins at `at` ends and the template's words `after` it begin; -1 if
+    not found.
+    """
     for written in (content, content.strip(), content.rstrip(), content.lstrip()):
         end = at + len(written)
         if text.startswith(written + after, at) and (not last or end + len(after) == len(text)):
@@ -58,8 +59,8 @@ def turn_of_characters(length: int, found: Sequence[Place]) -> np.ndarray:
 def turn_of_tokens(turns: np.ndarray, sizes: Sequence[int], lengths: Sequence[int]) -> list[int]:
     """Return the turn of each token of a stretch of text, from the turns of its characters.
 
-    `sizes` are the bytes of each character, `lengths` those of each token; both add up to the same. A token with bytes
-    of the template and of a turn belongs to the turn: a person's text is in it.
+    `sizes` are the bytes of each character, `lengths` those of each token; both have the same sum. A token with bytes
+    of both the template and a turn belongs to the turn, since it contains a person's text.
     """
     of_bytes = np.repeat(turns, sizes)
     ends = np.cumsum(lengths)

@@ -1,9 +1,9 @@
-"""Renders a conversation by a chat template, in a process of its own.
+"""Rendering of a conversation by a chat template, in a separate process.
 
 A template is an untrusted program, and a process can be limited in time and memory. JSON on standard input:
-{"template", "several": [values]}. On standard output a list with, for each values, {"text"}, or {"error", "got"} where
-the error is "syntax" (not a valid template), "refused" (it calls raise_exception), "failed" (an error inside it) or
-"limit" (too much time, memory or text).
+{"template", "several": [values]}. On standard output a list with, for each values, {"text"}, or {"error", "got"}. The
+error is "syntax" (not a valid template), "refused" (it calls raise_exception), "failed" (an error inside it) or "limit"
+(too much time, memory or text).
 """
 
 import contextlib
@@ -23,7 +23,7 @@ MOST_TEXT = 2_000_000  # characters
 
 
 class _Generation(Extension):
-    """{% generation %} marks the assistant's text for training; its content is rendered unchanged."""
+    """The tag {% generation %}, which marks the assistant's text for training; its content is rendered unchanged."""
 
     tags = frozenset({"generation"})
 
@@ -59,7 +59,7 @@ def _now(form: str) -> str:
 
 
 class _Refused(Exception):
-    """The template does not accept these values, and says why."""
+    """Error raised by a template that does not accept these values, with its reason."""
 
 
 def _refuse(message: str) -> None:
@@ -73,7 +73,7 @@ def _tojson(
     separators: list[str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """Unlike jinja's own, no escaping for HTML."""
+    """Serialize a value to JSON, without jinja's escaping for HTML."""
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
@@ -88,7 +88,7 @@ def environment() -> jinja2.Environment:
 
 
 def write(template: str, values: dict) -> dict[str, str]:
-    """{"text"}, or {"error", "got"}."""
+    """Render the template. Returns {"text"}, or {"error", "got"}."""
     try:
         compiled = environment().from_string(template)
     except jinja2.TemplateError as error:
@@ -111,7 +111,7 @@ def write(template: str, values: dict) -> dict[str, str]:
 
 
 def limit() -> None:
-    """Limit this process to SECONDS and MEMORY; where that is impossible, only the parent's timeout remains."""
+    """Limit this process to SECONDS and MEMORY. If that is impossible, only the parent's timeout remains."""
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
 

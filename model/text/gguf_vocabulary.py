@@ -22,10 +22,10 @@ from model.text.vocabulary import (
 
 @dataclass(frozen=True)
 class Split:
-    """The preparation of text for the merges that a value of tokenizer.ggml.pre stands for.
+    """The preparation of text for the merges, by the value of tokenizer.ggml.pre.
 
-    `whole`: pieces of text are looked up before they are merged. `nfc`: text is normalized to NFC first, as the model's
-    own tokenizer does. `add_bos`: BOS comes first where tokenizer.ggml.add_bos_token says nothing.
+    `whole`: complete pieces of text are looked up before they are merged. `nfc`: text is normalized to NFC first, as in
+    the model's own tokenizer. `add_bos`: BOS comes first unless tokenizer.ggml.add_bos_token decides.
     """
 
     pattern: str
@@ -64,7 +64,7 @@ _NAMES = {
     "bos": "bos_token",
     "eos": "eos_token",
     "unknown": "unk_token",
-    "seperator": "sep_token",  # spelled so in the files
+    "seperator": "sep_token",  # this is the spelling in the files
     "padding": "pad_token",
     "mask": "mask_token",
 }
@@ -113,7 +113,9 @@ def read_gguf(metadata: Mapping[str, object]) -> Vocabulary:
 
 
 def _split(metadata: Mapping[str, object]) -> Split:
-    """Return how text is prepared; raises UnsupportedModel for another kind of tokenizer, and for an unknown name."""
+    """Return the preparation of text. Raises UnsupportedModel for another kind of tokenizer, and for an
+    unknown name.
+    """
     kind, pre = (_text(metadata, f"tokenizer.ggml.{key}", None) for key in ("model", "pre"))
     if kind is None:
         raise CheckpointError("The GGUF file has no tokenizer.", "no tokenizer.ggml.model", FRESH_COPY)
@@ -142,10 +144,10 @@ def _templates(metadata: Mapping[str, object]) -> tuple[str | None, dict[str, st
 
 
 def _token(metadata: Mapping[str, object], key: str, count: int) -> int | None:
-    """Return the id of a special token, or None if the file names none; raise CheckpointError for an invalid id."""
+    """Return the id of a special token, or None if the file has none; raise CheckpointError for an invalid id."""
     number = metadata.get(f"tokenizer.ggml.{key}_token_id")
     if number is not None and not (type(number) is int and 0 <= number < count):
-        if key not in ("bos", *_ENDS):  # nothing is computed with it
+        if key not in ("bos", *_ENDS):  # unused
             return None
         raise CheckpointError(say("The {} token is not in the vocabulary.", key), str(number), FRESH_COPY)
     return number

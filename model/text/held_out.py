@@ -1,4 +1,4 @@
-"""The text that measurements read: held out from the training of the bundled model."""
+"""The text for measurements: held out from the training of the bundled model."""
 
 from pathlib import Path
 

@@ -1,8 +1,9 @@
-"""Which regular expressions of a stranger's tokenizer.json are used: those whose time a hostile text cannot blow up.
+"""Validation of regular expressions in untrusted tokenizer.json files: only patterns whose time a hostile text cannot
+blow up.
 
-tiktoken's engine hands what has no look-around to a matcher that never goes back. What has one it tries step by step,
-up to a million steps for a place in the text, so that a pattern made for it holds a server for minutes. Two such ends
-are known to take a step or two, and are the only ones that published vocabularies use.
+tiktoken's engine passes patterns without look-around to a matcher that never backtracks. It tries patterns with
+look-around step by step, up to a million steps per position in the text, so a malicious pattern blocks a server for
+minutes. Two such endings are known to take a step or two, and are the only ones in published vocabularies.
 """
 
 import re
@@ -12,16 +13,18 @@ from model.arguments import shown
 from model.errors import UnsupportedModel
 
 MOST_CHARACTERS = 2000  # the longest published one has 400
-MOST_TIMES = 16  # a counted repetition is written out by the engine; the published ones end at 3
+MOST_TIMES = 16  # the engine expands a counted repetition; the published ones end at 3
 SAFE = (r"\s+(?!\S)", r"\s+(?![^\s\p{N}])")  # alternatives that end with white space before something else
 _PLAIN_GROUP = re.compile(r"\(\?(?:i|-i)?:")
-_CLASS = re.compile(r"\[\^?(?:[^\[\]\\]|\\.)(?:[^\[\]\\]|\\.)*\]", re.DOTALL)  # no class within it, no bracket first
+_CLASS = re.compile(
+    r"\[\^?(?:[^\[\]\\]|\\.)(?:[^\[\]\\]|\\.)*\]", re.DOTALL
+)  # without a nested class or a bracket at the start
 _NAME = re.compile(r"\{\^?\w+\}")
 _COUNT = re.compile(r"\{(\d*)(?:,(\d*))?\}")
 
 
 def check_pattern(pattern: str) -> str:
-    """Return the pattern as it is; raises UnsupportedModel where a text could make the engine search for very long."""
+    """Return the pattern unchanged. Raises UnsupportedModel if a text could make the engine search for very long."""
     if len(pattern) > MOST_CHARACTERS or not all(map(_is_plain, _alternatives(pattern))):
         raise UnsupportedModel(
             "The pattern of this vocabulary could take very long.",
@@ -43,7 +46,7 @@ def _alternatives(pattern: str) -> list[str]:
 
 
 def _is_plain(part: str) -> bool:
-    """Whether an alternative is a known one, or has nothing that makes the engine go back or grow."""
+    """Return True if an alternative is a known one, or contains nothing that makes the engine backtrack or grow."""
     if part in SAFE:
         return True
     before = ""  # the sign before
@@ -63,7 +66,9 @@ def _is_plain(part: str) -> bool:
 
 
 def _signs(pattern: str) -> Iterator[tuple[int, str]]:
-    """Place and text of each sign: an escaped one has its backslash, a class in brackets is "[", an odd one "[["."""
+    """Yield index and text of each sign: an escaped one has its backslash, a class in brackets is "[", an
+    odd one "[[".
+    """
     at = 0
     while at < len(pattern):
         if pattern[at] == "[":

@@ -4,9 +4,9 @@ from model.errors import InputError
 
 
 def joined(text: str) -> str:
-    """Return the text with both halves of each surrogate pair as the character that they mean.
+    """Join both halves of each surrogate pair of a text into their character.
 
-    Raises InputError for a half without the other.
+    Raises InputError for a lone half.
     """
     text = _paired(text)
     try:
@@ -21,7 +21,7 @@ def joined(text: str) -> str:
 
 
 def whole(text: str) -> str:
-    """Return the text as `joined` does, with "?" in place of a half without the other."""
+    """Join surrogate pairs as `joined` does, and replace a lone half by "?"."""
     return _paired(text).encode("utf-8", "replace").decode("utf-8")
 
 

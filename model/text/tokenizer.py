@@ -1,6 +1,6 @@
-"""One tokenizer engine, tiktoken's byte-pair encoding, for the vocabularies of all models.
+"""The tokenizer engine for the vocabularies of all models: tiktoken's byte-pair encoding.
 
-Nothing here downloads: tiktoken's own registry of encodings is never used, only its engine.
+This module never downloads: it uses only tiktoken's engine, not its registry of encodings.
 """
 
 import re
@@ -31,10 +31,10 @@ _Matcher = tuple[re.Pattern[str] | None, dict[str, int]]
 
 @dataclass(frozen=True, eq=False)
 class Tokenizer:
-    """Text to token ids and back.
+    """A converter between text and token ids.
 
-    Where the vocabulary normalizes text (Qwen: NFC), everything that `encode` returns, spans included, refers to the
-    bytes of the normalized text.
+    If the vocabulary normalizes text (Qwen: NFC), all results of `encode`, spans included, refer to the bytes of the
+    normalized text.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Tokenizer:
     special: Mapping[str, int]  # special token text -> id
     bos_id: int | None
     eos_id: int | None
-    add_bos: bool  # whether the vocabulary's own default puts BOS first
+    add_bos: bool  # True if the vocabulary puts BOS first by default
     chat_template: str | None
     _vocabulary: Vocabulary = field(repr=False)
     _engine: tiktoken.Encoding = field(repr=False)
@@ -51,17 +51,17 @@ class Tokenizer:
     def encode(self, text: str, *, special: bool = False) -> Tokens:
         """Return the tokens of a text, without a BOS; `b"".join(raw)` is the (normalized) text in UTF-8.
 
-        With `special`, special tokens written in the text become their ids; otherwise they are plain text. Added tokens
-        that are not special (runs of spaces in GPT-NeoX) are always matched.
+        With `special`, special tokens in the text become their ids; otherwise they are plain text. Added tokens that
+        are not special (runs of spaces in GPT-NeoX) are always matched.
 
-        Both halves of a surrogate pair are the character that they mean. Raises InputError for a lone half, for a text
-        that has a byte the vocabulary lacks, or more whitespace in one run than the engine takes; UnsupportedModel if
-        the vocabulary's pattern leaves part of the text out.
+        Both halves of a surrogate pair are read as their character. Raises InputError for a lone half, for a text with
+        a byte outside the vocabulary, or more whitespace in one run than the engine accepts; UnsupportedModel if the
+        vocabulary's pattern omits part of the text.
         """
         return self.tokens(self.encode_ids(text, special=special))
 
     def encode_ids(self, text: str, *, special: bool = False) -> list[int]:
-        """Return the ids of `encode` only; the same errors."""
+        """Return only the ids of `encode`. Raises the same errors."""
         text = joined(text)
         ids: list[int] = []
         n_bytes = 0
@@ -85,39 +85,39 @@ class Tokenizer:
 
     @property
     def end_id(self) -> int | None:
-        """Return the token that ends an answer in training: EOS, if the model's own generation ends there, too.
+        """The token that ends an answer in training: EOS, if the model's own generation ends there, too.
 
-        None without an EOS, or if the files disagree: a model that learned to end with a token at which its
-        generation goes on would not stop. As in trl, which appends `eos_token`, but for files that disagree.
+        None without an EOS, or if the files disagree: a model trained to end with a token that does not stop its
+        generation would not stop. Same as in trl, which appends `eos_token`, except for files that disagree.
         """
         return None if self.vocabulary.disputed_end else self.eos_id
 
     @property
     def begin_id(self) -> int | None:
-        """Return the BOS token that this vocabulary puts before a text by default; None if it adds none."""
+        """The BOS token that this vocabulary puts before a text by default; None if it adds none."""
         return self.bos_id if self.add_bos else None
 
     def prompt_ids(self, text: str, *, special: bool = False) -> list[int]:
-        """Return the ids of a text that begins a row: `begin_id`, where there is one, and those of `encode`.
+        """Return the ids of a text that begins a row: `begin_id`, if there is one, and those of `encode`.
 
-        Every route that gives a model a text from its beginning uses this: tracing, generation, fine-tuning,
-        preferences and reinforcement. An empty text has no ids. The errors of `encode`.
+        All paths that feed a text to a model from its beginning use this: tracing, generation, fine-tuning, preferences
+        and reinforcement. An empty text has no ids. Raises the errors of `encode`.
         """
         ids = self.encode_ids(text, special=special)
         return ids if self.begin_id is None or not ids else [self.begin_id, *ids]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of token ids, U+FFFD for bytes that are not UTF-8; InputError for ids outside the
+        """Return the text of token ids, U+FFFD for bytes that are not UTF-8. Raises InputError for ids outside the
         vocabulary.
         """
         return self.decode_bytes(ids).decode("utf-8", "replace")
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
-        """Return the bytes of token ids, joined; InputError for ids outside the vocabulary."""
+        """Return the joined bytes of token ids. Raises InputError for ids outside the vocabulary."""
         return b"".join(map(self._raw, _listed(ids)))
 
     def tokens(self, ids: Iterable[int]) -> Tokens:
-        """Return the Tokens of ids [T]; InputError for ids outside the vocabulary."""
+        """Return the Tokens of ids [T]. Raises InputError for ids outside the vocabulary."""
         ids = _listed(ids)
         raw = tuple(self._raw(number) for number in ids)
         ends = np.fromiter(accumulate(map(len, raw), initial=0), dtype=np.int64, count=len(ids) + 1)
@@ -139,9 +139,9 @@ class Tokenizer:
         return self._vocabulary.raw
 
     def piece(self, id: int) -> str:
-        """Return the text of one token, its bytes as `<0xE2><0x96>` where they are not UTF-8 on their own.
+        """Return the text of one token, its bytes as `<0xE2><0x96>` if they are not UTF-8 on their own.
 
-        `<unused 50280>` for an id with a row in the model but no token in the vocabulary; InputError below 0.
+        `<unused 50280>` for an id with a row in the model but no token in the vocabulary. Raises InputError below 0.
         """
         check_token(id, max(self.vocab_size, 1 << 31))
         raw = self._vocabulary.raw[id] if id < self.vocab_size else None
@@ -156,7 +156,7 @@ class Tokenizer:
         return raw
 
     def _cut(self, text: str, after_nfc: bool, special: bool) -> Iterator[tuple[str, int | None]]:
-        """Stretches of the text: (an added token, its id) or (text between them, None)."""
+        """Yield stretches of the text: (an added token, its id) or (text between them, None)."""
         pattern, ids = self._matchers[after_nfc, special]
         if pattern is None:
             yield text, None
@@ -181,7 +181,7 @@ class Tokenizer:
         try:
             ranks = self._engine.encode_ordinary(text)
         except BaseException as error:
-            # A panic in the engine derives from BaseException only, and would end the server's thread.
+            # A panic in the engine derives only from BaseException, and would end the server's thread.
             if type(error).__name__ != "PanicException":
                 raise
             raise InputError(
@@ -203,7 +203,7 @@ class Tokenizer:
 
 
 def _listed(ids: Iterable[int]) -> list[int]:
-    """Unchecked ids as a list, arrays and tensors as Python's numbers; InputError for what is no sequence of ids."""
+    """Convert unchecked ids to a list of Python numbers. Raises InputError for anything but a sequence of ids."""
     if hasattr(ids, "tolist"):
         ids = ids.tolist()
     if isinstance(ids, str | bytes | Mapping) or not isinstance(ids, Iterable):
@@ -230,7 +230,7 @@ def _matcher(vocabulary: Vocabulary, after_nfc: bool, special: bool) -> _Matcher
 
 
 def from_vocabulary(vocabulary: Vocabulary) -> Tokenizer:
-    """Return the tokenizer of a vocabulary; UnsupportedModel if the engine cannot use its pattern."""
+    """Build the tokenizer of a vocabulary. Raises UnsupportedModel if the engine cannot use its pattern."""
     try:
         engine = tiktoken.Encoding(
             vocabulary.name, pat_str=vocabulary.pattern, mergeable_ranks=dict(vocabulary.ranks), special_tokens={}
@@ -254,15 +254,15 @@ def from_vocabulary(vocabulary: Vocabulary) -> Tokenizer:
 
 
 def from_gguf(metadata: Mapping[str, object]) -> Tokenizer:
-    """Return the tokenizer in GGUF metadata (plain Python values); CheckpointError, UnsupportedModel.
+    """Build the tokenizer in GGUF metadata (plain Python values). Raises CheckpointError or UnsupportedModel.
 
-    With `tokenizer.ggml.pre` "qwen2" the text is normalized to NFC, as Qwen's own tokenizer does.
+    With `tokenizer.ggml.pre` "qwen2" the text is normalized to NFC, as in Qwen's own tokenizer.
     """
     return from_vocabulary(read_gguf(metadata))
 
 
 def from_tokenizer_json(path: Path, config: Mapping | None = None) -> Tokenizer:
-    """Return the tokenizer in a tokenizer.json; `config` is the content of tokenizer_config.json, if there is one.
+    """Build the tokenizer in a tokenizer.json; `config` is the content of tokenizer_config.json, if that exists.
 
     Without a config that names them, a single special token is both BOS and EOS. Raises CheckpointError for a broken
     file and UnsupportedModel for unsupported steps.
@@ -271,12 +271,13 @@ def from_tokenizer_json(path: Path, config: Mapping | None = None) -> Tokenizer:
 
 
 def from_vocab_merges(vocab: Path, merges: Path) -> Tokenizer:
-    """Return the tokenizer in GPT-2's vocab.json and merges.txt; CheckpointError for broken files."""
+    """Build the tokenizer in GPT-2's vocab.json and merges.txt. Raises CheckpointError for broken files."""
     return from_vocabulary(read_vocab_merges(Path(vocab), Path(merges), Settings()))
 
 
 def from_tiktoken(path: Path, *, pattern: str = GPT2_PATTERN, special: Mapping[str, int] | None = None) -> Tokenizer:
-    """Return the tokenizer in a .tiktoken file (base64 token and rank on a line); CheckpointError for a broken file.
+    """Build the tokenizer in a .tiktoken file (base64 token and rank on a line). Raises CheckpointError for a broken
+    file.
 
     The file does not include the pattern that splits the text: pass it unless it is GPT-2's.
     """
@@ -284,9 +285,9 @@ def from_tiktoken(path: Path, *, pattern: str = GPT2_PATTERN, special: Mapping[s
 
 
 def from_folder(folder: Path) -> Tokenizer:
-    """Return the tokenizer of a model folder: tokenizer.json, else vocab.json + merges.txt, else one .tiktoken file.
+    """Build the tokenizer of a model folder: tokenizer.json, else vocab.json + merges.txt, else one .tiktoken file.
 
-    Special tokens, ends of a text and chat templates are those of the files beside it (vocabulary_settings.py).
+    Special tokens, end tokens and chat templates are those of the files beside it (vocabulary_settings.py).
 
     Raises CheckpointError if it has none of them, UnsupportedModel for an unsupported one.
     """

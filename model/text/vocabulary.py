@@ -1,4 +1,5 @@
-"""The vocabulary of a tokenizer and a reader for .tiktoken; vocabulary_files.py and gguf_vocabulary.py have the others.
+"""The vocabulary of a tokenizer and a reader for .tiktoken; the other readers are in vocabulary_files.py and
+gguf_vocabulary.py.
 
 Each returns a `Vocabulary`, in which the merge priorities and the model's token ids are two separate numberings:
 SmolLM2 uses ids 0..16 for special tokens and has its own order of bytes, so an id does not imply a priority.
@@ -41,7 +42,7 @@ class AddedToken:
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """The data of a tokenizer, whichever file it came from.
+    """The data of a tokenizer, independent of its file format.
 
     `ranks[b]` is the merge priority of the bytes b and `rank_ids[rank]` the model's id for it, -1 for a byte without a
     token in the vocabulary. `raw[id]` are the bytes of a token, None for an id without a token.
@@ -59,10 +60,10 @@ class Vocabulary:
     add_bos: bool = False
     chat_template: str | None = None
     other_templates: Mapping[str, str] = field(default_factory=dict)  # chat templates with a name
-    end_ids: tuple[int, ...] = ()  # every token that a file of the model names as the end of a text
+    end_ids: tuple[int, ...] = ()  # all end tokens in the model's files
     rows_that_end: tuple[int, ...] = ()  # ends of a text beyond the vocabulary: rows of the model without a token
-    disputed_end: bool = False  # the model's generation ends at other tokens than `eos_id`
-    named: Mapping[str, str | list[str]] = field(default_factory=dict)  # special tokens by name, as templates use them
+    disputed_end: bool = False  # True if the model's generation ends at other tokens than `eos_id`
+    named: Mapping[str, str | list[str]] = field(default_factory=dict)  # special tokens by their names in templates
 
 
 def byte_level(
@@ -72,10 +73,10 @@ def byte_level(
     whole: bool,
     base: Vocabulary,
 ) -> Vocabulary:
-    """`base` with raw bytes, ranks and ids of a vocabulary in the byte alphabet.
+    """Return `base` with raw bytes, ranks and ids of a vocabulary in the byte alphabet.
 
-    `whole`: a complete piece of text is looked up before it is merged (`ignore_merges`). Raises CheckpointError for
-    ids other than 0..V-1, clashing tokens and tokens outside the byte alphabet.
+    `whole`: a complete piece of text is looked up before it is merged (`ignore_merges`). Raises CheckpointError for ids
+    other than 0..V-1, clashing tokens and tokens outside the byte alphabet.
     """
     if len(added) > _MAX_ADDED:
         got = f"{len(added)} tokens that no merge makes"
@@ -117,10 +118,10 @@ def byte_level(
 
 
 def with_rows(vocabulary: Vocabulary, rows: int) -> Vocabulary:
-    """Return a vocabulary in which every row that ends a text has a token, for a model of that many rows.
+    """Return a vocabulary with a token for every row that ends a text, for a model with this number of rows.
 
-    A model may have more rows than its vocabulary has tokens, and its files may name one of them as the end of a text.
-    Up to the last of these each row becomes a special token, "<|row 388|>", as the model itself may write it.
+    A model may have more rows than its vocabulary has tokens, and its files may name one of them as an end token. Up to
+    the last of these each row becomes a special token, "<|row 388|>", since the model itself may write it.
     """
     ends = [number for number in vocabulary.rows_that_end if len(vocabulary.raw) <= number < rows]
     new = range(len(vocabulary.raw), max(ends, default=-1) + 1)
@@ -137,11 +138,11 @@ def with_rows(vocabulary: Vocabulary, rows: int) -> Vocabulary:
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a file; CheckpointError for one that is missing, not a plain file, too large or not UTF-8."""
+    """Return the text of a file. Raises CheckpointError if it is missing, not a plain file, too large or not UTF-8."""
     try:
         if path.stat().st_size > _MAX_FILE_BYTES:
             raise CheckpointError("A vocabulary file is absurdly large.", path.name, FRESH_COPY)
-        if not path.is_file():  # a device file has no end
+        if not path.is_file():  # a device file never ends
             raise OSError("it is not a file")
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -151,7 +152,7 @@ def read_text(path: Path) -> str:
 
 
 def read_json(path: Path) -> dict:
-    """Return the JSON object in a file; CheckpointError where it is missing, truncated or not an object."""
+    """Return the JSON object in a file. Raises CheckpointError if it is missing, truncated or not an object."""
     try:
         value = parse(read_text(path))
     except ValueError as error:
@@ -168,7 +169,7 @@ def as_vocab(value: object, where: str) -> dict[str, int]:
 
 
 def as_merges(value: object, where: str) -> list[tuple[str, str]]:
-    """Merges as pairs of tokens, from "a b" strings or [a, b] lists."""
+    """Convert merges, "a b" strings or [a, b] lists, to pairs of tokens."""
     if not isinstance(value, list):
         raise CheckpointError(say("{} must be a list.", where), type(value).__name__, FRESH_COPY)
     merges = [

@@ -26,7 +26,7 @@ from model.text.vocabulary_settings import DEFAULT, TOKENIZER_CONFIG, Settings
 def _steps(value: object, key: str) -> list[dict]:
     """Return the steps of a part of tokenizer.json in their order; `key` holds those of a Sequence.
 
-    A Sequence stands for its steps, even within another one; an empty one does nothing. An invalid step becomes {}.
+    A Sequence is replaced by its steps, even within another one; an empty one does nothing. An invalid step becomes {}.
     """
     steps: list[dict] = []
     left = [] if value is None else [value]
@@ -40,7 +40,9 @@ def _steps(value: object, key: str) -> list[dict]:
 
 
 def _json_pattern(pre: object) -> str:
-    """Return the splitting pattern of the pre-tokenizers of a tokenizer.json; UnsupportedModel for unknown ones."""
+    """Return the splitting pattern of the pre-tokenizers of a tokenizer.json. Raises UnsupportedModel for
+    unknown ones.
+    """
     steps = _steps(pre, "pretokenizers")
     kinds = [step.get("type") for step in steps]
     supported = "Supported are ByteLevel, Split by a regex + ByteLevel, and Digits one by one + ByteLevel."
@@ -62,7 +64,7 @@ def _json_pattern(pre: object) -> str:
 
 
 def _json_nfc(normalizer: object) -> bool:
-    """Return whether the normalizer is NFC, rather than nothing; UnsupportedModel for anything else."""
+    """Return True if the normalizer is NFC, False without a normalizer. Raises UnsupportedModel for anything else."""
     kinds = set()
     for step in _steps(normalizer, "normalizers"):
         if step.get("type") == "Strip" and step.get("strip_left") is step.get("strip_right") is False:
@@ -74,13 +76,13 @@ def _json_nfc(normalizer: object) -> bool:
 
 
 def _json_bos(post: object) -> int | None:
-    """Return the id that the post-processor puts first, None where it adds nothing; UnsupportedModel for
-    anything else.
+    """Return the id that the post-processor puts first, None if it adds nothing. Raises UnsupportedModel for anything
+    else.
     """
     bos = None
     for step in _steps(post, "processors"):
         kind = step.get("type")
-        if kind == "ByteLevel":  # moves offsets, which are not read
+        if kind == "ByteLevel":  # affects offsets, which are not read
             continue
         try:
             if kind != "TemplateProcessing":
@@ -125,7 +127,7 @@ def _with_settings(
 ) -> Vocabulary:
     """Return `base` with the settings of the files beside it; a single special token is both BOS and EOS, as in GPT-2.
 
-    Ends of a text that lie outside the vocabulary wait in `rows_that_end` until the model's rows are known.
+    End tokens outside the vocabulary are stored in `rows_that_end` until the model's rows are known.
     """
     special = [token.id for token in added if token.special]
     bos, eos = (_token_id(settings.named.get(key), key, ids) for key in ("bos_token", "eos_token"))

@@ -1,12 +1,12 @@
-"""Settings in the files beside a vocabulary: special tokens by name, the tokens that end a text, chat templates.
+"""Settings in the files beside a vocabulary: special tokens by name, end tokens, chat templates.
 
-Which file decides, as in transformers:
+The source of each setting, as in transformers:
 
 - a chat template: chat_template.jinja and additional_chat_templates/*.jinja, else `chat_template` of
   tokenizer_config.json (PreTrainedTokenizerBase.from_pretrained).
-- special tokens by name: tokenizer_config.json and special_tokens_map.json; the latter wins where the former lists no
-  `added_tokens_decoder`, the sign of a file that stands alone (the same function).
-- the ends of a text: `eos_token_id` of generation_config.json, one or several, and where it names none, of config.json
+- special tokens by name: tokenizer_config.json and special_tokens_map.json; the latter wins if the former lists no
+  `added_tokens_decoder`, which marks a self-contained file (the same function).
+- end tokens: `eos_token_id` of generation_config.json, one or several, and if that file has none, of config.json
   (GenerationMixin.generate). The tokenizer's own `eos_token` ends a text as well, which transformers leaves to the
   caller.
 """
@@ -19,7 +19,7 @@ from model.errors import CheckpointError, say
 from model.text.bpe_ranks import FRESH_COPY
 from model.text.vocabulary import read_json, read_text
 
-DEFAULT = "default"  # the name of the template that is used where none is named
+DEFAULT = "default"  # name of the default template
 TOKENIZER_CONFIG, TOKENS_MAP = "tokenizer_config.json", "special_tokens_map.json"
 GENERATION_CONFIG, CONFIG = "generation_config.json", "config.json"
 TEMPLATE, MORE_TEMPLATES = "chat_template.jinja", "additional_chat_templates"
@@ -57,8 +57,8 @@ def settings_of(
 ) -> Settings:
     """Return the settings in the content of tokenizer_config.json and of special_tokens_map.json (`listed`).
 
-    `templates` are the chat templates that have files of their own, by name. Raises CheckpointError for a chat template
-    that is none.
+    `templates` are the chat templates with files of their own, by name. Raises CheckpointError for an invalid chat
+    template.
     """
     both = (_named(config), _named(listed or {}))
     first, second = both if "added_tokens_decoder" in config else reversed(both)
@@ -89,13 +89,13 @@ def _named(values: Mapping) -> dict[str, str | list[str]]:
 
 
 def _content(token: object) -> str | None:
-    """Return the text of a token, which stands alone or under "content"."""
+    """Return the text of a token, either the value itself or its "content"."""
     text = token.get("content") if isinstance(token, Mapping) else token
     return text if isinstance(text, str) else None
 
 
 def _token_ids(values: Mapping, name: str) -> tuple[int, ...]:
-    """Return the `eos_token_id` of a file, one or a list; CheckpointError for anything else."""
+    """Return the `eos_token_id` of a file, one or a list. Raises CheckpointError for anything else."""
     value = values.get("eos_token_id")
     ids = value if isinstance(value, list) else [] if value is None else [value]
     if not set(map(type, ids)) <= {int}:
@@ -104,7 +104,7 @@ def _token_ids(values: Mapping, name: str) -> tuple[int, ...]:
 
 
 def _template_files(folder: Path) -> dict[str, str]:
-    """Return the chat templates that have files of their own, by name."""
+    """Return the chat templates with files of their own, by name."""
     files = {DEFAULT: folder / TEMPLATE} if (folder / TEMPLATE).is_file() else {}
     files |= {path.stem: path for path in sorted((folder / MORE_TEMPLATES).glob("*.jinja"))}
     return {name: read_text(path) for name, path in files.items()}

@@ -19,7 +19,7 @@ from model.tracing.head_reducer import HeadReducer
 from model.tracing.one_token import after
 from model.tracing.trace import RUNNING, Trace, check_length, run, show
 
-LEAST = 0.25  # share of a text from which on another run is gone on from: keys and values take their time as well
+LEAST = 0.25  # minimum shared part of a text to continue another run: copying keys and values takes time as well
 
 
 def kept(before: Trace, model: Transformer, ids: np.ndarray) -> int:
@@ -33,7 +33,7 @@ def kept(before: Trace, model: Transformer, ids: np.ndarray) -> int:
         return 0
     if any(config.mixer_of(layer) != "softmax" for layer in range(config.n_layer)):
         return 0
-    most = min(len(before.tokens), len(ids) - 1)  # the last one is run: there is something to do
+    most = min(len(before.tokens), len(ids) - 1)  # at least the last token is run
     other = np.flatnonzero(before.tokens.ids[:most] != ids[:most])
     common = int(other[0]) if len(other) else most
     common -= common % cell

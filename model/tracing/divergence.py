@@ -8,7 +8,7 @@ from torch import Tensor
 
 from model.gpt.transformer import Transformer
 
-LOGITS = 64 << 20  # most bytes of a text's logits to store, so that they are computed once
+LOGITS = 64 << 20  # maximum bytes of a text's logits that are stored for reuse
 _FEW = 64  # positions per chunk of logits
 
 
@@ -55,7 +55,7 @@ def read(model: Transformer, text: Sample, other: Transformer, streams: Tensor) 
     """
     N, T, _ = streams.shape
     kl, agree, loss, before = torch.zeros(N, dtype=torch.float64), torch.zeros(N), torch.zeros(N).double(), 0.0
-    for start in range(0, T, _FEW):  # [T, V] is never in memory at once
+    for start in range(0, T, _FEW):  # in chunks, since [T, V] may not fit into memory
         part = slice(start, start + _FEW)
         z = model.logits(text.streams[-1][:, part])[0] if text.logits is None else text.logits[part]  # [few, V]
         p, total, likeliest = z.softmax(-1), z.double().logsumexp(-1), z.argmax(-1)

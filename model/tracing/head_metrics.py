@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 THUMBNAIL = 64  # a thumbnail has at most this many rows and columns
-MASKED = 255  # thumbnail code of a block that lies wholly in the future
+MASKED = 255  # thumbnail code of a block entirely in the future
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class HeadMetric:
     """One number per head: `function` maps the rows and the prompt's repeats to [H]."""
 
     low: float
-    high: float  # math.inf where it grows with the prompt
+    high: float  # math.inf if it grows with the prompt
     unit: str
     source: str
     function: Callable[[RowStats, "Repeats"], Tensor]

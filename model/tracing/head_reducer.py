@@ -209,7 +209,7 @@ def _listed(weight: Tensor, row: Tensor, key: Tensor) -> Tensor:
     C]
     """
     G, b, R, C = weight.shape
-    if 16 * len(row) > b * C:  # so many pairs that one pass over all weights is cheaper than picking them
+    if 16 * len(row) > b * C:  # above this number of pairs one pass over all weights is cheaper than gathering them
         mask = torch.zeros(b, 1, C)
         mask[key, 0, row] = 1
         return (weight * mask).sum(1)

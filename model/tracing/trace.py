@@ -31,7 +31,7 @@ from model.tracing.head_reducer import HeadReducer
 from model.tracing.logit_lens import lens_rows, read_layers
 from model.tracing.norm_sites import norm_rows
 
-RUNNING = "Running the prompt"  # what a run reports that it does, layer by layer
+RUNNING = "Running the prompt"  # progress label of a run, layer by layer
 _ATTENTION = frozenset({"scores", "pattern"})  # sites that exist only in explicit attention
 
 
@@ -59,11 +59,11 @@ class Trace:
         self.residuals = residuals  # [L + 1, T, D]
         self.thumbnails = reducer.thumbnails.numpy()  # [L, H, t, t] uint8
         self.metrics = reducer.metrics.numpy()  # [L, H, metrics] in the order of HEAD_METRICS
-        self.rows = reducer.rows  # [fields of RowStats, L, H, T]: what they are means of
+        self.rows = reducer.rows  # [fields of RowStats, L, H, T]: the rows behind these means
         self.tap = reducer.tap
         self.seconds = 0.0  # wall time of the run, so far
-        self.piece: Callable[[int], str] | None = None  # the text of a token, where the tokenizer is known
-        self._read: tuple[int, np.ndarray] | None = None  # position of the last request for logits, and these
+        self.piece: Callable[[int], str] | None = None  # function from id to text, if the tokenizer is known
+        self._read: tuple[int, np.ndarray] | None = None  # position of the last request for logits, and the logits
 
     @property
     def config(self):

@@ -86,7 +86,7 @@ def prepared(folder: Path, shares: Mapping[str, float], final: Mapping[str, floa
 def read_text(path: Path) -> str:
     """Return the text of a file; raises InputError."""
     try:
-        if path.exists() and not path.is_file():  # a device file has no end
+        if path.exists() and not path.is_file():  # a device file never ends
             raise OSError("it is not a file")
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -54,8 +54,8 @@ class Recipe:
     beta2: float = 0.95
     weight_decay: float = 0.1
     clip: float = 1.0
-    dropout: float = 0.0  # share of the numbers that a step leaves out, see model.training.forward; 0 for none
-    balance: float = 0.0  # weight of the load-balancing loss of a mixture of experts; 0 leaves the router alone
+    dropout: float = 0.0  # dropout probability, see model.training.forward
+    balance: float = 0.0  # weight of the load-balancing loss of a mixture of experts; 0 disables it
     seed: int = 0
     optimizer: Literal["adamw", "muon"] = "adamw"  # muon: for the matrices inside the blocks
     precision: Literal["float32", "bfloat16", "auto"] = "float32"
@@ -146,9 +146,9 @@ class Report:
     loss: float  # nats a scored token
     learning_rate: float
     gradient_norm: float  # before clipping
-    tokens: int  # read since the start of the run
+    tokens: int  # tokens read since the start of the run
     seconds: float  # of this step
-    balance: float = 0.0  # load-balancing loss, its coefficient left out; 0 where it is not part of the training
+    balance: float = 0.0  # load-balancing loss without its coefficient; 0 if it is not used
 
 
 def start(config: ModelConfig, recipe: Recipe) -> Run:
@@ -283,7 +283,7 @@ class Evaluation:
 
     loss: float  # nats a scored token
     accuracy: float  # share of scored tokens that are the model's likeliest
-    bits_per_byte: float  # NaN where the tokens have no bytes
+    bits_per_byte: float  # NaN if the tokens have no bytes
     tokens: int  # scored tokens
 
     @property
@@ -378,7 +378,7 @@ def go_on(run: Run, state: dict) -> None:
     groups = [{name: group[name] for name in names if name in group} for group in run.optimizer.param_groups]
     run.optimizer.load_state_dict(state["optimizer"])
     for group, options in zip(run.optimizer.param_groups, groups, strict=True):
-        group.update(options)  # from the recipe, not from the file
+        group.update(options)  # taken from the recipe, not from the file
     run.step, run.tokens = int(state["step"]), int(state["tokens"])
 
 

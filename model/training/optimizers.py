@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 OPTIMIZERS = ("adamw", "muon")
-_UNDECAYED = ("bias", "A_log")  # the rates of a state space are no matrices, though they are stored as one
+_UNDECAYED = ("bias", "A_log")  # the rates of a state space are stored as a matrix but are not one
 
 
 class Several(torch.optim.Optimizer):

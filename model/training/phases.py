@@ -69,9 +69,9 @@ class Plan:
 
     phases: tuple[Phase, ...]
     weights: Path | None  # a model folder
-    config: Mapping[str, Any]  # of a new model where there are no weights
-    seen: int  # tokens that were read before
-    average: tuple[str, ...] = ()  # the phases after which weights are taken for their mean
+    config: Mapping[str, Any]  # config of a new model, if there are no weights
+    seen: int  # tokens read in earlier phases
+    average: tuple[str, ...] = ()  # the phases after which weights are averaged
 
     @property
     def tokens(self) -> int:
@@ -185,7 +185,7 @@ def follow(
     `out` gets one folder per phase, with its log, its checkpoint and its model; an interrupted run continues from its
     last checkpoint, as if it had not been interrupted. The model and its optimizer are on `device`, a name of torch.
     """
-    # All at once, so that a wrong name is said before hours of work.
+    # Check all names first, so that a wrong one is reported before hours of work.
     datasets = [prepared(data, phase.shares, phase.shares, 1.0) for phase in plan.phases]
     number, run = begin(plan, datasets[0].tokenizer.vocab_size, out)
     while number < len(plan.phases):

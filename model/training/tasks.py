@@ -23,7 +23,7 @@ class Sizes:
     """The difficulty of a task's examples: `at(rng, sizes [B], length)` draws rows of these sizes."""
 
     at: Callable[[np.random.Generator, np.ndarray, int], Rows]
-    most: Callable[[int], int]  # the largest size at a length
+    most: Callable[[int], int]  # function from a length to the largest size
     least: Callable[[int], int] = lambda length: 1
 
     def any(self, rng: np.random.Generator, rows: int, length: int, held_out: bool) -> Rows:
@@ -43,8 +43,8 @@ class Task:
     longest: int
     example: str
     make: Callable[[np.random.Generator, int, int, bool], Rows]
-    sizes: Sizes | None = None  # of a task whose examples can be made harder
-    floor: float | None = None  # nats a scored token that no model gets below on fresh examples, where it is not 0
+    sizes: Sizes | None = None  # sizes of a task with adjustable difficulty
+    floor: float | None = None  # lower bound of the loss on new examples in nats per scored token, if not 0
 
 
 _LETTERS = tuple(ascii_letters + digits)  # 62
@@ -110,7 +110,7 @@ def _sums(rng: np.random.Generator, rows: int, length: int, held_out: bool) -> R
 
 
 NOISE = tuple(ascii_lowercase)
-KNOWN_ROWS = 32  # of the noise that comes again and again
+KNOWN_ROWS = 32  # rows of the noise, which repeat
 
 
 def _noise(rng: np.random.Generator, rows: int, length: int, held_out: bool) -> Rows:

@@ -5,7 +5,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from model.errors import InputError
-from model.loading.tokenizer_comparison import built_in, here
+from model.loading.tokenizer_comparison import built_in, local_vocabularies
 from model.text.bpe_steps import MOST_CHARACTERS, replay, split
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cn"]), max_size=60) | st.text(
@@ -15,7 +15,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cn"]), max_size=60) | s
 
 @pytest.fixture(scope="module")
 def tokenizers():
-    return [built_in(name) for name in here()]
+    return [built_in(name) for name in local_vocabularies()]
 
 
 @pytest.mark.long

@@ -18,9 +18,9 @@ from model.sampling.pipeline import usable
 from model.tracing.patterns import patterns_and_logits
 
 TOP = 12  # tokens of each place
-WATCHED = 4  # texts that are written again at each look, with the same random numbers
+WATCHED = 4  # texts regenerated at each evaluation with the same random numbers
 PROBE_TOKENS = 32  # longest probe
-_PROBE, _WATCH = 1 << 21, (1 << 21) + 1  # steps of their random numbers, beyond those of any run
+_PROBE, _WATCH = 1 << 21, (1 << 21) + 1  # step index of their random numbers, beyond the steps of any run
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,12 +31,12 @@ class Look:
     ids: tuple[int, ...]  # of the probe
     before: np.ndarray  # ln q of each token but the first under the reference. float32 [T - 1]
     after: np.ndarray  # ln p under the policy [T - 1]
-    kl: np.ndarray  # exact KL(policy || reference) of the next token at each place, nats [T]
-    top: np.ndarray  # the tokens that either model finds likeliest after each place. int64 [T, TOP]
+    kl: np.ndarray  # exact KL(policy || reference) of the next token at each position, nats [T]
+    top: np.ndarray  # the likeliest tokens of either model after each position. int64 [T, TOP]
     top_before: np.ndarray  # their ln q [T, TOP]
     top_after: np.ndarray  # and ln p [T, TOP]
-    heads: np.ndarray  # how far each head's weights moved: mean total variation over the rows, 0 to 1. [L, H]
-    samples: tuple[Sample, ...]  # WATCHED texts, the same random numbers at every look
+    heads: np.ndarray  # change of each head's weights: mean total variation over the rows, 0 to 1. [L, H]
+    samples: tuple[Sample, ...]  # WATCHED texts, with the same random numbers at every evaluation
 
     @property
     def log_ratios(self) -> np.ndarray:

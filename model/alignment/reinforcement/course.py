@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from model.arguments import check_number, check_whole, shown
 from model.errors import InputError, say
 
-ADAPTED_RATE = 10.0  # with LoRA the learning rate is so many times that of all weights
+ADAPTED_RATE = 10.0  # factor on the learning rate with LoRA
 METHODS = ("reinforce", "ppo", "grpo", "dpo", "best_of_n")
-RATES = (1e-7, 10.0)  # bounds of the learning rate: the upper ones are there to see a training go astray
+RATES = (1e-7, 10.0)  # bounds of the learning rate; the upper ones allow a demonstration of divergence
 MOST_STEPS, MOST_TEXTS, MOST_NEW, MOST_PROMPTS = 500, 256, 128, 32
 MOST_SEED = 1_000_000_000
 
@@ -25,15 +25,15 @@ class Course:
     group: int = 16  # texts of one prompt
     new_tokens: int = 40  # of each text, at most
     learning_rate: float = 1e-4
-    coefficient: float = 0.05  # beta, weight of KL to the reference; 0: no leash
-    target: float = 0.0  # KL in nats a text that the coefficient is adapted to (PPO); 0: it stays
+    coefficient: float = 0.05  # beta, weight of KL to the reference; 0: no KL penalty
+    target: float = 0.0  # target KL in nats per text for the adaptive coefficient (PPO); 0: the coefficient is constant
     epochs: int = 2  # passes over the texts of a step (PPO, GRPO)
     minibatches: int = 2  # updates of each pass
-    clip: float = 0.2  # of the ratio, and of the value's move
+    clip: float = 0.2  # clipping range of the ratio, and of the change of the value
     gamma: float = 1.0
     lam: float = 0.95
-    value_weight: float = 0.1  # of the value's loss beside the policy's (PPO)
-    pairs: int = 64  # that a reward makes of the reference's texts, where none are given (DPO)
+    value_weight: float = 0.1  # weight of the value's loss beside the policy's (PPO)
+    pairs: int = 64  # pairs built from the reference's texts by a reward, if no pairs are given (DPO)
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -68,7 +68,7 @@ class Course:
             )
 
 
-# Where a method needs other numbers than the fields above: measured on tinygpt (benchmarks/RESULTS.md).
+# Methods that need other values than the fields above: measured on tinygpt (benchmarks/RESULTS.md).
 DEFAULTS: dict[str, Course] = {
     "reinforce": Course(method="reinforce", learning_rate=3e-4),
     "ppo": Course(method="ppo", learning_rate=2e-4),

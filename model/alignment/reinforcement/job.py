@@ -29,20 +29,20 @@ from model.loading.vocabulary_export import vocabulary_files
 from model.training.jobs.job import Limits
 from model.training.jobs.running_job import DIVERGED, Finished, RunningJob
 
-LOOKS = 12  # approximate number of looks of a run
-TOKENS = 64  # of all texts of a step, for each row that a training may have: `Limits.batch`
+LOOKS = 12  # approximate number of evaluations of a run
+TOKENS = 64  # tokens of all texts of a step, per row of `Limits.batch`
 
 
 @dataclass(frozen=True, kw_only=True)
 class Practice:
     """Settings of a run, as plain values."""
 
-    base: Resolved  # the model that is trained; it stays the reference
+    base: Resolved  # the model to train, which also remains the reference
     course: Course
     prompts: tuple[str, ...] = PROMPTS
     rules: tuple[Rule, ...] = ()
-    pairs: tuple[Pair, ...] = ()  # for DPO; without any, the rules make them
-    reward: Path | None = None  # folder of a reward model, in place of rules
+    pairs: tuple[Pair, ...] = ()  # pairs for DPO; without any, they are built by the rules
+    reward: Path | None = None  # folder of a reward model that replaces the rules
     lora: Lora | None = None  # None: all weights learn
     minutes: float = 20.0
 
@@ -57,7 +57,7 @@ class Begun:
     n_head: int
     probe: tuple[int, ...]
     prompt: int  # length of the prompt in the probe
-    pairs: int  # that DPO learns from; 0 for other methods
+    pairs: int  # pairs in the training of DPO; 0 for other methods
 
 
 Message = Begun | Report | Look | Finished
@@ -140,7 +140,7 @@ def messages(
             yield report
             if report.step == course.steps or (state.step % every == 0 and state.step < course.steps):
                 yield looked()
-    except CheckpointError:  # a model whose numbers are not finite cannot be looked at
+    except CheckpointError:  # a model with non-finite values cannot be evaluated
         state.restore()
         yield Finished(DIVERGED)
     except Astray:

@@ -13,8 +13,8 @@ from model.loading.checkpoint import build
 
 _BETAS = (0.9, 0.95)
 _GRADIENT = 1.0  # largest norm
-_GAIN = 1.0  # of the adaptive coefficient; Ziegler et al. 2019 take 0.1 for runs of thousands of steps
-_HEAD_RATE = 10.0  # the value head starts from nothing: it learns at this multiple of the learning rate
+_GAIN = 1.0  # gain of the adaptive coefficient; Ziegler et al. 2019 use 0.1 for runs of thousands of steps
+_HEAD_RATE = 10.0  # factor on the learning rate for the value head, which starts from zero
 
 
 @dataclass(eq=False)
@@ -27,7 +27,7 @@ class Learner:
     optimizer: torch.optim.Optimizer
     coefficient: float
     step: int = 0  # updates done
-    good: list[Tensor] = field(default_factory=list)  # what is learned, of the last policy whose numbers were sound
+    good: list[Tensor] = field(default_factory=list)  # trained parameters of the last policy with finite values
     good_step: int = 0  # updates that it had
 
     def __post_init__(self) -> None:

@@ -18,7 +18,7 @@ from model.gpt.transformer import Transformer
 from model.sampling.pipeline import usable
 from model.training.forward import attend_rows
 
-CHUNK = 16  # texts whose distributions are held at once where there are no gradients
+CHUNK = 16  # texts whose distributions are in memory at once without gradients
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class Scored:
     reference: Tensor  # ln q of the reference
     kl: Tensor  # exact, of the distribution that the token was drawn from
     entropy: Tensor  # of the same, nats
-    values: Tensor  # the value head's guess of the rewards to come; 0 without one
+    values: Tensor  # the value head's estimate of future rewards; 0 without a value head
 
     @property
     def log_ratios(self) -> Tensor:

@@ -13,7 +13,7 @@ from model.alignment.reinforcement.texts import Task, chosen_prompts, rewards_of
 from model.errors import InputError
 from model.gpt.transformer import Transformer
 
-MADE = 1 << 20  # steps of the random numbers for pairs, beyond those of any run
+MADE = 1 << 20  # step index of the random numbers for pairs, beyond the steps of any run
 
 
 @dataclass(frozen=True, eq=False)

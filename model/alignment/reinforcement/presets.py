@@ -20,7 +20,7 @@ class Preset:
     """Rules, and changes of the chosen method's defaults. Its label is the word "preset_<key>"."""
 
     rules: str  # as parse_rules reads them
-    coefficient: float | None = None  # None: as the method has it
+    coefficient: float | None = None  # None: the method's default
     learning_rate: float | None = None
 
     def course(self, method: str) -> Course:
@@ -33,7 +33,7 @@ class Preset:
 
 PRESETS: dict[str, Preset] = {
     "happy": Preset(f"contains: {HAPPY}"),
-    # The same words, counted: one more always pays, and nothing holds the policy back (Amodei et al. 2016, section 4).
+    # The same words, counted: one more always pays, and there is no KL penalty (Amodei et al. 2016, section 4).
     "no_leash": Preset(f"share: {HAPPY}", coefficient=0.0, learning_rate=1e-3),
     "cheerful": Preset("sentiment; full_stop * 0.5; no_repeats: 3 * 0.5"),
     "talking": Preset("speech; question * 0.5"),

@@ -24,10 +24,10 @@ class Rollouts:
     A text is what was written after its prompt, including the token that ended it; the rest of its row is padding.
     """
 
-    ids: Tensor  # [N, S] int64: the prompt, what was written, padding
+    ids: Tensor  # [N, S] int64: the prompt, the generated tokens, padding
     starts: Tensor  # [N] length of each prompt
     ends: Tensor  # [N] index after the last token of each text
-    log_probs: Tensor  # [N, T] float32, of each written token when it was drawn, in nats; 0 elsewhere
+    log_probs: Tensor  # [N, T] float32, of each generated token at the time of its draw, in nats; 0 elsewhere
 
     @property
     def written(self) -> Tensor:
@@ -111,7 +111,7 @@ def next_log_probs(model: Transformer, stream: Tensor, size: int) -> Tensor:
     Raises CheckpointError for logits that are not finite.
     """
     log_p = usable(model.logits(stream[None])[0].float(), size).log_softmax(-1)
-    if not bool(torch.isfinite(log_p[:, 0]).all()):  # one NaN or infinity makes the whole row NaN
+    if not bool(torch.isfinite(log_p[:, 0]).all()):  # one NaN or infinity turns the complete row into NaN
         hint = "Its weights may be broken, or its training went astray."
         raise CheckpointError("The model computes numbers that are not finite.", "", hint)
     return log_p
@@ -122,7 +122,7 @@ def draw(log_p: Tensor, numbers: Tensor) -> Tensor:
     running = log_p.double().exp().cumsum(-1)
     whole = running[:, -1:]
     found = torch.searchsorted(running, numbers[:, None] * whole, right=True)[:, 0]
-    return torch.minimum(found, (running < whole).sum(-1))  # a product that rounds up to the whole is the last token
+    return torch.minimum(found, (running < whole).sum(-1))  # a product rounded up to the sum selects the last token
 
 
 def _lengths(prompts: Sequence[Sequence[int]], new_tokens: int, n_ctx: int) -> list[int]:

@@ -98,7 +98,8 @@ def choose_best(reference: Transformer, task: Task, course: Course) -> Iterator[
         rows = torch.arange(0, len(rewards), n) + rewards.view(-1, n).argmax(1)
         chosen = Batch(rollouts.rows(rows), rewards[rows], scored.rows(rows), task.size)
         found, bound = measure(chosen), kl_bound(n)
-        estimates = {"k1": math.nan, "k3": math.nan}  # of the drawn tokens: nothing is known of the choice
+        # The log-probabilities of the drawn tokens contain no information about the choice.
+        estimates = {"k1": math.nan, "k3": math.nan}
         found = dataclasses.replace(
             found, reward=expected_best(groups, n), kl_text=bound, kl=bound / found.length, **estimates
         )

@@ -24,11 +24,11 @@ SHOWN = 3  # texts of a report
 class Answers:
     """The input of a reward."""
 
-    ids: list[list[int]]  # of each prompt and what was written after it, without the token that ended it
-    texts: list[str]  # what was written, without the token that ended it
+    ids: list[list[int]]  # ids of each prompt and its continuation, without the end token
+    texts: list[str]  # the continuation, without the end token
 
 
-Reward = Callable[[Answers], np.ndarray]  # -> [N], one finite number a text
+Reward = Callable[[Answers], np.ndarray]  # -> [N], one finite number per text
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class Sample:
     prompt: str
     text: str
     reward: float
-    log_ratio: float  # ln(p / q) of the whole text: how much likelier the policy finds it than the reference
+    log_ratio: float  # ln(p / q) of the complete text, p under the policy and q under the reference
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +77,8 @@ class Measured:
     reward: float
     reward_sd: float
     kl: float  # exact, nats a token
-    kl_text: float  # the same summed over each text, nats a text
-    k1: float  # the two estimates from the drawn tokens, nats a token
+    kl_text: float  # the same summed over each text, nats per text
+    k1: float  # the two estimates from the drawn tokens, nats per token
     k3: float
     entropy: float  # nats a token
     perplexity: float  # of the texts under the reference

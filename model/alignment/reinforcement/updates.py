@@ -33,7 +33,7 @@ from model.public import without_checks
 
 PAIRS = 16  # in one update of DPO
 
-# Without checks: numbers of a training may stop being finite, which `descend` and the look after it tell.
+# Without checks: values in training may become non-finite; `descend` and the evaluation after it report that.
 _gae, _group_normalized, _leave_one_out = map(without_checks, (gae, group_normalized, leave_one_out))
 _token_rewards, _whiten = map(without_checks, (token_rewards, whiten))
 _dpo_loss, _dpo_margins, _grpo_loss = map(without_checks, (dpo_loss, dpo_margins, grpo_loss))

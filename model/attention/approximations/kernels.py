@@ -13,7 +13,7 @@ from torch import Tensor
 # (q [..., R, E], k [..., T, E]) -> ln phi(q) [..., R, m] and ln phi(k) [..., T, m]
 FeatureMap = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
-_TINY = 1e-200  # a sum below it has lost digits
+_TINY = 1e-200  # a sum below it has lost precision
 
 
 def directions(count: int, width: int, *, orthogonal: bool, generator: torch.Generator) -> Tensor:
@@ -82,7 +82,7 @@ def parallel(log_q: Tensor, log_k: Tensor, rows: Tensor) -> Tensor:
     weights = kernel(moved - moved.amax(-1, keepdim=True), log_k - top)
     weights = weights.masked_fill(hidden(rows, log_k.shape[-2]), 0.0)
     sums = weights.sum(-1, keepdim=True)
-    for at in (sums[..., 0] < _TINY).nonzero().tolist():  # later keys are so much larger that this row vanished
+    for at in (sums[..., 0] < _TINY).nonzero().tolist():  # underflow, since later keys are much larger
         place, end = tuple(at), int(rows[at[-1]]) + 1
         alone = (log_q[place] + log_k[(*place[:-1], slice(end))]).logsumexp(-1)  # [end]
         weights[place] = 0.0

@@ -19,7 +19,7 @@ SIZES = {
     "nystrom": (2, 4, 8, 16, 32),
 }
 SEEDS = 5
-ROWS = 64  # queries of a longer prompt that a sweep looks at
+ROWS = 64  # queries that a sweep evaluates in a longer prompt
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,14 +27,14 @@ class Approximation:
     """One head under softmax and under its replacement."""
 
     exact: np.ndarray  # float32 [T, T]
-    matrix: np.ndarray  # float32 [T, T]: by which the values are mixed instead
-    distance: np.ndarray  # sum over the keys of |matrix - exact|, a row each, float64 [T]
-    off: np.ndarray  # |z' - z| / |z|, a row each, float64 [T]
+    matrix: np.ndarray  # float32 [T, T]: the approximate weights of the values
+    distance: np.ndarray  # sum over the keys of |matrix - exact| per row, float64 [T]
+    off: np.ndarray  # |z' - z| / |z| per row, float64 [T]
     error: float  # |Z' - Z| / |Z| over all rows (Frobenius)
-    uniform_error: float  # the same where every row reads all it can alike
+    uniform_error: float  # the same for uniform attention
     sums: tuple[float, float]  # smallest and largest sum of a row of the matrix
     least: float  # its smallest weight
-    gap: float | None  # largest |recurrent - parallel| over the largest |output|; None where there is no feature map
+    gap: float | None  # largest |recurrent - parallel| over the largest |output|; None without a feature map
 
     @property
     def mean_distance(self) -> float:
@@ -47,7 +47,7 @@ class Curve:
     """Errors of one kind of approximation by its size."""
 
     key: str  # of CURVES
-    sizes: tuple[int, ...]  # one entry, 0, where there is no size
+    sizes: tuple[int, ...]  # a single entry, 0, for a method without a size
     distances: np.ndarray  # mean L1 distance of the rows, float64 [draws, sizes]
     errors: np.ndarray  # |Z' - Z| / |Z|, float64 [draws, sizes]
 
@@ -57,8 +57,8 @@ class Sweep:
     """All curves of one head, over the same queries."""
 
     curves: tuple[Curve, ...]
-    queries: int  # evenly spaced, where the prompt has more than ROWS
-    uniform: tuple[float, float]  # mean L1 distance and output error of reading all alike
+    queries: int  # evenly spaced if the prompt has more than ROWS
+    uniform: tuple[float, float]  # mean L1 distance and output error of uniform attention
 
 
 # name: (method, orthogonal, projection)

@@ -11,7 +11,7 @@ from model.public import MOST_SEED, one_of, public, whole
 
 METHODS = ("performer", "linear", "linformer", "nystrom")
 PROJECTIONS = ("random", "mean")
-_APART = 1_000_003  # between the draws of two layers
+_APART = 1_000_003  # offset between the seeds of two layers
 
 
 @public(method=one_of(METHODS), size=whole(0), seed=whole(0, MOST_SEED), projection=one_of(PROJECTIONS))

@@ -14,7 +14,7 @@ from model.gpt.passes import Pass
 
 
 class Attention(nn.Module):
-    """Causal self-attention with H query heads that share G key/value heads; `window` is None for the full one."""
+    """Causal self-attention with H query heads that share G key/value heads, full or within a `window`."""
 
     def __init__(self, config: ModelConfig, window: int | None = None) -> None:
         super().__init__()

@@ -24,7 +24,7 @@ from torch import Tensor
 from model.gpt.layers import future
 
 CHUNK = 64  # tokens: the matrix of a chunk costs as much as the recurrence between chunks
-TEMPERATURE = 16  # of the gate: it forgets slowly from the start
+TEMPERATURE = 16  # temperature of the gate, so that it forgets slowly at first
 
 
 def retention_log_decay(n_head: int) -> Tensor:
@@ -69,8 +69,8 @@ def chunked(q: Tensor, k: Tensor, v: Tensor, log_a: Tensor, state: Tensor) -> tu
     out = []
     for q_c, k_c, v_c, log_c in zip(*(x.split(CHUNK, 2) for x in (q, k, v, log_a)), strict=True):
         inside = between(log_c)  # [B, H, t, t]
-        since = log_c.cumsum(-1).exp()[..., None]  # what is left at each token of what came before the chunk
+        since = log_c.cumsum(-1).exp()[..., None]  # share of the state before the chunk that remains at each token
         out.append((q_c @ k_c.transpose(-1, -2) * inside) @ v_c + (q_c * since) @ state)
-        left = inside[..., -1, :, None]  # what is left of each token at the chunk's end, [B, H, t, 1]
+        left = inside[..., -1, :, None]  # share of each token that remains at the chunk's end, [B, H, t, 1]
         state = since[..., -1:, :] * state + (k_c * left).transpose(-1, -2) @ v_c
     return out[0] if len(out) == 1 else torch.cat(out, 2), state

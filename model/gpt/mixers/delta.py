@@ -42,7 +42,7 @@ def recurrent(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, state: Tensor) -> t
     out = []
     for t in range(q.shape[2]):
         key = k[:, :, t, :, None]  # [B, H, E, 1]
-        held = (key * state).sum(-2)  # what is read under the key, [B, H, E]
+        held = (key * state).sum(-2)  # the value stored under the key, [B, H, E]
         state = state + beta[:, :, t, None, None] * key * (v[:, :, t] - held)[:, :, None, :]
         out.append((q[:, :, t, None, :] @ state)[:, :, 0])
     return torch.stack(out, 2), state

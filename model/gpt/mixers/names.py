@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 ATTENTION = ("softmax", "sliding_window")  # have scores, and a softmax over them
-LINEAR = ("linear", "retention", "delta")  # keep a matrix [E, E] a head
-BOUNDED = ("sliding_window", *LINEAR, "mamba")  # keep what does not grow with the text: a window, or a state
+LINEAR = ("linear", "retention", "delta")  # keep a matrix [E, E] per head
+BOUNDED = ("sliding_window", *LINEAR, "mamba")  # keep a state of constant size: a window, or a recurrent state
 MIXERS = ("softmax", *BOUNDED)
 
 

@@ -26,7 +26,7 @@ def need_qkv(config: ModelConfig, layer: int) -> None:
 
 
 def _others(config: ModelConfig) -> str:
-    """Return the layers with attention as text, "" if there are none."""
+    """Return the layers with attention as text, "" without any."""
     return ", ".join(str(layer) for layer in range(config.n_layer) if config.is_attention(layer))
 
 

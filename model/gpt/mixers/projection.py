@@ -20,7 +20,7 @@ class Projecting(Protocol):
     q_norm: nn.Module | None
     k_norm: nn.Module | None
     counts: tuple[int, int, int]  # heads of q, k and v
-    joint: tuple[Linear, ...]  # q, k and v as one, where `Transformer.join` made it
+    joint: tuple[Linear, ...]  # the joint layer of q, k and v, if `Transformer.join` has built it
 
 
 def project(mixer: Projecting, x: Tensor, layer: int, run: Pass) -> tuple[Tensor, Tensor, Tensor]:

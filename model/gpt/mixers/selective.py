@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-STORED = 16  # tokens between the states that the forward keeps for the backward
+STORED = 16  # tokens between the states that the forward pass stores for the backward pass
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,8 +31,8 @@ class Selection:
     u: Tensor  # channels after the convolution, [B, T, I]
     delta: Tensor  # step sizes, [B, T, I]
     A: Tensor  # rates, below 0, [I, N]
-    B: Tensor  # how a token is written, [B, T, N]
-    C: Tensor  # how it reads, [B, T, N]
+    B: Tensor  # write vectors of the tokens (B), [B, T, N]
+    C: Tensor  # read vectors of the tokens (C), [B, T, N]
 
 
 def step(state: Tensor, s: Selection, t: int) -> Tensor:
@@ -117,7 +117,7 @@ class _Scan(torch.autograd.Function):
         dB, dC, written = torch.empty_like(B[..., 0]), torch.empty_like(C[..., 0]), delta * u
         for block in range(len(kept) - 1, -1, -1):
             first, states, decays = block * STORED, [kept[block]], []
-            for t in range(first, min(first + STORED, len(u))):  # once more, from the state that was kept
+            for t in range(first, min(first + STORED, len(u))):  # recomputed from the stored state
                 state, decay = _advance(states[-1], delta[t], A, written[t], B[t])
                 states.append(state)
                 decays.append(decay)

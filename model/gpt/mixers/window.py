@@ -11,7 +11,7 @@ from torch import Tensor
 
 from model.gpt.layers import attention_scores, mix
 
-_ROWS = 128  # queries at once: their keys are few, so that no [T, S] matrix is made
+_ROWS = 128  # queries at once; they share few keys, so no [T, S] matrix is needed
 
 
 def outside(T: int, S: int, window: int) -> Tensor:

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Family:
-    """One architecture on the Hub: conversion of its config.json, and its weight names."""
+    """One architecture on the Hub: the conversion of its config.json, and its weight names."""
 
     label: str
     to_config: Callable[[dict], ModelConfig]
@@ -49,10 +49,10 @@ LLAMA3_KEYS = ("factor", "low_freq_factor", "high_freq_factor", "original_max_po
 
 
 def check_keys(values: Mapping, known: Collection[str], accepted: Mapping[str, tuple]) -> None:
-    """Refuse keys that are not known, and values other than the accepted ones.
+    """Reject unknown keys, and values other than the accepted ones.
 
-    Keys set to null and those of `neutral_keys` are accepted. `accepted` maps further keys to their
-    values without effect. Raises CheckpointError with the names of unknown keys, UnsupportedModel for another value.
+    Keys set to null and those of `neutral_keys` are accepted. `accepted` maps further keys to their values without
+    effect. Raises CheckpointError with the names of unknown keys, UnsupportedModel for another value.
     """
     accepted = NEUTRAL_VALUES | dict(accepted)
     given = {key for key, value in values.items() if value is not None}
@@ -70,13 +70,13 @@ def check_keys(values: Mapping, known: Collection[str], accepted: Mapping[str, t
             )
 
 
-def whole(values: Mapping, key: str, default: int | None = None) -> int:
-    """Return a whole number; CheckpointError where it is missing (or null) without a default, or is something else."""
+def integer(values: Mapping, key: str, default: int | None = None) -> int:
+    """Return an integer. Raises CheckpointError if it is missing (or null) without a default, or is something else."""
     return _typed(values, key, default, (int,), "a whole number")
 
 
 def real(values: Mapping, key: str, default: float | None = None) -> float:
-    """Return a number; CheckpointError where it is missing (or null) without a default, or is something else."""
+    """Return a number. Raises CheckpointError if it is missing (or null) without a default, or is something else."""
     value = _typed(values, key, default, (int, float), "a number")
     if not abs(value) <= sys.float_info.max:  # an integer may exceed every float, and a float may be NaN
         got = f"{key} = {value}"[:80]
@@ -85,12 +85,12 @@ def real(values: Mapping, key: str, default: float | None = None) -> float:
 
 
 def flag(values: Mapping, key: str, default: bool) -> bool:
-    """true or false; CheckpointError for anything else."""
+    """Return a boolean. Raises CheckpointError for anything else."""
     return _typed(values, key, default, (bool,), "true or false")
 
 
 def choice(values: Mapping, key: str, table: Mapping[str, T], default: str) -> T:
-    """Return the table's entry for the value of `key`; UnsupportedModel for a value that is not in the table."""
+    """Return the table's entry for the value of `key`. Raises UnsupportedModel for a value that is not in the table."""
     name = values.get(key, default)
     if not isinstance(name, str) or name not in table:
         hint = say("Supported: {}.", ", ".join(table))
@@ -165,7 +165,7 @@ def _put(values: dict, name: str, value: object) -> None:
 
 def _llama3(values: Mapping) -> RopeScaling:
     factor, low, high = (real(values, key) for key in LLAMA3_KEYS[:3])
-    original = whole(values, LLAMA3_KEYS[3])
+    original = integer(values, LLAMA3_KEYS[3])
     if not (factor > 0 and 0 < low < high and original > 0):
         got = f"factor {factor}, low {low}, high {high}, original context {original}"
         raise CheckpointError("The rotary scaling makes no sense.", got, "Correct the config.")

@@ -6,7 +6,7 @@ from model.errors import CheckpointError
 from model.gpt.config import ModelConfig
 from model.loading.convert import Into, Layout, make_config
 from model.loading.families import neutral_keys
-from model.loading.families.common import ACTIVATIONS, Family, check_keys, choice, flag, real, whole
+from model.loading.families.common import ACTIVATIONS, Family, check_keys, choice, flag, integer, real
 
 SIZES = {
     "vocab_size": "vocab_size",
@@ -33,14 +33,14 @@ ACCEPTED = {
 def to_config(hf: dict) -> ModelConfig:
     """Return a ModelConfig from a GPT-2 config.json; raises CheckpointError or UnsupportedModel naming the key."""
     check_keys(hf, KNOWN, ACCEPTED)
-    fields = {ours: whole(hf, theirs) for theirs, ours in SIZES.items()}
-    if whole(hf, "n_ctx", fields["n_ctx"]) != fields["n_ctx"]:
+    fields = {ours: integer(hf, theirs) for theirs, ours in SIZES.items()}
+    if integer(hf, "n_ctx", fields["n_ctx"]) != fields["n_ctx"]:
         got = f"n_ctx {hf['n_ctx']}, n_positions {fields['n_ctx']}"
         raise CheckpointError("The config gives two values for the same thing.", got, "Correct the config.")
     return make_config(
         fields
         | {
-            "d_mlp": whole(hf, "n_inner", 4 * fields["d_model"]),
+            "d_mlp": integer(hf, "n_inner", 4 * fields["d_model"]),
             "norm_eps": real(hf, "layer_norm_epsilon", 1e-5),
             "mlp": choice(hf, "activation_function", ACTIVATIONS, "gelu_new"),
             "tie_embeddings": flag(hf, "tie_word_embeddings", True),
@@ -49,12 +49,12 @@ def to_config(hf: dict) -> ModelConfig:
 
 
 def transpose(weight: Tensor, config: ModelConfig) -> tuple[Tensor, ...]:
-    """GPT-2's Conv1D stores [in, out]. -> [out, in]"""
+    """Transpose a Conv1D weight of GPT-2. [in, out] -> [out, in]"""
     return (weight.t(),)
 
 
 def split_qkv(tensor: Tensor, config: ModelConfig) -> tuple[Tensor, ...]:
-    """q, k and v stacked along the outputs. weight [D, 3 D] -> three [D, D]; bias [3 D] -> three [D]"""
+    """Split q, k and v stacked along the outputs. weight [D, 3 D] -> three [D, D]; bias [3 D] -> three [D]"""
     return tensor.t().unflatten(0, (3, -1)).unbind(0)
 
 

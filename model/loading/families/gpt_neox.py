@@ -4,7 +4,7 @@ from torch import Tensor
 
 from model.gpt.config import ModelConfig
 from model.loading.convert import Into, Layout, make_config
-from model.loading.families.common import ACTIVATIONS, ROPE_KEYS, Family, check_keys, choice, flag, real, rope, whole
+from model.loading.families.common import ACTIVATIONS, ROPE_KEYS, Family, check_keys, choice, flag, integer, real, rope
 
 SIZES = {
     "vocab_size": "vocab_size",
@@ -28,7 +28,7 @@ KNOWN = {
 def to_config(hf: dict) -> ModelConfig:
     """Return a ModelConfig from a GPT-NeoX config.json; raises CheckpointError or UnsupportedModel naming the key."""
     check_keys(hf, KNOWN, {})
-    fields = {ours: whole(hf, theirs) for theirs, ours in SIZES.items()}
+    fields = {ours: integer(hf, theirs) for theirs, ours in SIZES.items()}
     bias = flag(hf, "attention_bias", True)
     return make_config(
         fields
@@ -45,7 +45,7 @@ def to_config(hf: dict) -> ModelConfig:
 
 
 def split_qkv(tensor: Tensor, config: ModelConfig) -> tuple[Tensor, ...]:
-    """q, k and v interleaved by head. weight [H * 3 * E, D] or bias [H * 3 * E] -> three of [H * E, ...]"""
+    """Split q, k and v interleaved by head. weight [H * 3 * E, D] or bias [H * 3 * E] -> three of [H * E, ...]"""
     heads = tensor.unflatten(0, (config.n_head, 3, -1))  # [H, 3, E, ...]
     return tuple(part.flatten(0, 1) for part in heads.unbind(1))
 

@@ -10,9 +10,9 @@ from model.loading.families.common import (
     check_layer_types,
     choice,
     flag,
+    integer,
     real,
     rope,
-    whole,
 )
 
 SIZES = {
@@ -53,8 +53,8 @@ def to_config(hf: dict) -> ModelConfig:
 def swiglu_fields(hf: dict) -> dict:
     """Return the fields shared by Llama and Qwen configs, without biases."""
     check_layer_types(hf)
-    fields = {ours: whole(hf, theirs) for theirs, ours in SIZES.items()}
-    head = {"d_head": whole(hf, "head_dim")} if hf.get("head_dim") is not None else {}
+    fields = {ours: integer(hf, theirs) for theirs, ours in SIZES.items()}
+    head = {"d_head": integer(hf, "head_dim")} if hf.get("head_dim") is not None else {}
     rotary = rope(hf)
     # The families differ in which part of a head would rotate, so a partial rotation is refused.
     check_keys({"partial_rotary_factor": rotary["rotary_fraction"]}, (), {"partial_rotary_factor": (1.0,)})
@@ -63,7 +63,7 @@ def swiglu_fields(hf: dict) -> dict:
         | head
         | rotary
         | {
-            "n_kv_head": whole(hf, "num_key_value_heads", fields["n_head"]),
+            "n_kv_head": integer(hf, "num_key_value_heads", fields["n_head"]),
             "norm": "rmsnorm",
             "norm_bias": False,
             "norm_eps": real(hf, "rms_norm_eps", 1e-6),

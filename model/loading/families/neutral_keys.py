@@ -1,6 +1,6 @@
 """Keys of a config.json that change no logit, in groups with their reason; other keys are read or refused by name.
 
-"Not read" is said of transformers 5.23; tests/parity/test_neutral_keys_parity.py sets every key to an odd value there.
+"Not read" refers to transformers 5.23; tests/parity/test_neutral_keys_parity.py sets every key to an odd value there.
 """
 
 _Groups = dict[str, tuple[str, ...]]  # reason: keys

@@ -129,7 +129,7 @@ def job_of(value: object, limits: Limits) -> Job:
     }
     steps, seed = whole("steps", default.steps), whole("seed", 0)
     warmup = min(whole("warmup", default.warmup), steps)
-    # What no recipe can hold is told like the other bounds.
+    # Values that no recipe accepts are reported like the other bounds.
     for what, number, low, high in (
         ("warm-up steps", warmup, 0, limits.steps),
         ("seed", seed, 0, MOST_SEED),
@@ -170,7 +170,7 @@ def _mixer(name: str, layers: int, limits: Limits) -> str | tuple[str, ...]:
         raise InputError("There is no mixer of that name.", name[:40], known)
     if name != HYBRID:
         return name
-    check_bounds("layers", layers, 1, limits.layers)  # before a name is written down for each
+    check_bounds("layers", layers, 1, limits.layers)  # checked before a name is listed for each
     return tuple(("mamba", "softmax")[layer % 2] for layer in range(layers))
 
 

@@ -27,14 +27,16 @@ from model.training.jobs.running_job import RunningJob
 from model.training.loop import Recipe, Report, Run
 from model.training.tasks import TASKS, task
 
-TEXT = "text"  # the task of learning the visitor's own text
-BUNDLED = {"shakespeare": "shakespeare.txt"}  # tasks of learning a text that the project has, in model/texts_data
+TEXT = "text"  # the task of training on the visitor's own text
+BUNDLED = {"shakespeare": "shakespeare.txt"}  # tasks of training on a bundled text, in model/texts_data
 TEXTS = (*BUNDLED, TEXT)
 PROBE_TOKENS = 32  # longest probe sequence
 SNAPSHOTS = 60  # approximate number of snapshots of a run
-HYBRID = "hybrid"  # Mamba and softmax attention in turns, as in Jamba (Lieber et al. 2024), there one in eight
+HYBRID = (
+    "hybrid"  # Mamba and softmax attention alternate; in Jamba (Lieber et al. 2024) one layer in eight is attention
+)
 RUN_MIXERS = (*MIXERS, HYBRID)
-WINDOW = 8  # tokens that a sliding window sees where nothing else is chosen
+WINDOW = 8  # default size of a sliding window in tokens
 _TOP = 5  # predictions for each position of the probe
 _SAMPLE_TOKENS = 48
 
@@ -56,9 +58,9 @@ class Limits:
     vocabulary: int = 4096
     text_bytes: int = 5_000_000
     minutes: float = 20.0
-    full_parameters: int = 30_000_000  # of a model that is fine-tuned whole
-    adapted_parameters: int = 200_000_000  # and of one that gets adapters
-    pause_minutes: float = math.inf  # of all pauses of a run; one that is paused for longer ends
+    full_parameters: int = 30_000_000  # maximum parameters of a model in full fine-tuning
+    adapted_parameters: int = 200_000_000  # maximum parameters of a model with adapters
+    pause_minutes: float = math.inf  # limit of all pauses of a run together; beyond it the run ends
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +70,7 @@ class Job:
     task: str = "induction"  # a key of TASKS, or one of TEXTS
     text: str = ""
     vocab_size: int = 512  # of a text's own vocabulary
-    characters: bool = False  # whether a text's tokens are its characters, however many it has
+    characters: bool = False  # True if a text's tokens are its characters, for any number of them
     probe: str = ""  # text of the probe; "" for an example of the task or the beginning of the held-out text
     config: dict[str, object] = field(default_factory=dict)
     recipe: Recipe = field(default_factory=lambda: Recipe(steps=600, batch=32, length=64, warmup=50))

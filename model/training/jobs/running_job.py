@@ -22,11 +22,11 @@ class RunningJob:
     """A job under way, in the process that does the work."""
 
     started: Any  # facts for the page, sent first
-    messages: Iterator[Any]  # reports and snapshots; a `Finished` where it ends before its time
+    messages: Iterator[Any]  # reports and snapshots; a `Finished` if it ends early
     look: Callable[[], Any]  # a snapshot of the model as it is now
-    model: Callable[[], Transformer | None]  # what is saved at the end; None where nothing was trained
+    model: Callable[[], Transformer | None]  # the model to save at the end; None if nothing was trained
     files: dict[str, str] = field(default_factory=dict)  # further files of the model by name: tokenizer.json at least
-    leave: Callable[[Path], None] | None = None  # writes what else belongs to the model into the run's folder
+    leave: Callable[[Path], None] | None = None  # writes the model's other files into the run's folder
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Kind:
 
     check: Callable[[Any, Any], Any]
     begin: Callable[[Any, Any], RunningJob]
-    name: Callable[[Any], str]  # of the model that comes of it, in the picker
+    name: Callable[[Any], str]  # label of the trained model in the picker
     started: type
     report: type
     snapshot: type
-    steps: Callable[[Any], int] = lambda job: job.recipe.steps  # reports of a run that goes to its end
+    steps: Callable[[Any], int] = lambda job: job.recipe.steps  # number of reports of a complete run

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import app
-from model.anatomy.plan import Rates, files_of, halved_bytes, measured, plan, run_operations, told, trace_bytes
+from model.anatomy.plan import Rates, files_of, halved_bytes, measured, plan, report, run_operations, trace_bytes
 from model.api import LanguageModel, load_resolved
 from model.loading.checkpoint import save_folder
 from model.loading.halves import halved
@@ -118,5 +118,5 @@ def test_what_is_wrong_with_the_files_is_told(tmp_path, capsys):
 
 def test_a_number_that_is_not_known_is_a_question_mark(tmp_path):
     write_gguf(tmp_path)
-    rows = told(Resolved("gguf", tmp_path / "m.gguf", "m", "M"), 50).splitlines()[3:]
+    rows = report(Resolved("gguf", tmp_path / "m.gguf", "m", "M"), 50).splitlines()[3:]
     assert len(rows) == 3 and all(row.count("?") == 1 for row in rows)  # the seconds of loading

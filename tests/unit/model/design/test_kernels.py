@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from model.design import kernel_costs
 from model.design.kernel_costs import (
-    Cost,
+    KernelCost,
     growth,
     lengths_of,
     matrix_bytes,
@@ -284,6 +284,6 @@ def test_what_is_measured():
 
 
 def test_growth_is_the_power_of_the_length():
-    costs = [Cost("naive", n, Times((s,)), 1, 1) for n, s in ((64, 9.0), (128, 1.0), (256, 4.0), (512, 16.0))]
+    costs = [KernelCost("naive", n, Times((s,)), 1, 1) for n, s in ((64, 9.0), (128, 1.0), (256, 4.0), (512, 16.0))]
     assert growth(costs, "naive") == pytest.approx(2) == growth(costs[1:3], "naive")
     assert growth(costs[:1], "naive") is None and growth(costs, "fused") is None

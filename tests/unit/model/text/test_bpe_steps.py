@@ -6,7 +6,7 @@ import pytest
 
 from model.api import load_model
 from model.errors import InputError
-from model.loading.tokenizer_comparison import BYTES, CHARACTERS, built_in, counted, cut, here
+from model.loading.tokenizer_comparison import BYTES, CHARACTERS, built_in, counted, cut, local_vocabularies
 from model.text.bpe_ranks import ALPHABET
 from model.text.bpe_steps import MOST_CHARACTERS, Merge, candidates, merges_of, replay, split
 from model.text.tokenizer import from_gguf, from_tiktoken
@@ -110,6 +110,6 @@ def test_a_lone_ascii_byte_has_not_fallen_back():
 
 
 def test_built_in_vocabularies_are_those_of_their_models():
-    assert "tinygpt" in here()
+    assert "tinygpt" in local_vocabularies()
     text = "Once upon a time, 人 🎉"
     assert built_in("tinygpt").encode_ids(text) == load_model("tinygpt").tokenizer.encode_ids(text)

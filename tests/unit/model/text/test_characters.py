@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.loading.tokenizer_comparison import built_in, here
-from model.text.characters import Group, Part, character_groups, character_parts
+from model.loading.tokenizer_comparison import built_in, local_vocabularies
+from model.text.characters import CharacterPart, Group, character_groups, character_parts
 
 SETTINGS = settings(max_examples=300, deadline=None, derandomize=True, database=None)
 FAMILY = "👨‍👩‍👧"
@@ -66,12 +66,12 @@ def test_what_a_reader_takes_for_one_is_one_group_where_that_is_asked():
 def test_parts_by_hand():
     raw = [b"a\xd7", b"\xa9\xf0", b"\x9f\x91", b"\xa8", "你".encode(), b"\xd7", b"", b"\xa9", b"\xd7"]
     assert character_parts(raw) == {
-        0: (Part("ש", 1, 1, 2),),
-        1: (Part("ש", 2, 2, 2), Part("👨", 1, 1, 4)),
-        2: (Part("👨", 2, 3, 4),),
-        3: (Part("👨", 4, 4, 4),),
-        5: (Part("ש", 1, 1, 2),),
-        7: (Part("ש", 2, 2, 2),),
+        0: (CharacterPart("ש", 1, 1, 2),),
+        1: (CharacterPart("ש", 2, 2, 2), CharacterPart("👨", 1, 1, 4)),
+        2: (CharacterPart("👨", 2, 3, 4),),
+        3: (CharacterPart("👨", 4, 4, 4),),
+        5: (CharacterPart("ש", 1, 1, 2),),
+        7: (CharacterPart("ש", 2, 2, 2),),
     }
     assert character_parts([]) == character_parts([b"ab", "é".encode()]) == {}
 
@@ -120,7 +120,7 @@ def test_parts_of_a_character_are_all_of_its_bytes(text, data):
         assert sizes == sum(len(part.text.encode()) for part in held if part.first == 1)
 
 
-@pytest.mark.parametrize("name", here())
+@pytest.mark.parametrize("name", local_vocabularies())
 def test_groups_of_random_texts_in_a_vocabulary(name):
     tokenizer, chance = built_in(name), random.Random(0)
     for _ in range(200):

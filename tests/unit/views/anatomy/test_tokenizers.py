@@ -26,7 +26,7 @@ HOSTILE = '<img src=x onerror="alert(1)"> {x} \u202e'
 @pytest.fixture
 def playground(tmp_path, monkeypatch):
     """A byte model beside TinyGPT's vocabulary; SmolLM2's is not there, whatever this machine has."""
-    monkeypatch.setattr(measure, "here", lambda: ("tinygpt",))
+    monkeypatch.setattr(measure, "local_vocabularies", lambda: ("tinygpt",))
     monkeypatch.setattr(panels, "available", lambda: ("tinygpt",))
     model = tiny_model({**VARIANTS["gpt2"], "vocab_size": 256, "n_ctx": 512})
     return serving(

@@ -1,6 +1,6 @@
 """The measured time of each component beside its share of the FLOPs, for the prompt and for one more token."""
 
-from model.anatomy.component_times import BUDGET, Clocked, Forward, Part
+from model.anatomy.component_times import BUDGET, Clocked, ComponentTime, Forward
 from viz.numbers import NONE, flops, milliseconds, number, percent, signed_percent, whole
 from viz.seam.python_lines import script
 from viz.seam.view import Payload, Seen
@@ -80,7 +80,7 @@ def _spread(spread: tuple[float, float]) -> str:
     return "–".join(map(milliseconds, spread))
 
 
-def _bar(words: Words, part: Part, forward: Forward) -> Bar:
+def _bar(words: Words, part: ComponentTime, forward: Forward) -> Bar:
     total, spread = forward.seconds, part.times.spread
     values = {"ms": milliseconds(part.times.median), "spread": _spread(spread), "rate": _rate(part.rate)}
     return Bar(

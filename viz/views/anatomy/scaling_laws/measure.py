@@ -20,7 +20,7 @@ from model.anatomy.scaling import (
 )
 from model.anatomy.scaling_curves import (
     WITH_PRICE,
-    Curve,
+    ScalingCurve,
     contours,
     frontiers,
     optimal_lines,
@@ -104,8 +104,8 @@ class Losses:
 
     law: str
     plan: Plan
-    sizes: list[Curve]  # of models of one size each
-    best: list[Curve]  # of all sizes, by law
+    sizes: list[ScalingCurve]  # of models of one size each
+    best: list[ScalingCurve]  # of all sizes, by law
 
 
 @dataclass(frozen=True)
@@ -113,9 +113,9 @@ class Lines:
     """The curves without a budget: lines of equal loss under one law, and the optima and prices of all."""
 
     law: str
-    contours: list[Curve]
-    optimal: list[Curve]
-    prices: list[Curve]
+    contours: list[ScalingCurve]
+    optimal: list[ScalingCurve]
+    prices: list[ScalingCurve]
 
 
 def measure_losses(scene: Scene, settings: Settings) -> Losses:

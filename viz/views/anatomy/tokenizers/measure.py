@@ -3,7 +3,16 @@
 from dataclasses import dataclass
 
 from model.errors import InputError, say
-from model.loading.tokenizer_comparison import BYTES, CHARACTERS, Counted, Cut, built_in, counted, cut, here
+from model.loading.tokenizer_comparison import (
+    BYTES,
+    CHARACTERS,
+    Counted,
+    Cut,
+    built_in,
+    counted,
+    cut,
+    local_vocabularies,
+)
 from model.text.bpe_steps import MOST_CHARACTERS, Piece, candidates, replay
 from model.text.tokenizer import Tokenizer
 from viz.seam.scene import Scene
@@ -22,7 +31,7 @@ def _label(words: Words, option: str) -> str:
 
 
 TEXT = Text("text", max_length=20_000, lines=2)  # more than is compared, so that a longer text is refused and not cut
-MERGES = Choice("merges", lambda scene: (LOADED, *here()), label=_label)
+MERGES = Choice("merges", lambda scene: (LOADED, *local_vocabularies()), label=_label)
 
 
 @dataclass(frozen=True)
@@ -52,7 +61,7 @@ def vocabularies(scene: Scene) -> dict[str, Tokenizer | None]:
     """Return the loaded model's, those of built-in models that are on this computer, and None for bytes and
     characters.
     """
-    others = {key: tokenizer_of(scene.playground, key) for key in here() if key != scene.model.id}
+    others = {key: tokenizer_of(scene.playground, key) for key in local_vocabularies() if key != scene.model.id}
     return {LOADED: scene.model.tokenizer, **others, BYTES: None, CHARACTERS: None}
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from model.design import kernel_costs
 from model.design.kernel_costs import BUDGET, LENGTHS, Costs, lengths_of
-from model.design.kernels import Exact, Step, blocks_for, exactness, layer_qkv, online_steps
+from model.design.kernels import Exact, OnlineStep, blocks_for, exactness, layer_qkv, online_steps
 from model.progress import Progress
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings
@@ -35,7 +35,7 @@ class Row:
     block: int  # keys of a block
     requested: int  # keys of a block as the form asks for
     scores: np.ndarray  # float64 [n], -inf where a key is not seen
-    steps: tuple[Step, ...]
+    steps: tuple[OnlineStep, ...]
     gap: float  # largest |difference| of the last step's weights from the softmax of the whole row at once
     output_gap: float  # and of its output from the weighted sum of the values
     model_gap: float  # of that softmax from the float32 row that the model itself used

@@ -3,7 +3,7 @@
 import math
 from typing import Annotated
 
-from model.design.kernel_costs import MOST_MATRIX, Cost, Costs, growth, matrix_bytes
+from model.design.kernel_costs import MOST_MATRIX, Costs, KernelCost, growth, matrix_bytes
 from model.design.kernels import WAYS, Exact
 from viz.labels import quoted, visible
 from viz.numbers import NONE, decimals, milliseconds, number, percent, size, whole
@@ -134,7 +134,7 @@ def job(seen: Seen) -> Payload:
     return {"text": seen.here["hint"].format(**values)}
 
 
-def _of(costs: Costs, way: str) -> list[Cost]:
+def _of(costs: Costs, way: str) -> list[KernelCost]:
     return [cost for cost in costs.costs if cost.way == way]
 
 

@@ -14,7 +14,7 @@ from model.design.mlp_trials import (
     SEEDS,
     WIDTH,
     Compared,
-    Cost,
+    MlpCost,
     MlpTrial,
     config_of,
     cost,
@@ -72,7 +72,7 @@ def measure_inside(scene: Scene, settings: Settings) -> Inside:
     return Inside(*curves(), *gated())
 
 
-def measure_sizes(scene: Scene, settings: Settings) -> dict[str, Cost]:
+def measure_sizes(scene: Scene, settings: Settings) -> dict[str, MlpCost]:
     """Return the cost of each kind."""
     return {kind: cost(config_of(kind, data().vocab_size)) for kind in KINDS}
 
@@ -285,7 +285,7 @@ def mlp_costs(playground: Playground) -> dict:
     """
     scene = unprompted(playground)
     inside: Inside = measured(VIEW, "inside", scene)
-    sizes: dict[str, Cost] = measured(VIEW, "sizes", scene)
+    sizes: dict[str, MlpCost] = measured(VIEW, "sizes", scene)
     return {
         "kinds": [{"kind": kind, **vars(each)} for kind, each in sizes.items()],
         "x": inside.x,
