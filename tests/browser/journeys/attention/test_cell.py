@@ -85,7 +85,7 @@ def test_a_click_on_a_cell_is_explained_with_the_models_numbers(page, lm):
     open_view(page, "cell")
     ours = explained(page, run, 7, 1)
     why = page.locator("#pg-cell_steps")
-    expect(why.locator("h2")).to_contain_text(f"Why head {ours.layer}.{ours.head} at ·it (7) gives ·cat (1)")
+    expect(why.locator("h2")).to_contain_text(f"Why head {ours.layer}.{ours.head} at ·it (7) puts weight")
     expect(why.locator("li")).to_have_count(7)
     assert near(full(page, "products"), ours.dot)
     assert near(full(page, "score"), ours.score)
@@ -114,7 +114,7 @@ def test_pickers_walk_the_cells_by_keyboard(page, lm):
     query.select_option("4")
     ours = explained(page, run, 4, 1)
     assert near(full(page, "softmax"), ours.weight)
-    later = page.get_by_role("button", name="Attended token (key): One token later")
+    later = page.get_by_role("button", name="Key token: One token later")
     later.focus()
     for _ in range(2):
         page.keyboard.press("Enter")
@@ -253,7 +253,7 @@ def test_rows_that_make_no_sense_can_be_corrected(page):
     page.evaluate("playground.select({tokens: [7, 1], pair: [7, 1]})")
     find = page.locator("#pg-find_rows")
     keys = find.locator("[data-row=to] .pg-chip")
-    expect(find.locator(".pg-find-said")).to_contain_text("back to ·cat (1)")
+    expect(find.locator(".pg-find-said")).to_contain_text("to ·cat (1)")
     keys.nth(1).click()  # the only one
     expect(find.locator(".pg-find-problem")).to_contain_text("No token to look back to is chosen.")
     keys.nth(9).click()
@@ -261,12 +261,12 @@ def test_rows_that_make_no_sense_can_be_corrected(page):
     expect(page.locator("#pg-find_map .pg-problem")).to_contain_text("A token can only look back.")
     keys.nth(0).click(modifiers=["Control"])
     expect(find.locator(".pg-find-problem")).to_be_hidden()
-    expect(find.locator(".pg-find-said")).to_contain_text("back to The (0), ·tired (9)")
+    expect(find.locator(".pg-find-said")).to_contain_text("to The (0), ·tired (9)")
     find.locator("[data-row=from] .pg-chip").first.focus()
     for key in ("ArrowRight", "ArrowRight", "Shift+Enter"):
         page.keyboard.press(key)
     expect(find.locator("[data-row=from] [aria-pressed=true]")).to_have_text(["·sat", "·it"])
-    expect(find.locator(".pg-find-said")).to_contain_text("the mean of the 2 tokens that look")
+    expect(find.locator(".pg-find-said")).to_contain_text("the mean over 2 query tokens")
 
 
 def test_hostile_tokens_are_text_in_both_views(page, lm):
@@ -277,9 +277,9 @@ def test_hostile_tokens_are_text_in_both_views(page, lm):
     assert page.locator("#pg-cell_steps img").count() == 0
     open_view(page, "find")
     expect(page.locator("#pg-find_rows [data-row=from] .pg-chip")).to_have_count(T)
-    page.locator("#pg-find_rows").get_by_role("button", name="Tokens that look (queries): All").click()
+    page.locator("#pg-find_rows").get_by_role("button", name="Query tokens: All").click()
     expect(page.locator("#pg-find_rows .pg-find-said")).to_contain_text(f"and {T - 3} more")
     assert "\u202e" not in page.locator("#pg-find_rows").inner_text()
     page.locator("#prompt textarea").fill("a")
     open_view(page, "cell")
-    expect(page.locator("#pg-cell_steps h2")).to_contain_text("the weight 1")
+    expect(page.locator("#pg-cell_steps h2")).to_contain_text("puts weight 1")

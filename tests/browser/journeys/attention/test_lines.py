@@ -127,7 +127,7 @@ def test_the_slider_and_the_box_decide_how_many_links_are_drawn(opened, lm):
     assert counts == sorted(set(counts))
     slide(page, 100)
     assert drawn(page) == 55
-    expect(page.locator(".pg-links-count")).to_have_text("55 links at this setting")
+    expect(page.locator(".pg-links-count")).to_have_text("55 edges at this setting")
     page.get_by_label("Hide the first token").check()
     assert drawn(page) == 45  # one less a row
     slide(page, 60)
@@ -186,7 +186,7 @@ def test_arrows_walk_the_columns_and_enter_pins(opened):
     for key in ("ArrowDown", "ArrowDown", "ArrowRight", "ArrowDown"):
         page.keyboard.press(key)
     expect(right(page, 3)).to_be_focused()
-    expect(right(page, 3)).to_have_attribute("aria-label", "·on, position 3, attended")
+    expect(right(page, 3)).to_have_attribute("aria-label", "·on, position 3, key")
     expect(page.locator("#pg-lines_links .pg-links-readout")).to_contain_text("·on (3)is read by")
     expect(page.locator(".pg-lines-token[tabindex='0']")).to_have_count(1)
     page.keyboard.press("Enter")

@@ -76,7 +76,7 @@ def assert_same(shown, z):
 
 def test_heads_are_ordered_and_filtered_by_a_metric(page, lm):
     metrics = lm.trace(PROMPT).head_metrics()["first_token"].sort_values(ascending=False)
-    page.get_by_label("Order").select_option(label="most first token (sink) first")
+    page.get_by_label("Order").select_option(label="first token (sink), largest first")
     shown = page.locator(".pg-head:not([hidden])")
     expect(shown).to_have_count(64)
     places = page.evaluate(
@@ -94,7 +94,7 @@ def test_heads_are_ordered_and_filtered_by_a_metric(page, lm):
 
 def test_arrows_walk_in_the_order_that_is_shown(page, lm):
     metrics = lm.trace(PROMPT).head_metrics()["previous_token"].sort_values(ascending=False)
-    page.get_by_label("Order").select_option(label="most previous token first")
+    page.get_by_label("Order").select_option(label="previous token, largest first")
     first, second = metrics.index[:2]
     head(page, *first).focus()
     page.keyboard.press("ArrowRight")

@@ -116,7 +116,7 @@ def test_a_guess_is_made_before_the_answer_is_known(open_page, lm):
     expect(board.get_by_role("button", name="Guess", exact=True)).to_be_disabled()
     field.fill("cat")  # the space in front need not be typed
     field.press("Enter")
-    expect(board).to_contain_text(f"Right: “·cat” comes next. The model had it at rank {found.rank[0]}", timeout=SOON)
+    expect(board).to_contain_text(f"Correct: “·cat” comes next. The model gave it rank {found.rank[0]}", timeout=SOON)
     expect(board.get_by_role("button", name="Next", exact=True)).to_be_focused()
     expect(board).to_contain_text("1 of 1 right (100 %)")
     page.keyboard.press("Enter")
