@@ -117,7 +117,7 @@ def test_an_example_leads_to_where_it_is_seen(open_page):
     order = page.locator("#pg-overview_heads select").first
     hand.show("repeated")
     expect(page.get_by_role("button", name="Head 7.7", exact=True)).to_have_attribute("aria-pressed", "true")
-    expect(order.locator("option:checked")).to_have_text("most induction first")
+    expect(order.locator("option:checked")).to_have_text("induction, largest first")
     first = page.locator("#pg-overview_heads .pg-head").evaluate_all(
         "all => all.toSorted((a, b) => a.offsetTop - b.offsetTop || a.offsetLeft - b.offsetLeft)[0].dataset.index"
     )
