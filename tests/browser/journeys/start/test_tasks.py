@@ -122,7 +122,7 @@ def test_an_example_leads_to_where_it_is_seen(open_page):
         "all => all.toSorted((a, b) => a.offsetTop - b.offsetTop || a.offsetLeft - b.offsetLeft)[0].dataset.index"
     )
     assert int(first) == 7 * 8 + 7  # the first place is that of head 7.7
-    order.select_option(label="most entropy first")  # a link has it, too
+    order.select_option(label="entropy, largest first")  # a link has it, too
     page.wait_for_function('() => decodeURIComponent(location.hash).includes(\'"order":"entropy"\')', timeout=SOON)
     hand.show("name")
     edited = WORDS["edits.next.title_edited"].split("}")[-1]
