@@ -25,7 +25,7 @@ def test_from_pairs_chosen_by_keyboard_to_a_model_that_was_rewarded_and_back(ope
     short = quote(json.dumps({"assistant_view": {"view": "preferences"}, "preferences_form": {"tokens": 8}}))
     page = open_page(f"#tab=assistant&values={short}", ready="#pg-preferences_desk [data-part][data-drawn]")
     desk, cards = page.locator("#pg-preferences_desk [data-part]"), page.locator(".pg-pairs-card")
-    expect(page.get_by_label("Tokens per text")).to_have_value("8")
+    expect(page.locator("#pg-preferences_form").get_by_label("Tokens per text")).to_have_value("8")
     page.evaluate(NOTE)
     page.get_by_role("button", name="Write two texts").click()
     for done in range(1, 11):
