@@ -189,7 +189,7 @@ def test_the_report_holds_what_was_drawn(open_page, reader):
         and "The prompt, colored by how surprising it is" in shown
     )
     left = report.locator("section").last
-    expect(left).to_contain_text("Heads · Every head")
+    expect(left).to_contain_text("Heads · All heads")
     expect(left).to_contain_text("drawn for an earlier prompt, model or edit")
     assert report.evaluate("document.documentElement.scrollWidth") <= 390
     assert report.evaluate("[...document.querySelectorAll('nav a')].every((a) => document.querySelector(a.hash))")
