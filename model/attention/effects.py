@@ -336,7 +336,7 @@ def _check_target(target: Target, config: ModelConfig, T: int) -> None:
             raise InputError("The target lacks a token.", name, "Choose one.")
         check_token(token, config.vocab_size)
     if target.kind == "loss" and T < 2:
-        raise InputError("A single token has no loss.", "", "Give at least two tokens.")
+        raise InputError("A single token has no loss.", "", "Enter at least two tokens.")
 
 
 def _check_site(site: str) -> None:

@@ -118,7 +118,7 @@ def summarize(predictions: Predictions, tokens: Tokens) -> Summary:
     if len(predictions.entropy) != len(tokens):
         raise ValueError(f"predictions of {len(predictions.entropy)} positions, but {len(tokens)} tokens")
     if len(tokens) < 2:
-        raise InputError("A single token has no perplexity.", "", "Give at least two tokens.")
+        raise InputError("A single token has no perplexity.", "", "Enter at least two tokens.")
     nats, size = float(-predictions.next_log_probability.mean()), sum(map(len, tokens.raw[1:]))
     total = float(predictions.surprisal.sum())
     scored = len(tokens) - 1

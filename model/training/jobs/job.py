@@ -227,7 +227,7 @@ def probe_ids(job: Job, dataset: Dataset) -> Tensor:
     if job.probe:
         ids = dataset.tokenizer.encode_ids(job.probe)[:longest]
         if len(ids) < 2:
-            raise InputError("The text to replay is too short.", job.probe[:40], "Give at least two tokens.")
+            raise InputError("The text to replay is too short.", job.probe[:40], "Enter at least two tokens.")
         return torch.tensor(ids)
     if job.task in TEXTS:
         return torch.from_numpy(next(dataset.held_out["text"](1, longest)).ids[0])

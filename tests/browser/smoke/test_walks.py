@@ -54,8 +54,10 @@ UNSEEN = """() => {
   for (let text = walk.nextNode(); text; text = walk.nextNode()) {
     const node = text.parentElement, words = text.data.trim();
     if (!words || node.closest("svg, option, script, style, [aria-hidden=true]")) continue;
-    const folded = node.closest("details:not([open])");
-    if (folded && !node.closest("summary")) continue;
+    let folded = node.closest("details:not([open])");
+    while (folded?.querySelector(":scope > summary")?.contains(node)) // what one sees of a fold, unless it is in another
+      folded = folded.parentElement.closest("details:not([open])");
+    if (folded) continue;
     const range = document.createRange();
     range.selectNodeContents(text);
     const box = range.getBoundingClientRect(), part = node.closest("[data-part]")?.dataset.part;

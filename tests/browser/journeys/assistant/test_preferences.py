@@ -47,7 +47,7 @@ def test_from_pairs_chosen_by_keyboard_to_a_model_that_was_rewarded_and_back(ope
     expect(page.locator("#pg-reward_model_start")).to_contain_text("seconds", timeout=SOON)
     page.get_by_role("button", name="Train the reward model").click()
     facts = page.locator("#pg-reward_model_facts")
-    expect(facts).to_contain_text(re.compile(r"\d\s?% of \d pairs that it did not learn from"), timeout=2 * SOON)
+    expect(facts).to_contain_text(re.compile(r"\d\s?% of \d held-out pairs"), timeout=2 * SOON)
     tokens = page.locator("#pg-reward_model_along .pg-reading-token")
     expect(tokens.first).to_be_visible(timeout=SOON)
     colors = tokens.evaluate_all("all => all.map((token) => getComputedStyle(token).backgroundColor)")
