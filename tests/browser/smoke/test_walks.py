@@ -55,7 +55,7 @@ UNSEEN = """() => {
     const node = text.parentElement, words = text.data.trim();
     if (!words || node.closest("svg, option, script, style, [aria-hidden=true]")) continue;
     let folded = node.closest("details:not([open])");
-    while (folded?.querySelector(":scope > summary")?.contains(node)) // what one sees of a fold, unless it is in another
+    while (folded?.querySelector(":scope > summary")?.contains(node)) // what is seen of a fold
       folded = folded.parentElement.closest("details:not([open])");
     if (folded) continue;
     const range = document.createRange();

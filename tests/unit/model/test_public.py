@@ -22,7 +22,19 @@ from tests.support.models.valid_calls import ROWS, Given
 ROOT = Path(__file__).parents[3]
 # Settings that the functions which take them check, and results that only the project makes.
 CHECKED_WHERE_USED = {"Draft", "Edit", "Plan", "Request", "Step", "Target"}
-RESULTS = set("Attribution Clocked Code ComponentTime Excerpt Forward Passed QuestionSet Similarity Space Tokens".split())  # noqa: SIM905
+RESULTS = {
+    "Attribution",
+    "Clocked",
+    "Code",
+    "ComponentTime",
+    "Excerpt",
+    "Forward",
+    "Passed",
+    "QuestionSet",
+    "Similarity",
+    "Space",
+    "Tokens",
+}
 BY_MODEL = ("layer", "head", "position", "token")  # of which there is a first one in every model
 WITHOUT_ARGUMENTS = {"bundled", "bundled_text", "chapter", "list_models", "optimal_lines"}
 

@@ -204,7 +204,7 @@ def test_a_text_that_is_no_config_is_refused(text):
     ],
 )
 def test_json_of_another_kind_is_refused_for_its_architecture(text, got):
-    with pytest.raises(UnsupportedModel, match="(?i)architecture") as caught:
+    with pytest.raises(UnsupportedModel, match=r"(?i)architecture") as caught:
         config_of(text)
     assert got in caught.value.got and "Infinity" not in str(caught.value)
 

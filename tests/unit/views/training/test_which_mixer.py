@@ -72,7 +72,7 @@ def test_the_sentence_names_the_winner_or_says_that_there_is_none(playground):
     assert (
         clear.startswith("softmax attention: 85.0\u00a0%") and "exceeds the spread of the seeds (10.00\u00a0%)" in clear
     )
-    assert "before sliding window (8 tokens) with 55.0\u00a0%" in clear and "The difference, 30.0\u00a0%" in clear
+    assert "ahead of sliding window (8 tokens) with 55.0\u00a0%" in clear and "The difference, 30.0\u00a0%" in clear
     close = show(playground, made(trial, gap=0.05))["facts"]["items"][0][1]
     assert close.startswith("No clear winner") and "is within the spread of the seeds (10.00\u00a0%)" in close
     cost = show(playground, made(trial))["facts"]["items"][1][1]
