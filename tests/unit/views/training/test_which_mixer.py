@@ -78,7 +78,7 @@ def test_the_sentence_names_the_winner_or_says_that_there_is_none(playground):
     cost = show(playground, made(trial))["facts"]["items"][1][1]
     assert (
         "every token: softmax attention." in cost
-        and "1,024: sliding window (8 tokens), linear attention, delta rule." in cost
+        and "as after 64: sliding window (8 tokens), linear attention, delta rule." in cost
     )
 
 
