@@ -20,7 +20,7 @@ function chipRow(name, change) {
     top = el("div", "pg-strip-top"),
     label = el("span", "pg-label", "", { id: `pg-find-${name}` });
   const count = el("span", "pg-muted"),
-    strip = el("div", "pg-chips", "", { role: "group", "aria-labeledby": `pg-find-${name}`, "data-row": name });
+    strip = el("div", "pg-chips", "", { role: "group", "aria-labelledby": `pg-find-${name}`, "data-row": name });
   const all = el("button", "pg-button pg-quiet", "", { type: "button" }),
     none = el("button", "pg-button pg-quiet", "", { type: "button" });
   top.append(label, count, all, none);
