@@ -92,7 +92,7 @@ def test_a_metric_without_numbers_gives_way_and_that_is_said(playground, lm):
     payload = parts_of(playground, prompt="abcd")["scatter"]
     points = traces(payload)[0]
     assert (array(points["y"]) == frame["first_token"]).all()
-    assert "earlier copy" in payload["note"] and "shows first token (sink) instead of induction" in payload["note"]
+    assert "earlier copy" in payload["note"] and "Shown: first token (sink), not induction" in payload["note"]
     assert payload["title"] == "All heads: previous token and first token (sink)"
     both = parts_of(playground, prompt="abcd", form={"x": "duplicate_token", "y": "induction"})["scatter"]
     points = traces(both)[0]
