@@ -90,19 +90,19 @@ def difference(value: float | None, error: float | None = None, places: int = 3)
 
 
 def percent(share: float | None) -> str:
-    """Return a probability or another fraction: 34.2 %, 1.23 %, 0.012 %; never broken over two lines."""
+    """Return a probability or another fraction: 34.2%, 1.23%, 0.012%."""
     if not _there(share):
         return NONE
     points = 100 * share
     size = abs(points)
     if size and size < 1e-3:
-        return f"{power(points, 2)}\u00a0%"
+        return f"{power(points, 2)}%"
     text = f"{points:.{'1f' if size >= 10 else '2f' if size >= 1 else '2g'}}"
-    return f"{_minus(text)}\u00a0%"
+    return f"{_minus(text)}%"
 
 
 def signed_percent(share: float | None) -> str:
-    """Return a relative difference with its sign: +1.23 %, −12.4 %."""
+    """Return a relative difference with its sign: +1.23%, −12.4%."""
     text = percent(share)
     return f"+{text}" if _there(share) and share > 0 else text
 

@@ -66,7 +66,7 @@ def judged(
     if question.kind != "number":
         return Verdict(False, words[f"wrong_{question.kind}"].format(given=_said(read_as, question)))
     away = read_as - entered(answer, show)
-    unit = " %" if show == "percent" else ""
+    unit = "%" if show == "percent" else ""
     size = numbers.number(abs(away), 2 if abs(away) < 100 else 3) + unit
     return Verdict(False, words["wrong_high" if away > 0 else "wrong_low"].format(n=size))
 

@@ -192,7 +192,7 @@ export function softmaxStep(payload, go) {
 
 export function valueStep(payload, walk, paint) {
   const { words: w, names } = payload;
-  const percent = (share) => figure(share, `${short(100 * share)} %`);
+  const percent = (share) => figure(share, `${short(100 * share)}%`);
   const lines = [say(w.value, { key: names[1], length: figure(payload.output_length) })];
   if (payload.share === null) lines.push(el("p", "", fill(w.value_none, { query: names[0] })));
   else lines.push(say(w.value_share, { share: percent(payload.share), query: names[0] }));

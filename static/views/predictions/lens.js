@@ -14,7 +14,7 @@ import { tableOf } from "../../parts/table.js";
 import { titled } from "../../parts/titled.js";
 
 const SHORT = 8; // letters that fit into every cell
-const percent = (p) => (p < 5e-5 ? "< 0.01 %" : `${(100 * p).toFixed(p < 0.0995 ? 2 : 1)} %`);
+const percent = (p) => (p < 5e-5 ? "< 0.01%" : `${(100 * p).toFixed(p < 0.0995 ? 2 : 1)}%`);
 const looked = (last) => (selection.tokens.length ? Math.max(...selection.tokens) : last);
 // Where on the ramp a number lies, 0 to 1.
 const PLACES = {
@@ -177,9 +177,9 @@ function lensGrid({ payload, P, K, at }) {
 function legendOf({ words, color, top, curve, ramps, legend }) {
   const bar = el("span", "pg-reading-ramp");
   bar.style.background = `linear-gradient(90deg, ${ramps[isDark() ? "dark" : "light"].join(", ")})`;
-  const high = { probability: "100 %", rank: "1" }[color] ?? top.toPrecision(3);
+  const high = { probability: "100%", rank: "1" }[color] ?? top.toPrecision(3);
   const middle = {
-    sqrt: "25 %",
+    sqrt: "25%",
     log1p: Math.expm1(Math.log1p(top) / 2).toPrecision(2),
     linear: "",
     rank: Math.round(Math.sqrt(top)).toLocaleString("en"),

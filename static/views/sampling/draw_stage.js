@@ -4,7 +4,7 @@ import { el, fill } from "../../page/dom.js";
 const HIGH = 30; // pixels of the rug
 export const percent = (share) => {
   const points = 100 * share;
-  return `${points >= 1 || !points ? points.toFixed(points >= 10 ? 1 : 2) : +points.toPrecision(2)} %`;
+  return `${points >= 1 || !points ? points.toFixed(points >= 10 ? 1 : 2) : +points.toPrecision(2)}%`;
 };
 export const digits = (value) => value.toFixed(6);
 

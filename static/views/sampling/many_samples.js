@@ -78,7 +78,7 @@ function samplesTable({ words, measures, rows }, shown, pick) {
   };
   const plain = (value, small) => [el("span", "pg-many-number", value), el("small", "", small)];
   const line = (row) => {
-    const share = (n) => (row.texts > 1 ? `${Math.round((100 * n) / row.texts)} %` : "");
+    const share = (n) => (row.texts > 1 ? `${Math.round((100 * n) / row.texts)}%` : "");
     return [
       {
         inside: [el("span", "pg-many-name", row.name), el("small", "", row.about)],

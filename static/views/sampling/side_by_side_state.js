@@ -41,11 +41,11 @@ export const percent = (share) =>
   share === null
     ? "–"
     : share >= 0.0995
-      ? `${(100 * share).toFixed(1)} %`
+      ? `${(100 * share).toFixed(1)}%`
       : share >= 0.0001
-        ? `${+(100 * share).toPrecision(2)} %`
+        ? `${+(100 * share).toPrecision(2)}%`
         : share === 0
-          ? "0 %"
+          ? "0%"
           : `${share.toExponential(1)}`;
 export const ended = (row) => row.ended && row.ended !== "length";
 // Whose a text is where it is not of what the page shows now: a word, or "".

@@ -13,8 +13,8 @@ const PAUSE = 350; // milliseconds between two tokens, to see what changes
 
 const percent = (share) => {
   const points = 100 * share;
-  if (!points) return "0 %";
-  return points < 0.01 ? "< 0.01 %" : `${points.toFixed(points >= 10 ? 1 : 2)} %`;
+  if (!points) return "0%";
+  return points < 0.01 ? "< 0.01%" : `${points.toFixed(points >= 10 ? 1 : 2)}%`;
 };
 
 export const shareAt = (logit, T, sum) => (T ? Math.exp(logit / T - sum) : logit === 0 ? 1 : 0);

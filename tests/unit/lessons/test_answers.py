@@ -97,7 +97,7 @@ def test_values_are_of_the_prompt_and_model_that_are_shown(playground):
     with pytest.raises(InputError, match="No head is picked"):
         value_of(playground, lesson, "head", Page())
     assert (
-        written([5, 2], "head") == "5.2" and written(" a", "token") == "·a" and written(0.5, "percent") == "50.0\u00a0%"
+        written([5, 2], "head") == "5.2" and written(" a", "token") == "·a" and written(0.5, "percent") == "50.0%"
     )
 
 

@@ -68,7 +68,7 @@ WORDED = {
     "a handful": ("cuts", "a handful is enough", "sure", 2, 9),
     "a thousand": ("cuts", "it takes more than a thousand", "unsure", 1001, 8192),
     "a habit": ("one_guess", "it is near 1, as after “Once upon”", "habit", 1, 1.1),
-    "far less": ("repetition", "gets far less than 1 %", "first", 0, 0.001),
+    "far less": ("repetition", "gets far less than 1%", "first", 0, 0.001),
     "four bits": ("few_bits", "Each bit fewer roughly doubles", "growth", 14, 20),
     "one head": ("switch_off", "most of the prediction depended on this head", "after", 0, 0.4),
     "a weak trace": ("switch_off", "so it is copied, too", "dog_first", 0, 0.05),
@@ -85,9 +85,9 @@ def test_a_number_in_words_is_the_models(playground, name):
 
 
 def test_a_word_that_is_steered_to_was_unlikely_before(playground):
-    """The lesson on steering: "“ sad” has less than 1 %"."""
+    """The lesson on steering: "“ sad” has less than 1%"."""
     lesson = LESSONS["steering"]["en"]
-    assert "“ sad” has less than 1 %" in str(lesson)
+    assert "“ sad” has less than 1%" in str(lesson)
     (sad,) = playground.opened("tinygpt").encode(" sad").ids.tolist()
     assert 0 < softmax(trace_of(playground, "steering").logits[-1])[sad] < 0.01
 

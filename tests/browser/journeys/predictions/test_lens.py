@@ -63,7 +63,7 @@ def test_the_table_has_the_lenss_numbers_and_its_cells_lead_to_the_curves(open_p
     expect(page.locator(".pg-chip[aria-pressed=true]")).to_have_text("·on")
     readout = table.locator(".pg-lens-readout")
     expect(readout).to_contain_text("Layers passed: 5 · position 3 “·on”")
-    expect(readout).to_contain_text(f"{100 * reading.probabilities[5, 3, 0]:.1f} %")
+    expect(readout).to_contain_text(f"{100 * reading.probabilities[5, 3, 0]:.1f}%")
     logits = trace.logits_at(3)
     final = np.argsort(-logits, kind="stable")[:5].tolist()
     expected = read_position(trace, 3, candidates=final).shares[:, 0].T

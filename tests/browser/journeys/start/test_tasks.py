@@ -69,7 +69,7 @@ def switched_off(page, lm, prompt: str, token: str, before: float) -> float:
         page.wait_for_timeout(100)
         if (now := probability(page, token.replace(" ", "·"))) == pytest.approx(share, abs=0.06):
             return now
-    raise AssertionError(f"{now} % instead of {share} %, was {before} %")
+    raise AssertionError(f"{now} % instead of {share} %, was {before}%")
 
 
 def proof(hand: Hand, lm, example: str, token: str) -> list[Edit]:

@@ -22,7 +22,7 @@ from model.by_hand.numbers import (
     sqrt,
     stored,
     tanh,
-    whole,
+    round_to_even,
 )
 from model.by_hand.tables import Table, Typed, checked, problems, read_number
 from model.errors import InputError
@@ -67,7 +67,7 @@ def test_what_is_rational_stays_a_fraction():
 
 
 def test_halves_go_to_the_even_number():
-    assert [whole(number(Fraction(n, 2))).value for n in (-3, -1, 1, 3, 5)] == [-2, 0, 0, 2, 2]
+    assert [round_to_even(number(Fraction(n, 2))).value for n in (-3, -1, 1, 3, 5)] == [-2, 0, 0, 2, 2]
 
 
 def test_formulas_are_bracketed():

@@ -81,7 +81,7 @@ def begun(playground, form: dict, visitor: str = "me"):
 @pytest.mark.parametrize("learns", ["head", "body"])
 def test_the_pairs_of_the_page_are_learned_and_the_prompt_is_read(playground, learns):
     scene, settings, learned, _ = trained(playground, {"learns": learns, "word": "zz"})
-    found = learned.found
+    found = learned.outcome
     assert (found.pairs, found.by) == (24, "prompt") and len(found.margins) == found.held_out > 0
     assert found.looks[0].loss == pytest.approx(math.log(2)) and found.looks[-1].loss < 0.6
     read = panels.measured(VIEW, "prompt", scene, settings).value
@@ -125,7 +125,7 @@ def test_too_few_pairs_and_bad_rules_do_not_start(playground):
 
 def test_a_rule_makes_the_pairs(playground):
     _, _, learned, _ = trained(playground, {"source": "rule", "rule": "length: 4", "count": "10", "learns": "head"})
-    found = learned.found
+    found = learned.outcome
     assert found.pairs + found.ties == 120 and found.best[0].reward >= found.worst[0].reward
 
 

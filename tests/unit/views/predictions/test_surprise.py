@@ -107,7 +107,7 @@ def test_what_was_likelier_than_a_token(playground, lm, monkeypatch):
         own = drawn_anew(lm, "surprise", tokens=[4])["surprise_detail"]["own"]
         assert ("top token after position 3" if rank == 1 else f"rank {rank} after") in own
         listed = own.split("Runners-up: " if rank == 1 else "More likely: ")[1]
-        assert listed.rstrip(".").count("\u00a0%") == len(named)
+        assert listed.rstrip(".").count("%") == len(named)
         assert [percent(found.probabilities[3][n]) in listed for n in named] == [True] * len(named)
 
 

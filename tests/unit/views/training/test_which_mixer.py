@@ -70,11 +70,11 @@ def test_the_sentence_names_the_winner_or_says_that_there_is_none(playground):
     trial = MixerTrial()
     clear = show(playground, made(trial))["facts"]["items"][0][1]
     assert (
-        clear.startswith("softmax attention: 85.0\u00a0%") and "exceeds the spread of the seeds (10.00\u00a0%)" in clear
+        clear.startswith("softmax attention: 85.0%") and "exceeds the spread of the seeds (10.00%)" in clear
     )
-    assert "ahead of sliding window (8 tokens) with 55.0\u00a0%" in clear and "The difference, 30.0\u00a0%" in clear
+    assert "ahead of sliding window (8 tokens) with 55.0%" in clear and "The difference, 30.0%" in clear
     close = show(playground, made(trial, gap=0.05))["facts"]["items"][0][1]
-    assert close.startswith("No clear winner") and "is within the spread of the seeds (10.00\u00a0%)" in close
+    assert close.startswith("No clear winner") and "is within the spread of the seeds (10.00%)" in close
     cost = show(playground, made(trial))["facts"]["items"][1][1]
     assert (
         "every token: softmax attention." in cost

@@ -5,7 +5,7 @@ import torch
 
 from model.predictions.attribution import attribute, components
 from model.tracing.logit_lens import middle_at
-from model.tracing.one_token import alone
+from model.tracing.one_token import single_token_pass
 from model.tracing.trace import run
 from tests.support.models.helpers import L, assert_close, random_ids, tiny_model, tokens_of
 
@@ -22,7 +22,7 @@ def trace(request):
 @pytest.mark.parametrize("position", [0, 6, T - 1])
 def test_a_token_alone_leaves_a_block_as_in_the_prompt(trace, position: int):
     for layer in range(L):
-        each = alone(trace.model, trace.residuals[layer], layer, position)
+        each = single_token_pass(trace.model, trace.residuals[layer], layer, position)
         with torch.no_grad():
             out = trace.model.blocks[layer](trace.residuals[layer][None, position : position + 1], layer, each)
         assert_close(out[0, 0], trace.residuals[layer + 1][position], 2e-5)
