@@ -1,9 +1,9 @@
-"""Views from outside the project: the folders that `python app.py --views FOLDER` names, each like one of viz/views.
+"""Views from outside the project, in the folder of `python app.py --views FOLDER`.
 
-FOLDER/<name>/view.py declares VIEW; figures.py beside it is imported as `outside_views.<name>.figures`;
-FOLDER/<name>/words/<language>.toml has its words, in English at least. They stand in a tab of their own, and what they
-are called is called nothing else on the page. This is code that runs with the rights of the server, so only the command
-line names it, never a request or a link.
+Each subfolder has the layout of a view in viz/views: FOLDER/<name>/view.py declares VIEW; a figures.py next to it is
+imported as `outside_views.<name>.figures`; FOLDER/<name>/words/<language>.toml holds its words, at least in English.
+The views get a tab of their own, and their keys and part names must be unique on the page. Their code runs with the
+rights of the server, so only the command line can name the folder, never a request or a link.
 """
 
 import importlib.util
@@ -18,23 +18,29 @@ from viz.seam.tab import Tab
 from viz.seam.view import View
 from viz.words import own_texts, words
 
-VARIABLE = "PLAYGROUND_VIEWS"  # set by app.py before the page's modules are imported: they list the tabs once
+VARIABLE = "PLAYGROUND_VIEWS"  # set by app.py before it imports the page's modules, which list the tabs once
 PACKAGE = "outside_views"
-EXPLAINED = ("view", "about", "howto.body", "howto.formula", "howto.caveat", "howto.try")  # words of every view
+EXPLAINED = ("view", "about", "howto.body", "howto.formula", "howto.caveat", "howto.try")  # words that every view needs
 
 
 def tabs(others: Sequence[Tab]) -> tuple[Tab, ...]:
-    """Return their tab beside the others, or none without a folder. Raises InputError for what the page cannot show."""
-    found = views()
-    if not found:
+    """Return the tab of the outside views in a tuple, or () without a folder of views.
+
+    `others` are the tabs of the project. Raises InputError if a view cannot be loaded or does not fit the page.
+    """
+    own = views()
+    if not own:
         return ()
-    tab = Tab("own", found)
+    tab = Tab("own", own)
     check(tab, others, words("en"))
     return (tab,)
 
 
 def check(tab: Tab, others: Sequence[Tab], texts: Mapping[str, str]) -> None:
-    """Raises InputError for a key or a part that the page has already, and for a view that does not explain itself."""
+    """Check that a tab fits the page. `others` are the other tabs, `texts` the English words by key.
+
+    Raises InputError if the key of a view or the name of a part is taken, or if a view lacks words of EXPLAINED.
+    """
     taken = {tab.key, *(other.key for other in others), *(key.split(".")[0] for key in own_texts("en"))}
     for view in tab.views:
         if view.key in taken:
@@ -42,25 +48,32 @@ def check(tab: Tab, others: Sequence[Tab], texts: Mapping[str, str]) -> None:
         taken.add(view.key)
         missing = [key for name in EXPLAINED if (key := f"{view.key}.{name}") not in texts]
         if missing:
-            raise InputError("A view lacks words.", ", ".join(missing), "Write them in words/en.toml of its folder.")
-    if twice := {name for other in others for name in other.parts}.intersection(tab.parts):
-        raise InputError("The name of a part is taken.", min(twice), "Choose another one in its view.py.")
+            raise InputError(
+                "A view has missing words.", ", ".join(missing), "Write them in words/en.toml of its folder."
+            )
+    if duplicates := {name for other in others for name in other.parts}.intersection(tab.parts):
+        raise InputError("The name of a part is taken.", min(duplicates), "Choose another one in its view.py.")
 
 
 def folders() -> list[Path]:
-    """Return the folders of views, by their names."""
+    """Return the folders that contain a view.py, sorted by path; [] without a folder of views."""
     root = os.environ.get(VARIABLE, "")
     return sorted(path.parent for path in Path(root).glob("*/view.py")) if root else []
 
 
 def views() -> tuple[View, ...]:
-    """Return the declared views. Raises InputError for a folder without views, or a view.py that cannot be used."""
+    """Load the outside views; () without a folder of views.
+
+    Raises InputError if the folder contains no view, or if a view.py cannot be loaded or declares no VIEW.
+    """
     root = os.environ.get(VARIABLE, "")
     if not root:
         return ()
     paths = folders()
     if not paths:
-        raise InputError("There is no view in this folder.", root, "A view is a folder in it with a file view.py.")
+        raise InputError(
+            "This folder has no view.", root, "Put each view into a folder of its own with a file view.py."
+        )
     package = types.ModuleType(PACKAGE)
     package.__path__ = [root]
     sys.modules[PACKAGE] = package
@@ -68,7 +81,7 @@ def views() -> tuple[View, ...]:
 
 
 def _view(path: Path) -> View:
-    """Return the view of one folder."""
+    """Load a folder's view.py as a module and return its VIEW. Raises InputError if it fails or declares no VIEW."""
     name = f"{PACKAGE}.{path.name}.view"
     package = types.ModuleType(f"{PACKAGE}.{path.name}")
     package.__path__ = [str(path)]
@@ -78,8 +91,8 @@ def _view(path: Path) -> View:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # whatever somebody's file does
-        raise InputError("A view of this folder cannot be loaded.", f"{path.name}: {error}", "Mend it.") from error
+    except Exception as error:  # an outside file may raise anything
+        raise InputError("A view of this folder cannot be loaded.", f"{path.name}: {error}", "Correct it.") from error
     view = getattr(module, "VIEW", None)
     if not isinstance(view, View):
         raise InputError("A view.py declares no VIEW.", path.name, "Write VIEW = View(...) at its end.")

@@ -1,4 +1,4 @@
-"""The tabs of the page in their groups, in their order: the only list of them."""
+"""The tabs of the page by group, in display order; the only place that lists them."""
 
 from viz.seam.tab import Tab
 from viz.views import outside
@@ -19,7 +19,7 @@ from viz.views.sampling import tab as sampling
 from viz.views.start import tab as start
 from viz.views.training import tab as training
 
-# A group answers one kind of wish; its tabs stand beside each other, in this order.
+# A group serves one purpose; its tabs appear next to each other, in this order.
 _GROUPS: tuple[tuple[str, tuple[Tab, ...]], ...] = (
     ("start", (start.TAB,)),
     ("look", (attention.TAB, predictions.TAB, activations.TAB)),

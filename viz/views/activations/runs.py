@@ -1,8 +1,8 @@
-"""Whether a further run of the prompt starts at once or waits for a button."""
+"""The cost limit below which a further run of the prompt starts without a button."""
 
-QUICK = 8e9  # parameters times tokens up to which it starts at once: about 0.3 s
+QUICK = 8e9  # parameters x tokens: about 0.3 s
 
 
 def is_quick(n_params: int, T: int) -> bool:
-    """Whether a run of T tokens takes no longer than a click may."""
+    """Return whether a run of T tokens is short enough to start on a click."""
     return n_params * T <= QUICK

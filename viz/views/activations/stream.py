@@ -1,4 +1,4 @@
-"""Shared by the views of sizes and outliers: one survey of the residual stream, and a map with a row to look at."""
+"""The survey of the residual stream and the map with a selectable row, shared by the views of sizes and outliers."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,12 +12,12 @@ from viz.seam.view import Measure, Payload, Seen
 from viz.views.activations.norms import place_name
 from viz.words import Words
 
-Row = tuple[str, int]  # (what, layer), as model.activations.residual_statistics.statistic names it
+Row = tuple[str, int]  # (what, layer), as in model.activations.residual_statistics.statistic
 _WHATS = ("norm1", "norm2", "final", "attn", "mlp", "block")
 
 
 def measure_stream(scene: Scene, settings: Settings) -> Stream:
-    """Return the statistics of what every norm reads, and of how far each sublayer moves the stream."""
+    """Compute the statistics of every norm's input and of each sublayer's update to the stream."""
     return survey(scene.trace)
 
 
@@ -25,7 +25,7 @@ STREAM = Measure("stream", measure_stream, owner="activations")
 
 
 def row_of(value: object, scene: Scene) -> Row | None:
-    """Return the row that was clicked in a map; None before any was."""
+    """Parse the row that was clicked in a map; None before a click."""
     if not isinstance(value, Mapping) or "what" not in value:
         return None
     return choice(value, "what", _WHATS), int(number(value, "layer", 0, scene.model.config.n_layer, 0))
@@ -37,7 +37,7 @@ def shared(seen: Seen) -> Words:
 
 
 def row_name(seen: Seen, row: Row) -> str:
-    """Return the name of a row, with its layer; that of a norm is the one it has in every view."""
+    """Format the name of a row with its layer; a norm has the same name in every view."""
     what, layer = row
     if what in ("norm1", "norm2", "final"):
         return place_name(seen.all_words, seen.facts.config, (layer, what))
@@ -45,14 +45,14 @@ def row_name(seen: Seen, row: Row) -> str:
 
 
 def _norm(seen: Seen, row: Row) -> str | None:
-    """Return the norm of a row as the setting of one norm names it; None for a row that is none."""
+    """Return the row's option in the setting of the one_norm view; None for a row other than a norm."""
     what, layer = row
     places = norms_of(seen.facts.config)
     return str(places.index((layer, what))) if (layer, what) in places else None
 
 
 def rows_payload(seen: Seen, figure: go.Figure, rows: Sequence[Row], row: int) -> Payload:
-    """Return the fields of static/views/activations/sizes.js beside a map's figure: its rows, and the one looked at."""
+    """Build the payload of a map for static/views/activations/sizes.js: figure, rows and the selected row's index."""
     words = shared(seen)
     return {
         "figure": figure,
@@ -60,7 +60,7 @@ def rows_payload(seen: Seen, figure: go.Figure, rows: Sequence[Row], row: int) -
         "names": [row_name(seen, each) for each in rows],
         "row": row,
         "left": figure.layout.meta["window"][2],
-        # The norm that is looked at here is the one that the view of one norm opens with.
+        # The selected norm is also selected in the view of one norm.
         "opens": {"part": "one_norm_form", "setting": "norm", "options": [_norm(seen, each) for each in rows]},
         "labels": {name: words[name] for name in ("looked_at", "row_before", "row_after")},
     }

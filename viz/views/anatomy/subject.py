@@ -1,4 +1,4 @@
-"""Which architecture the views of anatomy are about: the loaded model, a well-known one, or a pasted config.json."""
+"""The architecture that the anatomy views describe: the loaded model, a well-known one, or a pasted config.json."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ from viz.seam.settings import Choice, Settings, Text, form, read_all
 from viz.seam.view import Asking, Payload, Seen
 from viz.words import Words
 
-FORM = "anatomy_form"  # the asking part and its setting
+FORM = "anatomy_form"  # name of the form's part and of its setting
 LOADED, PASTED = "loaded", "pasted"
-Chosen = tuple[str, str]  # of `WHICH`, and the pasted text
-Which = Annotated[str, OneOf((LOADED, *ARCHITECTURES))]  # of an endpoint
+Chosen = tuple[str, str]  # an option of `WHICH`, and the pasted text
+Which = Annotated[str, OneOf((LOADED, *ARCHITECTURES))]  # an endpoint parameter
 
 
 def _label(words: Words, option: str) -> str:
@@ -24,27 +24,27 @@ def _label(words: Words, option: str) -> str:
 
 
 WHICH = Choice("which", (LOADED, *ARCHITECTURES, PASTED), label=_label)
-# One character more than can be read, so that a longer text is refused and not cut.
+# One character over the limit, so that a longer text is refused instead of being cut.
 CONFIG = Text("config", max_length=MOST_TEXT + 1, lines=6, when={"which": (PASTED,)})
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A config with its name and its source, both "" for a pasted one."""
+    """A config with its name and source; both are "" for a pasted config."""
 
-    key: str  # of WHICH
+    key: str  # an option of `WHICH`
     label: str
     config: ModelConfig
     source: str
 
     @property
     def live(self) -> bool:
-        """Whether it is the loaded model, so that numbers of the prompt can be shown beside it."""
+        """True for the loaded model, whose numbers of the prompt can be shown."""
         return self.key == LOADED
 
 
 def read(value: object, scene: Scene) -> Chosen:
-    """Return the form's value; the loaded model where nothing is pasted."""
+    """Parse the form's value. An empty pasted config selects the loaded model."""
     which, text = read_all((WHICH, CONFIG), value, scene).values()
     if which != PASTED:
         return which, ""
@@ -52,7 +52,7 @@ def read(value: object, scene: Scene) -> Chosen:
 
 
 def draw(seen: Seen) -> Payload:
-    """Return the form; the same in every scene."""
+    """Build the form, which is the same in every scene."""
     return form((WHICH, CONFIG), Words(seen.all_words, "subject.settings"), None)
 
 
@@ -60,7 +60,7 @@ ASKING = Asking("controls", read, draw, shared=True, declares=(WHICH, CONFIG), d
 
 
 def subject_of(scene: Scene, settings: Settings) -> Subject:
-    """Return the architecture that was chosen; raises PlaygroundError for a pasted config that cannot be read."""
+    """Return the selected architecture. Raises PlaygroundError if a pasted config cannot be read."""
     which, text = settings[FORM]
     if which == PASTED:
         return Subject(which, "", config_of(text), "")
@@ -71,44 +71,50 @@ def subject_of(scene: Scene, settings: Settings) -> Subject:
 
 
 def is_live(settings: Settings) -> bool:
-    """Whether the loaded model is chosen."""
+    """Return whether the loaded model is selected."""
     return settings[FORM][0] == LOADED
 
 
 def published_of(config: ModelConfig) -> tuple[int, str] | None:
-    """Return the published number of parameters of an architecture with exactly this config, and its source."""
+    """Return the published parameter count of a config and its source.
+
+    None if no known architecture with a published count has exactly this config.
+    """
     for architecture in ARCHITECTURES.values():
         if architecture.published is not None and architecture.config == config:
             return architecture.published, architecture.source
     return None
 
 
-# --- what is drawn ---
+# --- drawing ---
 
 
 def label_of(subject: Subject, seen: Seen) -> str:
-    """Return the name of the architecture."""
+    """Return the display name of the architecture."""
     return subject.label or seen.all_words["subject.settings.which_pasted"]
 
 
 def source_of(subject: Subject, seen: Seen) -> str:
-    """Where the config is from."""
+    """Describe where the config comes from: a publication, the loaded weights, or the visitor."""
     return subject.source or seen.all_words["subject.weights" if subject.live else "subject.by_you"]
 
 
 def derived(subject: Subject, seen: Seen) -> str:
-    """Return the source line of what follows from a config."""
+    """Format the source line of numbers that are derived from the config."""
     text = seen.all_words["subject.derived"]
     return text.format(model=label_of(subject, seen), source=source_of(subject, seen))
 
 
 def config_python(seen: Seen, subject: Subject, lines: Sequence[str], imports: Sequence[str] = ()) -> str:
-    """`lines` after those that make the architecture's config as `config`; a pasted one is read from a file."""
+    """Build Python code that binds the architecture's config to `config` and then runs `lines`.
+
+    A pasted config is read from the file config.json.
+    """
     if subject.live:
         return script(seen.facts, ["config = lm.config", *lines], imports)
     config = f"config = ARCHITECTURES[{subject.key!r}].config"
-    needed = "from model.anatomy.anatomy import ARCHITECTURES"
+    import_line = "from model.anatomy.anatomy import ARCHITECTURES"
     if subject.key == PASTED:
         config = 'config = config_of(open("config.json").read())'
-        needed = "from model.anatomy.anatomy import config_of"
-    return "\n".join([*sorted({needed, *imports}), "", config, *lines])
+        import_line = "from model.anatomy.anatomy import config_of"
+    return "\n".join([*sorted({import_line, *imports}), "", config, *lines])

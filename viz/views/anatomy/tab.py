@@ -1,4 +1,4 @@
-"""The tab of anatomy: what the model is made of, and what it costs in parameters, operations, memory and money."""
+"""The Anatomy tab: the parts of a model, and its cost in parameters, operations, memory and money."""
 
 from viz.seam.tab import Tab
 from viz.views.anatomy.compute import view as compute

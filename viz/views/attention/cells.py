@@ -1,4 +1,4 @@
-"""One cell of the main head, as several views of the tab look at it: a token, and one that it attends to."""
+"""The selected cell of the main head, shared by several views of the tab: a query token and a key token."""
 
 from model.records import Tokens
 from viz.labels import shorten, visible
@@ -8,10 +8,10 @@ SHORT = 24  # characters of a token's text in a sentence
 
 
 def cell_of(scene: Scene) -> tuple[int, int]:
-    """Return the cell to explain: the one that was clicked, else what the picked tokens say, else a strong one of the
-    head.
+    """Return the query and key of the cell to explain: the clicked one, otherwise one based on the selected tokens.
 
-    Two tokens are a pair, the later one looking; one token looks at what it reads most, itself and the first aside.
+    With several tokens selected, the last is the query and the first the key. A single token, by default the last
+    one, is the query; its key is the one with the largest weight, itself and the first token excluded.
     """
     picked = scene.picked
     if picked.pair:
@@ -24,5 +24,5 @@ def cell_of(scene: Scene) -> tuple[int, int]:
 
 
 def named(tokens: Tokens, position: int) -> str:
-    """Return a token in a sentence: its text and where it stands."""
+    """Format a token for a sentence: its text and position."""
     return f"{shorten(visible(tokens.pieces[position]), SHORT)} ({position})"

@@ -1,4 +1,4 @@
-"""Who reads whom as a list of links, small enough for the page: what the lines and the text are drawn from."""
+"""Lists of attention edges, small enough for the page: the data of the lines and the text."""
 
 import base64
 from collections.abc import Sequence
@@ -13,14 +13,14 @@ from viz.seam.view import Payload, Seen
 from viz.views.attention.patterns import hidden_note, lines_of, titles, value_name, without_sign
 from viz.words import Words, joined
 
-ALL_UP_TO = 256  # tokens: up to here every link is sent
-STRONGEST = 64  # beyond, so many of each row
-MOST_LINKS = 120_000  # of all panels together: 6 bytes a link, 8 in base64, so about a megabyte
-_MOST_TOKENS = 1 << 16  # a key is a uint16
+ALL_UP_TO = 256  # tokens in a prompt whose links are all sent
+STRONGEST = 64  # links per row that are sent of a longer prompt
+MOST_LINKS = 120_000  # of all panels together: 6 bytes per link, 8 in base64, about a megabyte
+_MOST_TOKENS = 1 << 16  # keys are uint16
 
 
 def drawn_links(seen: Seen) -> Payload:
-    """Return the payload of a view of links for the picked heads: links, title, note and words."""
+    """Build the payload of a view of links for the selected heads: links, title, note and words."""
     facts, words, of = seen.facts, Words(seen.all_words, "attention.links"), seen.settings.of
     signed = MEASURES[seen.settings.measure].scale == "signed"
     name = without_sign(seen.settings.measure)
@@ -39,13 +39,14 @@ def drawn_links(seen: Seen) -> Payload:
 
 
 def links_payload(panels: Sequence[tuple[str, np.ndarray]], heads: Sequence[Sequence[int]], tokens: Tokens) -> Payload:
-    """Return the links of each panel (name, z), z float [T, T] at least 0 and NaN where there is nothing.
+    """Build the links of each panel (name, z). z is float [T, T], at least 0, and NaN where undefined.
 
-    All links are sent for T <= ALL_UP_TO, beyond that the STRONGEST of each row; in both cases fewer where the panels
-    together would have more than MOST_LINKS. `kept` is the most of one row, None where nothing was left out. A panel
-    has `counts` (uint16 [T], links of each row), `keys` (uint16) and `weights` (float32), rows in order and within a
-    row by falling weight, then rising key, and `totals` (float32 [T], sums of whole rows, 0 where there is nothing);
-    all little-endian in base64. Raises ValueError for shapes that do not fit and for negative or infinite values.
+    All links are sent for T <= ALL_UP_TO, beyond that the STRONGEST of each row; fewer if all panels together would
+    have more than MOST_LINKS. `kept` is the maximum per row, None if no link is left out. A panel has `counts`
+    (uint16 [T], links per row), `keys` (uint16), `weights` (float32) and `totals` (float32 [T], sums of complete
+    rows, 0 for undefined ones). Keys and weights are sorted by row, then by falling weight, then by rising key. All
+    arrays are little-endian in base64. Raises ValueError for shapes that do not fit and for negative or infinite
+    values.
     """
     T = len(tokens)
     if len(heads) != len(panels):
@@ -69,7 +70,7 @@ def links_payload(panels: Sequence[tuple[str, np.ndarray]], heads: Sequence[Sequ
 
 
 def _check(name: str, z: np.ndarray, T: int) -> None:
-    """Raise ValueError unless z is a [T, T] of weights."""
+    """Raise ValueError unless z is [T, T] with entries that are NaN, or finite and at least 0."""
     if z.shape != (T, T):
         raise ValueError(f"panel {name} must be [T, T] for {T} tokens, got {z.shape}")
     if (z < 0).any() or np.isinf(z).any():
@@ -77,7 +78,7 @@ def _check(name: str, z: np.ndarray, T: int) -> None:
 
 
 def _limit_per_row(counts: Sequence[np.ndarray], T: int) -> int:
-    """How many links of a row are sent at most, for the numbers of links [T] in the rows of each panel."""
+    """Compute the maximum number of links per row. `counts` has the number of links in each row of each panel, [T]."""
     limit = T if T <= ALL_UP_TO else STRONGEST
     while limit > 1 and sum(int(np.minimum(n, limit).sum()) for n in counts) > MOST_LINKS:
         limit -= 1
@@ -85,13 +86,12 @@ def _limit_per_row(counts: Sequence[np.ndarray], T: int) -> int:
 
 
 def strongest(z: np.ndarray, limit: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows and keys of the `limit` largest entries of each row, by row, falling value, rising key; NaN
-    never. [n], [n]
+    """Return rows and keys of the `limit` largest entries of each row, by row, falling value and rising key. [n], [n]
 
-    Of equal values at the edge the smallest keys are taken.
+    NaN is left out. Among equal values at the cutoff, the smallest keys are kept.
     """
     filled = np.where(np.isnan(z), -np.inf, z)
-    edge = -np.partition(-filled, limit - 1, axis=1)[:, limit - 1 : limit]  # [T, 1], the smallest that may be taken
+    edge = -np.partition(-filled, limit - 1, axis=1)[:, limit - 1 : limit]  # [T, 1], the smallest value that is kept
     above, at_edge = filled > edge, (filled == edge) & ~np.isnan(z)
     room = limit - above.sum(1, keepdims=True)
     rows, keys = np.nonzero(above | (at_edge & (at_edge.cumsum(1) <= room)))
@@ -100,7 +100,7 @@ def strongest(z: np.ndarray, limit: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _coded(z: np.ndarray, limit: int) -> dict[str, str]:
-    """Return the links of one panel and the totals of its rows."""
+    """Encode the links of one panel and the totals of its rows."""
     rows, keys = strongest(z, limit)
     return {
         "counts": _base64(np.bincount(rows, minlength=len(z)), "<u2"),

@@ -1,4 +1,4 @@
-"""The matrices of the picked heads under a measure, one by one or together: what map, lines and text are drawn from."""
+"""The matrices of the selected heads under a measure, one by one or combined: the data of map, lines and text."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,12 +13,13 @@ from viz.seam.settings import Choice, Settings
 from viz.seam.view import Facts, Measure
 from viz.words import Words
 
-OF = ("each", "mean", "max", "layer")  # the picked heads one by one, together, or all heads of the main one's layer
+# Selected heads one by one, their mean or maximum, or the mean over the main head's layer.
+OF = ("each", "mean", "max", "layer")
 Head = tuple[int, int]  # layer, head
 
 
 def about(words: Words, name: str) -> str:
-    """Return a measure's help: its meaning, formula, source and pitfalls."""
+    """Format a measure's help: its meaning, formula, source and caveats."""
     entry, texts = MEASURES[name], words.catalogue
     source = f"{entry.formula} ({entry.source})."
     return f"{texts[f'measure_help.{name}']} {source} {texts[f'measure_caveat.{name}']}"
@@ -30,17 +31,17 @@ HEADS = Choice("of", OF)
 
 @dataclass(frozen=True, eq=False)
 class Patterns:
-    """One matrix a picked head, or one of all of them together."""
+    """One matrix per selected head, or a single combined one."""
 
-    z: tuple[np.ndarray, ...]  # [T, T] each, rows queries, NaN where there is nothing
-    blank: int = 0  # rows of a head that the measure leaves without numbers, where it says so
+    z: tuple[np.ndarray, ...]  # [T, T] each, rows are queries, NaN where undefined
+    blank: int = 0  # most undefined rows of a head, counted for without_first only
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """Return the requested heads, and whether their matrices become one. Layers are measured as one of their heads."""
+    """Return the requested heads and how to combine their matrices. Head 0 stands for a measure of whole layers."""
     name, (layer, _) = settings.measure, scene.head
     heads, of = scene.picked.heads, settings.of
-    if MEASURES[name].of == "layer":  # all heads of all layers up to this one
+    if MEASURES[name].of == "layer":  # of all heads in all layers up to this one
         heads = ((layer, 0),)
     elif of == "layer":
         heads, of = tuple((layer, n) for n in range(scene.model.config.n_head)), "mean"
@@ -50,57 +51,57 @@ def question(scene: Scene, settings: Settings) -> Settings:
 
 
 def unsigned(scene: Scene, settings: Settings) -> Settings:
-    """Return the same for what is drawn by size: scores, which may be negative, give way to weights."""
+    """Return the same request for a view that draws by size: weights replace scores, which may be negative."""
     return question(scene, settings.but(measure=without_sign(settings.measure)))
 
 
 def without_sign(name: str) -> str:
-    """Return the measure that links can show instead of this one."""
+    """Return the measure if it is unsigned, otherwise "weights"."""
     return "weights" if MEASURES[name].scale == "signed" else name
 
 
 def patterns(scene: Scene, settings: Settings) -> Patterns:
-    """Return the matrices; raises InputError where the prompt is too long for the measure."""
+    """Compute the matrices. Raises InputError if the prompt is too long for the measure."""
     z = tuple(measure(scene.trace, settings.measure, *head) for head in settings.heads)
     blank = max((rows_undefined(scene.trace.pattern(*head)) for head in settings.blank), default=0)
     return Patterns(z if settings.together == "each" else (combined(z, settings.together),), blank)
 
 
 def last_layer(scene: Scene, settings: Settings) -> int:
-    """Return the last layer whose heads are read."""
+    """Return the last layer that the matrices are computed from."""
     return max(layer for layer, _ in (*settings.heads, *settings.blank))
 
 
 def of_layers(settings: Settings) -> bool:
-    """Whether all heads of the layers up to one are measured: that takes a while, and is kept."""
+    """Return whether the measure spans all layers up to one. That takes a while, so its result is cached."""
     return MEASURES[settings.measure].of == "layer"
 
 
 def of_heads(question: Callable[[Scene, Settings], Settings]) -> Measure:
-    """Return the measure of a view. A head's matrix takes milliseconds, so a click waits for nobody's forward pass."""
-    given = {"question": question, "keep": of_layers, "reads": last_layer, "owner": "patterns"}
-    return Measure("main", patterns, settings=("measure", "of"), locks=False, **given)
+    """Build the Measure of a view. A head's matrix takes milliseconds, so a click never waits for a forward pass."""
+    options = {"question": question, "keep": of_layers, "reads": last_layer, "owner": "patterns"}
+    return Measure("main", patterns, settings=("measure", "of"), locks=False, **options)
 
 
 PATTERNS, LINKED = of_heads(question), of_heads(unsigned)
 
 
-# --- what they are called ---
+# --- names ---
 
 
 @dataclass(frozen=True)
 class Titles:
-    """The name of the matrices."""
+    """Titles and names of the displayed matrices."""
 
     panels: tuple[str, ...]
-    heads: tuple[Head, ...]  # of each panel; the main one where several heads are one matrix
+    heads: tuple[Head, ...]  # of each panel; the main head for a combined matrix
     name: str  # short, unique on the page for this run
     title: str
     file: str
 
 
 def titles(facts: Facts, catalogue: Mapping[str, str], name: str, of: str) -> Titles:
-    """Of what is shown of the picked heads under a measure."""
+    """Format the titles and names of the selected heads' matrices under a measure."""
     (layer, _), words = facts.head, Words(catalogue, "attention.titles")
     if MEASURES[name].of == "layer":
         title = words["up_to"].format(measure=catalogue[f"measure.{name}"], layer=layer)
@@ -118,32 +119,32 @@ def titles(facts: Facts, catalogue: Mapping[str, str], name: str, of: str) -> Ti
 
 
 def shown_heads(facts: Facts, of: str) -> tuple[Head, ...]:
-    """Return the heads that are shown, each for itself or together."""
+    """Return the displayed heads, one by one or combined."""
     layer, _ = facts.head
     return tuple((layer, n) for n in range(facts.config.n_head)) if of == "layer" else facts.heads
 
 
 def without_softmax(facts: Facts, name: str, of: str) -> tuple[int, ...]:
-    """Return the layers without a softmax that have a part in what is shown under a measure."""
+    """Return the layers without a softmax that contribute to the displayed matrices."""
     layer, _ = facts.head
-    of_layers = range(layer + 1) if MEASURES[name].of == "layer" else sorted({at for at, _ in shown_heads(facts, of)})
-    return tuple(at for at in of_layers if not facts.config.is_attention(at))
+    layers = range(layer + 1) if MEASURES[name].of == "layer" else sorted({at for at, _ in shown_heads(facts, of)})
+    return tuple(at for at in layers if not facts.config.is_attention(at))
 
 
 def value_name(facts: Facts, catalogue: Mapping[str, str], name: str, of: str) -> str:
-    """What a number of the matrices is: the measure, or hidden attention where no head shown has a softmax."""
+    """Return the name of the matrix entries: the measure, or hidden attention if no displayed head has a softmax."""
     hidden, layers = without_softmax(facts, name, of), {at for at, _ in shown_heads(facts, of)}
     return catalogue["attention.hidden.weight" if name == "weights" and set(hidden) == layers else f"measure.{name}"]
 
 
 def hidden_note(facts: Facts, catalogue: Mapping[str, str], name: str, of: str) -> str:
-    """What is drawn in place of weights where a layer has none, "" where all layers shown have a softmax."""
+    """Describe the numbers drawn for layers without attention weights; "" if all displayed layers have a softmax."""
     layers = ", ".join(map(str, without_softmax(facts, name, of)))
     return catalogue["attention.hidden.note"].format(layers=layers) if layers else ""
 
 
 def lines_of(facts: Facts, name: str, of: str) -> str:
-    """Return the Python lines that make the matrices."""
+    """Build the Python lines that compute the matrices."""
     layer, _ = facts.head
     imports = ["from model.attention.measures import measure"]
     if MEASURES[name].of == "layer":

@@ -1,4 +1,4 @@
-"""The attention tab: all heads at a glance, and the picked ones as a map, as lines, in the text, cell by cell."""
+"""The attention tab: all heads at a glance, and the selected ones as a map, as lines, in the text and cell by cell."""
 
 from viz.seam.tab import Tab
 from viz.views.attention.cell import view as cell

@@ -1,4 +1,4 @@
-"""Policies in words, and as Python."""
+"""Names of eviction policies, and the Python code that constructs them."""
 
 from model.forgetting.policies import POLICIES, Policy
 from viz.numbers import whole
@@ -6,7 +6,7 @@ from viz.words import Catalogue
 
 
 def name_of(words: Catalogue, policy: Policy) -> str:
-    """Return a policy with its numbers, in a few words."""
+    """Format the name of a policy with its numbers."""
     kept = min(policy.first, policy.budget - 1)
     values = {"n": whole(policy.budget), "rest": whole(policy.budget - kept), "first": whole(kept)}
     key = "first_one" if policy.kind == "first" and kept == 1 else policy.kind
@@ -14,10 +14,10 @@ def name_of(words: Catalogue, policy: Policy) -> str:
 
 
 def lines_of(policy: Policy) -> str:
-    """Return the call that makes it."""
-    values, usual = {}, Policy(policy.kind)
+    """Format the Python call that constructs a policy, with its kind, its budget, and all non-default arguments."""
+    arguments, default = {}, Policy(policy.kind)
     for name in POLICIES[policy.kind].uses:
-        if getattr(policy, name) != getattr(usual, name):
-            values[name] = getattr(policy, name)
-    more = "".join(f", {name}={value!r}" for name, value in values.items())
-    return f"Policy({policy.kind!r}, {policy.budget}{more})"
+        if getattr(policy, name) != getattr(default, name):
+            arguments[name] = getattr(policy, name)
+    text = "".join(f", {name}={value!r}" for name, value in arguments.items())
+    return f"Policy({policy.kind!r}, {policy.budget}{text})"

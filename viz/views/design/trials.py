@@ -1,4 +1,4 @@
-"""Shared by the views of tiny trainings: the text that is learned, a second form, and Python lines."""
+"""Shared code of the views that train tiny models: the training text, a second form, and Python lines."""
 
 import functools
 from collections.abc import Sequence
@@ -11,14 +11,12 @@ from viz.words import Words
 
 @functools.cache
 def data() -> TrialData:
-    """Return the bundled chapter as something to learn from; cut into bytes once."""
+    """Return the bundled chapter as training data, encoded as bytes once."""
     return data_of(chapter())
 
 
 def training_form(declared: tuple[Choice, ...]) -> Part:
-    """Return the settings of the training, beside the button that starts it. Their words are those of the view's
-    settings.
-    """
+    """Build the form of training settings beside the button that starts it, with the words of the view's settings."""
 
     def read(sent: object, scene: object) -> Settings:
         return read_all(declared, sent, scene)
@@ -29,12 +27,12 @@ def training_form(declared: tuple[Choice, ...]) -> Part:
     return Asking("controls", read, draw, declares=declared)
 
 
-def as_it_is(words: Words, option: str) -> str:
-    """Return an option that is a number is its own label."""
+def option_as_label(words: Words, option: str) -> str:
+    """Return a numeric option unchanged, as its own label."""
     return option
 
 
 def python_of(imports: Sequence[str], lines: Sequence[str]) -> str:
-    """Return the lines that need no loaded model."""
+    """Format Python lines that need no loaded model, with their imports and the training data."""
     imports = sorted({*imports, "from model.design.block_trials import chapter, data_of"})
     return "\n".join([*imports, "", "data = data_of(chapter())", *lines])

@@ -1,4 +1,4 @@
-"""Names of formats in this tab, and its small numbers as text."""
+"""Names of number formats in the quantization tab, and formatters for its small numbers."""
 
 import math
 from collections.abc import Mapping
@@ -7,17 +7,17 @@ from model.quantization.formats import FORMATS, Format
 from viz.numbers import NONE, decimals, nats, number
 from viz.words import Words
 
-SAME = 1e-8  # nats; below, nothing but the order of sums is left
-STILL = 1e-6  # total variation; the same for attention
+SAME = 1e-8  # nats; smaller differences come only from the order of summation
+STILL = 1e-6  # total variation distance; the same limit for attention weights
 
 
 def shared_words(catalogue: Mapping[str, str]) -> Words:
-    """Return the words that the views of this tab share."""
+    """Return the words shared by the views of this tab."""
     return Words(catalogue, "number_formats")
 
 
 def name_of(kind: Format, catalogue: Mapping[str, str]) -> str:
-    """Return the name of a format."""
+    """Format the display name of a number format."""
     words, scheme = shared_words(catalogue), kind.scheme
     if scheme is None:
         return words["name_gguf"].format(type=kind.gguf) if kind.gguf else words[f"name_{kind.key}"]
@@ -26,12 +26,12 @@ def name_of(kind: Format, catalogue: Mapping[str, str]) -> str:
 
 
 def format_label(words: Words, option: str) -> str:
-    """Return the text of a format in a choice."""
+    """Format the label of a number format in a choice; `option` is a key of FORMATS."""
     return name_of(FORMATS[option], words.catalogue)
 
 
 def short_of(kind: Format) -> str:
-    """Return a code of the format for a label: int4 g32, Q4_1; "z" where it has zero points."""
+    """Format a short label of a number format, such as int4 g32 or Q4_1; a final "z" stands for zero points."""
     scheme = kind.scheme
     if scheme is None:
         return kind.gguf or kind.key
@@ -40,27 +40,27 @@ def short_of(kind: Format) -> str:
 
 
 def family_of(kind: Format) -> str:
-    """Of viz.views.quantization.formats.figures.FAMILIES."""
+    """Return the family of a number format, a key of FAMILIES in viz.views.quantization.formats.figures."""
     if kind.scheme is None:
         return "gguf" if kind.gguf else "float"
     return "int8" if kind.scheme.bits == 8 else "few"
 
 
 def divergence(kl: float) -> str:
-    """Return a KL in nats; below SAME it is nothing but rounding of float32."""
+    """Format a KL divergence in nats; values below SAME, which are only float32 rounding, appear as "< SAME"."""
     return "0" if kl == 0 else f"< {number(SAME, 1)}" if kl < SAME else nats(kl)
 
 
 def moved(distance: float) -> str:
-    """Return a total variation distance; below STILL it is nothing but rounding of float32."""
+    """Format a total variation distance; values below STILL, which are only float32 rounding, appear as "< STILL"."""
     return "0" if distance == 0 else f"< {number(STILL, 1)}" if distance < STILL else number(distance)
 
 
 def decibels(snr: float | None) -> str:
-    """Return a signal-to-noise ratio; None is no noise at all."""
+    """Format a signal-to-noise ratio in decibels; None, a ratio without noise, becomes "∞"."""
     return "∞" if snr is None else decimals(snr, 1)
 
 
 def perplexity(loss: float | None) -> str:
-    """exp(loss); "–" for a text of one token."""
+    """Format exp(loss), the loss in nats; None, the loss of a text of one token, becomes "–"."""
     return NONE if loss is None else number(math.exp(min(loss, 700)))

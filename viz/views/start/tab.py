@@ -1,4 +1,4 @@
-"""The start: one look at what the model expects, and how it gets there."""
+"""The Start tab: the model's prediction at a glance, and how the model arrives at it."""
 
 from viz.seam.tab import Tab
 from viz.views.start.start import view as start

@@ -127,7 +127,7 @@ def test_the_dimensions_of_one_token(playground, lm):
     payload = drawn(playground, final)["outliers_one"]
     n = stream.rows(["final"])[0]
     carrier = stream.carrier[n, np.abs(stream.largest[n]).argmax()]
-    assert f"token {carrier} " in payload["title"] and "No token is picked" in payload["note"]
+    assert f"token {carrier} " in payload["title"] and "No token is selected" in payload["note"]
 
 
 def test_the_python_lines_make_the_numbers(playground, lm, monkeypatch):

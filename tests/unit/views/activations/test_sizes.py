@@ -130,7 +130,7 @@ def test_a_click_looks_at_a_row_and_picked_tokens_are_the_series(playground, lm)
     note = parts["sizes_row"]["note"]
     assert "“a” (position 3)" in note and f"RMS {number(stream.rms[3, 3])}" in note
     assert f"divides by {number(stream.divisor[3, 3])}" in note and f"mean {number(stream.mean[3, 3])}" in note
-    assert "picked" in parts["sizes_profile"]["note"]
+    assert "selected" in parts["sizes_profile"]["note"]
 
 
 def test_a_row_stays_where_another_number_has_other_rows(playground, lm):

@@ -106,7 +106,7 @@ def test_a_wide_model_is_asked_about_first(playground, monkeypatch):
     assert set(other["stream_picture_map"]) == {"empty"}
 
 
-@pytest.mark.parametrize("language,said", [("en", "Nothing is left"), ("zh", "什么都不剩")])
+@pytest.mark.parametrize("language,said", [("en", "nothing is left"), ("zh", "什么都不剩")])
 def test_one_token_without_itself_is_said_in_the_readers_language(playground, language, said):
     parts = drawn(playground, prompt="a", values={"stream_picture_form": {"first": False}}, language=language)
     assert said in parts["stream_picture_map"]["problem"]["text"]

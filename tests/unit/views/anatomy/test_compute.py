@@ -49,26 +49,26 @@ def playground(tokenizer):
     return playground_of(tokenizer)
 
 
-def question(values=None, text=PROMPT, language="en", **selection):
+def page_request(values=None, text=PROMPT, language="en", **selection):
     sent = {"anatomy_view": {"view": "compute"}} | (values or {})
     return PageRequest("tiny", text, selection or None, sent, {}, language, "anatomy")
 
 
 def drawn(playground, values=None, **changes):
-    parts = payloads(playground, question(values, **changes))[0]
+    parts = payloads(playground, page_request(values, **changes))[0]
     assert not [name for name, part in parts.items() if "problem" in part]
     return {name: part for name, part in parts.items() if name.startswith("compute_")}
 
 
 def planned(playground, values=None, **changes):
-    """The job, with its scene."""
-    asked = question(values, **changes)
-    scene = scene_of(playground, asked)
-    return panels.job_of(VIEW, "times", scene, panels.settings_of(VIEW, scene, asked.values))
+    """Return the job of the measurement."""
+    request = page_request(values, **changes)
+    scene = scene_of(playground, request)
+    return panels.job_of(VIEW, "times", scene, panels.settings_of(VIEW, scene, request.values))
 
 
 def finished(playground, values=None, **changes):
-    """The payloads once the job is done."""
+    """Run the job and return the payloads after it."""
     list(background.perform(playground, planned(playground, values, **changes), "en"))
     return drawn(playground, values, **changes)
 
@@ -82,15 +82,15 @@ def cells(payload):
 
 
 def run_lines(text, model):
-    """The values of the last lines, which are expressions."""
+    """Run the lines and return the values of the last ones, which are expressions."""
     lines, space = text.replace("load_model('tiny')", "lm").splitlines(), {"lm": model}
-    made = max(n for n, line in enumerate(lines) if re.match(r"\w+ = ", line))
-    exec("\n".join(lines[: made + 1]), space)
-    return [eval(line, space) for line in lines[made + 1 :]]
+    last_assignment = max(n for n, line in enumerate(lines) if re.match(r"\w+ = ", line))
+    exec("\n".join(lines[: last_assignment + 1]), space)
+    return [eval(line, space) for line in lines[last_assignment + 1 :]]
 
 
 def chosen(**values):
-    """Settings for a measure."""
+    """Return settings for a measure, with defaults for the others."""
     usual = {"anatomy_form": ("loaded", ""), "tokens": T, "shown": "whole", "logits": "every", "item": "float32"}
     return Settings(tuple((usual | values).items()))
 
@@ -101,7 +101,7 @@ def chosen(**values):
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_what_is_measured_is_the_operations_and_pytorch_agrees(tokenizer, variant):
     playground = playground_of(tokenizer, variant)
-    scene, config = scene_of(playground, question()), playground.opened("tiny").config
+    scene, config = scene_of(playground, page_request()), playground.opened("tiny").config
     work, counted = measure_work(scene, chosen(tokens=20)), measure_counted(scene, chosen(tokens=20))
     for name, reading in (("prompt", prompt(20)), ("step", next_token(20))):
         assert work.operations[name] == operations(config, reading)
@@ -116,15 +116,15 @@ def test_the_tables_are_the_operations(tokenizer, variant):
     playground = playground_of(tokenizer, variant)
     config, parts = playground.opened("tiny").config, drawn(playground)
     for name, reading in (("compute_prompt", prompt(T)), ("compute_step", next_token(T))):
-        table, made = parts[name], operations(config, reading)
-        assert table["same"] and f"{whole(total(made))} FLOPs" in table["check"]
+        table, ops = parts[name], operations(config, reading)
+        assert table["same"] and f"{whole(total(ops))} FLOPs" in table["check"]
         rows = cells(table)
-        assert [row[3] for row in rows] == [*(whole(op.all_products) for op in made), whole(total(made))]
+        assert [row[3] for row in rows] == [*(whole(op.all_products) for op in ops), whole(total(ops))]
         assert [row[2] for row in rows[:-1] if row[2] != "–"] == [
-            whole(op.products) for op in made if op.products and op.key != "head"
+            whole(op.products) for op in ops if op.products and op.key != "head"
         ]
-        assert all((row[1] == "0") == (op.products == 0) for row, op in zip(rows, made, strict=False))
-        assert rows[-1][5] == whole(sum(op.all_elementwise for op in made))
+        assert all((row[1] == "0") == (op.products == 0) for row, op in zip(rows, ops, strict=False))
+        assert rows[-1][5] == whole(sum(op.all_elementwise for op in ops))
 
 
 @pytest.mark.long
@@ -132,28 +132,28 @@ def test_the_tables_are_the_operations(tokenizer, variant):
 @pytest.mark.parametrize("which", [{}, LLAMA])
 def test_the_curves_are_the_groups(playground, shown, which):
     config = ARCHITECTURES["llama-3.1-8b"].config if which else playground.opened("tiny").config
-    made = figure(drawn(playground, {"compute_form": {"shown": shown}} | which)["compute_figure"])
-    x = made["data"][0]["x"]
+    chart = figure(drawn(playground, {"compute_form": {"shown": shown}} | which)["compute_figure"])
+    x = chart["data"][0]["x"]
     at = len(x) // 2
     reading = next_token(x[at] - 1) if shown == "step" else prompt(x[at])
     groups = by_group(operations(config, reading))
-    curves = {each["name"]: each for each in made["data"] if each["mode"] == "lines"}
-    told = Words(words("en"), "compute.figure")
+    curves = {each["name"]: each for each in chart["data"] if each["mode"] == "lines"}
+    names = Words(words("en"), "compute.figure")
     for key in ("attention", "projections", "mlp", "head"):
-        assert curves[told[key]]["text"][at] == flops(groups[key])
+        assert curves[names[key]]["text"][at] == flops(groups[key])
     values = [each["y"][at] for each in curves.values()]
     unit = 1 if shown == "lines" else sum(groups.values()) / sum(values)
     assert sorted(values) == pytest.approx(sorted(n / unit for n in groups.values() if n), rel=1e-5)
-    lines = {shape["x0"] for shape in made["layout"]["meta"]["shapes"]}
+    lines = {shape["x0"] for shape in chart["layout"]["meta"]["shapes"]}
     assert {crossing(config), crossing(config, "layer"), T} <= lines and max(lines) <= x[-1]
-    assert ("stackgroup" in made["data"][0]) == (shown != "lines")
+    assert ("stackgroup" in chart["data"][0]) == (shown != "lines")
     if shown == "lines":
-        (point,) = [each for each in made["data"] if each["mode"] == "markers"]
+        (point,) = [each for each in chart["data"] if each["mode"] == "markers"]
         assert point["x"] == [crossing(config)]
 
 
 def test_the_curve_is_measured_at_whole_contexts(playground):
-    curve = measure_curve(scene_of(playground, question()), chosen(shown="step", tokens=50))
+    curve = measure_curve(scene_of(playground, page_request()), chosen(shown="step", tokens=50))
     config = playground.opened("tiny").config
     assert curve.groups["attention"][3] == by_group(operations(config, next_token(curve.x[3] - 1)))["attention"]
     for logarithmic in (False, True):
@@ -197,14 +197,14 @@ def test_what_is_not_offered_is_the_default(playground, sent):
 
 
 def test_bounds_are_kept(playground):
-    asked = question({"compute_form": {"tokens": 1e30}})
-    assert panels.settings_of(VIEW, scene_of(playground, asked), asked.values).tokens == MOST
+    request = page_request({"compute_form": {"tokens": 1e30}})
+    assert panels.settings_of(VIEW, scene_of(playground, request), request.values).tokens == MOST
     drawn(playground, {"compute_form": {"tokens": 1e30}})
 
 
 def test_nothing_runs_for_what_is_derived(playground, monkeypatch):
     drawn(playground)
-    monkeypatch.setattr(Transformer, "trunk", lambda *given, **named: pytest.fail("the model was run"))
+    monkeypatch.setattr(Transformer, "trunk", lambda *args, **kwargs: pytest.fail("the model was run"))
     for tokens in (1, 5, 1000):
         drawn(playground, {"compute_form": {"tokens": tokens}})
 
@@ -248,9 +248,9 @@ def test_edits_are_left_out_and_it_is_said(playground):
 def test_the_model_is_held_while_it_is_timed(playground, monkeypatch):
     held, trunk, job = [], Transformer.trunk, planned(playground)
 
-    def spy(*given, **named):
+    def spy(*args, **kwargs):
         held.append(playground.computing.locked())
-        return trunk(*given, **named)
+        return trunk(*args, **kwargs)
 
     monkeypatch.setattr(Transformer, "trunk", spy)
     list(background.perform(playground, job, "en"))
@@ -261,11 +261,11 @@ def test_the_model_is_held_while_it_is_timed(playground, monkeypatch):
 
 
 def test_figures_escape_what_plotly_would_read():
-    told = dict.fromkeys(("context", "axis", "tokens", "work", "time", "share"), "<b>")
+    labels = dict.fromkeys(("context", "axis", "tokens", "work", "time", "share"), "<b>")
     bands, marks = [Band("mlp", "<b>", [1, 2])], [Mark(1, "<b>", 1)]
-    made = [work_figure([1, 2], bands, marks, stacked, told) for stacked in (True, False)]
-    made.append(times_figure([Bar("<b>", 1, 1, (1, 1), ("<b>", "<b>"))], told))
-    assert not any("<b>" in each.to_json() for each in made)
+    figures = [work_figure([1, 2], bands, marks, stacked, labels) for stacked in (True, False)]
+    figures.append(times_figure([Bar("<b>", 1, 1, (1, 1), ("<b>", "<b>"))], labels))
+    assert not any("<b>" in each.to_json() for each in figures)
 
 
 # --- Python ---
@@ -294,8 +294,8 @@ def test_the_python_lines_measure(playground):
 # --- functions for programs ---
 
 
-def ask(playground, name, **given):
-    answer = call(playground, NAMED[name], given)
+def ask(playground, name, **arguments):
+    answer = call(playground, NAMED[name], arguments)
     assert json.loads(json.dumps(answer, allow_nan=False)) == answer
     return answer
 

@@ -22,7 +22,7 @@ from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels
 from viz.seam.programs.reading import measured
 from viz.views.anatomy import subject
-from viz.views.anatomy.diagram.figures import EDGE, STREAM, SUM, drawing, drawn, heads_drawn, sub
+from viz.views.anatomy.diagram.figures import EDGE, STREAM, SUM, drawing, drawn, heads_drawn, second_line
 from viz.views.anatomy.diagram.measure import KEYS, vectors
 from viz.views.anatomy.diagram.view import VIEW, code_of
 from viz.words import LANGUAGES, Words, words
@@ -56,86 +56,86 @@ def llama(tokenizer):
     return playground_of(tokenizer, "llama")
 
 
-def question(values=None, view="diagram", prompt=PROMPT, language="en", **selection):
+def page_request(values=None, view="diagram", prompt=PROMPT, language="en", **selection):
     sent = {"anatomy_view": {"view": view}} | (values or {})
     return PageRequest("tiny", prompt, selection or None, sent, {}, language, "anatomy")
 
 
 def shown(playground, values=None, **changes):
-    parts = payloads(playground, question(values, **changes))[0]
+    parts = payloads(playground, page_request(values, **changes))[0]
     packed(parts)
     return parts
 
 
-def made(playground, values, **changes):
-    """The view's own parts, without the page around it."""
-    scene = scene_of(playground, question(values, **changes))
+def view_parts(playground, values, **changes):
+    """Return the view's own parts, without the page around it."""
+    scene = scene_of(playground, page_request(values, **changes))
     pictures = panels.pictures(VIEW, scene, values)
-    payloads_ = {name: picture.make() for name, picture in pictures.items() if name.startswith("diagram_")}
-    json.dumps(payloads_, allow_nan=False)
-    return payloads_
+    result = {name: picture.make() for name, picture in pictures.items() if name.startswith("diagram_")}
+    json.dumps(result, allow_nan=False)
+    return result
 
 
 def picked(part, **form):
     return {"diagram_figure": {"part": part}} | ({"anatomy_form": form} if form else {})
 
 
-# --- where things stand ---
+# --- layout ---
 
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_part_stands_once_and_none_on_another(name):
     config = CONFIGS[name]
     parts = list(blueprint(config, T))
-    made = drawing(config, parts)
-    assert [box.key for box in made.boxes] == parts
-    for n, a in enumerate(made.boxes):
-        assert a.x >= 0 and a.x + a.w <= EDGE and a.y >= 0 and a.foot <= made.height
-        for b in made.boxes[n + 1 :]:
-            apart = a.foot <= b.y or b.foot <= a.y or a.x + a.w <= b.x or b.x + b.w <= a.x
+    layout = drawing(config, parts)
+    assert [box.key for box in layout.boxes] == parts
+    for n, a in enumerate(layout.boxes):
+        assert a.x >= 0 and a.x + a.w <= EDGE and a.y >= 0 and a.bottom <= layout.height
+        for b in layout.boxes[n + 1 :]:
+            apart = a.bottom <= b.y or b.bottom <= a.y or a.x + a.w <= b.x or b.x + b.w <= a.x
             assert apart, (a.key, b.key)
-    inside = {box.key for box in made.boxes if made.frame[0] < box.y and box.foot < made.frame[1]}
+    inside = {box.key for box in layout.boxes if layout.frame[0] < box.y and box.bottom < layout.frame[1]}
     assert inside == {key for key, part in blueprint(config, T).items() if part.block}
 
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_way_begins_and_ends_at_something(name):
     config = CONFIGS[name]
-    made = drawing(config, list(blueprint(config, T)))
+    layout = drawing(config, list(blueprint(config, T)))
 
     def touches(x, y):
         boxes = any(
-            box.x - 1e-9 <= x <= box.x + box.w + 1e-9 and box.y - 1e-9 <= y <= box.foot + 1e-9 for box in made.boxes
+            box.x - 1e-9 <= x <= box.x + box.w + 1e-9 and box.y - 1e-9 <= y <= box.bottom + 1e-9 for box in layout.boxes
         )
-        joins = any(math.isclose(x, a) and math.isclose(y, b) for line in made.lines for a, b in line.points)
+        joins = any(math.isclose(x, a) and math.isclose(y, b) for line in layout.lines for a, b in line.points)
         return boxes or math.isclose(x, STREAM) or joins
 
-    for line in made.lines:
+    for line in layout.lines:
         assert touches(*line.points[0]) and touches(*line.points[-1]), line
         for (a, b), (c, d) in zip(line.points, line.points[1:], strict=False):
-            assert math.isclose(a, c) or math.isclose(b, d)  # never aslant
-    sums = [line for line in made.lines if line.kind == "sum"]
-    rounds = [box for box in made.boxes if box.round]
-    assert {line.points[-1][1] for line in sums} == {box.y + SUM / 2 for box in rounds} | set(made.sums)
-    assert sum(line.kind == "tied" for line in made.lines) == config.tie_embeddings
+            assert math.isclose(a, c) or math.isclose(b, d)  # horizontal or vertical
+    sums = [line for line in layout.lines if line.kind == "sum"]
+    rounds = [box for box in layout.boxes if box.round]
+    assert {line.points[-1][1] for line in sums} == {box.y + SUM / 2 for box in rounds} | set(layout.sums)
+    assert sum(line.kind == "tied" for line in layout.lines) == config.tie_embeddings
     assert len(rounds) == (1 if config.parallel_residual else 2)
-    json.dumps(drawn(made, PARTS), allow_nan=False)
+    json.dumps(drawn(layout, PARTS), allow_nan=False)
 
 
 def test_post_norm_stands_across_the_stream_and_pre_norm_beside_it():
     for name, across in (("minigpt", True), ("gpt2", False)):
         config = PRESETS[name]
-        made = {box.key: box for box in drawing(config, list(blueprint(config, T))).boxes}
+        layout = {box.key: box for box in drawing(config, list(blueprint(config, T))).boxes}
         for norm, add in (("norm1", "add1"), ("norm2", "add2")):
-            assert (made[norm].x < STREAM) == across
-            assert (made[norm].y > made[add].y) == across
+            assert (layout[norm].x < STREAM) == across
+            assert (layout[norm].y > layout[add].y) == across
 
 
 def test_a_parallel_block_has_its_sublayers_side_by_side():
     config = ARCHITECTURES["pythia-70m"].config
-    made = {box.key: box for box in drawing(config, list(blueprint(config, T))).boxes}
-    assert made["norm1"].y == made["norm2"].y and made["o"].y == made["down"].y
-    assert made["norm1"].x + made["norm1"].w < made["norm2"].x
+    layout = {box.key: box for box in drawing(config, list(blueprint(config, T))).boxes}
+    assert layout["norm1"].y == layout["norm2"].y and layout["o"].y == layout["down"].y
+    assert layout["norm1"].x + layout["norm1"].w < layout["norm2"].x
 
 
 @pytest.mark.parametrize(
@@ -158,11 +158,13 @@ def test_heads_by_hand(heads, kv, chosen, drawn_):
 def test_second_lines():
     config = ARCHITECTURES["qwen3-0.6b"].config
     parts = blueprint(config, T)
-    assert sub(config, "q", parts["q"]) == "1024 → 2048" and sub(config, "k", parts["k"]) == "1024 → 1024"
-    assert sub(config, "o", parts["o"]) == "2048 → 1024" and sub(config, "embed", parts["embed"]) == "151936 → 1024"
-    assert sub(config, "scores", parts["scores"]) == "[H 16, T 9, S 9]"
+    assert second_line(config, "q", parts["q"]) == "1024 → 2048"
+    assert second_line(config, "k", parts["k"]) == "1024 → 1024"
+    assert second_line(config, "o", parts["o"]) == "2048 → 1024"
+    assert second_line(config, "embed", parts["embed"]) == "151936 → 1024"
+    assert second_line(config, "scores", parts["scores"]) == "[H 16, T 9, S 9]"
     gpt2 = PRESETS["gpt2"]
-    assert sub(gpt2, "pos_embed", blueprint(gpt2, T)["pos_embed"]) == "1024 × 768"
+    assert second_line(gpt2, "pos_embed", blueprint(gpt2, T)["pos_embed"]) == "1024 × 768"
 
 
 # --- the view ---
@@ -171,18 +173,19 @@ def test_second_lines():
 def test_every_part_shows_its_lines(wired):
     parts = blueprint(wired.opened("tiny").config, T)
     for part in parts:
-        payload = made(wired, picked(part))["diagram_code"]
-        assert payload["sets"] and all(found for _, found in payload["sets"])
+        payload = view_parts(wired, picked(part))["diagram_code"]
+        assert payload["sets"] and all(excerpts for _, excerpts in payload["sets"])
         assert len(json.dumps(payload)) < 8_000
     assert set(PARTS_OF_CODE) == set(KEYS)
-    assert made(wired, picked("no such part"))["diagram_code"] == made(wired, picked("q"))["diagram_code"]
+    assert view_parts(wired, picked("no such part"))["diagram_code"] == view_parts(wired, picked("q"))["diagram_code"]
 
 
 def test_lines_of_an_architecture_without_weights(wired):
-    payload = made(wired, picked("gate", which="llama-3.1-8b"))["diagram_code"]
-    (_, found), *_ = payload["sets"]
-    assert found[0]["caption"] == "model/gpt/transformer.py: MLP.forward" and "self.gate(x)" in found[0]["pieces"][0][1]
-    assert list(found[0]["shapes"].values()) == [f"[1, {T}, 14336]"]
+    payload = view_parts(wired, picked("gate", which="llama-3.1-8b"))["diagram_code"]
+    (_, excerpts), *_ = payload["sets"]
+    assert excerpts[0]["caption"] == "model/gpt/transformer.py: MLP.forward"
+    assert "self.gate(x)" in excerpts[0]["pieces"][0][1]
+    assert list(excerpts[0]["shapes"].values()) == [f"[1, {T}, 14336]"]
 
 
 def test_lines_for_programs(wired):
@@ -211,9 +214,9 @@ def test_the_drawing_has_a_name_for_every_part(wired):
 
 def test_every_part_has_facts_numbers_and_weights(wired):
     config = wired.opened("tiny").config
-    found = shares(config)
+    weighted = shares(config)
     for key, part in blueprint(config, T).items():
-        drawn_ = made(wired, picked(key), heads=[[1, 3]], tokens=[4])
+        drawn_ = view_parts(wired, picked(key), heads=[[1, 3]], tokens=[4])
         facts = dict(drawn_["diagram_facts"]["items"])
         assert facts["Formula"] == part.formula
         assert all(f"{letter} {n:,}" in facts["Output"] for letter, n in part.gives[0].axes)
@@ -221,17 +224,17 @@ def test_every_part_has_facts_numbers_and_weights(wired):
         assert live["rows"] and "problem" not in live, key
         assert "Layer 1" in live["about"] if part.block else "Layer" not in live["about"]
         assert "(4)" in live["about"]
-        if key not in found:
+        if key not in weighted:
             assert "empty" in weights_ and facts["Parameters"].startswith("none")
             continue
-        assert [row[0] for row in weights_["rows"]] == [each.name for each in found[key].tensors]
-        assert sum(int(row[2].replace(",", "")) for row in weights_["rows"]) == found[key].once
-        assert f"{found[key].whole:,}" in facts["Parameters"]
+        assert [row[0] for row in weights_["rows"]] == [each.name for each in weighted[key].tensors]
+        assert sum(int(row[2].replace(",", "")) for row in weights_["rows"]) == weighted[key].once
+        assert f"{weighted[key].whole:,}" in facts["Parameters"]
 
 
 def test_numbers_are_of_the_layer_head_and_token(llama):
     """KV head 1 serves query heads 2 and 3."""
-    scene = scene_of(llama, question(heads=[[2, 2]], tokens=[5]))
+    scene = scene_of(llama, page_request(heads=[[2, 2]], tokens=[5]))
     passed = block_numbers(scene.trace, 2)
     parts = measured(VIEW, "main", scene)
     (reads, gives) = vectors(parts, "k", passed.sizes, head=2, position=5)
@@ -248,7 +251,7 @@ def test_numbers_are_of_the_layer_head_and_token(llama):
 
 def test_the_next_tokens_are_those_of_the_model(llama):
     rows = shown(llama, picked("output"))["diagram_live"]["rows"]
-    logits = scene_of(llama, question()).trace.logits_at(-1).astype(float)
+    logits = scene_of(llama, page_request()).trace.logits_at(-1).astype(float)
     shares_ = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
     assert [row[1]["bar"] for row in rows[:5]] == pytest.approx(np.sort(shares_)[::-1][:5], rel=1e-5)
     assert rows[-1][1] == f"{bits(-(shares_ * np.log2(shares_)).sum())} bits"
@@ -277,30 +280,30 @@ def test_a_pasted_config_is_drawn_and_a_broken_one_said_in_its_place(llama):
         assert not parts["notice"]
         assert all(parts[name]["problem"]["text"] for name in ("diagram_figure", "diagram_facts"))
         assert shown(llama, picked("q", which="pasted", config=broken), view="parameters")["parameters_tree"]["problem"]
-    for nothing in ("", "  \n", None, 7):
-        drawn_ = shown(llama, picked("q", which="pasted", config=nothing))
+    for empty in ("", "  \n", None, 7):
+        drawn_ = shown(llama, picked("q", which="pasted", config=empty))
         assert drawn_["diagram_figure"]["look"] is not None  # still the loaded model
 
 
 @pytest.mark.parametrize("key", sorted({*KEYS} - {"qk_norm", "pos_embed"}))
 def test_the_python_lines_run(llama, key, monkeypatch):
-    """What stands below the table makes its numbers."""
+    """The code below a table reproduces its numbers."""
     lm = llama.opened("tiny")
-    drawn_ = made(llama, picked(key), heads=[[1, 3]], tokens=[4])
+    drawn_ = view_parts(llama, picked(key), heads=[[1, 3]], tokens=[4])
     for name in ("diagram_figure", "diagram_live", "diagram_weights"):
         if "empty" not in drawn_[name]:
-            value = ran(drawn_[name]["python"], lm, monkeypatch)
+            value = run_last_line(drawn_[name]["python"], lm, monkeypatch)
     if key == "k":
         assert value == shares(lm.config)["k"].tensors
         row = drawn_["diagram_live"]["rows"][-1]
-        numbers = ran(drawn_["diagram_live"]["python"], lm, monkeypatch)
+        numbers = run_last_line(drawn_["diagram_live"]["python"], lm, monkeypatch)
         assert float(row[2].replace("−", "-")) == pytest.approx(numbers.rms, rel=1e-2)
     if key == "unembed":
-        assert ran(drawn_["diagram_live"]["python"], lm, monkeypatch).shape == (256,)
+        assert run_last_line(drawn_["diagram_live"]["python"], lm, monkeypatch).shape == (256,)
 
 
-def ran(lines, lm, monkeypatch):
-    """The value of the last line."""
+def run_last_line(lines, lm, monkeypatch):
+    """Run the lines and return the value of the last one."""
     monkeypatch.setattr("model.api.load_model", lambda name: lm)
     monkeypatch.chdir(PUBLISHED)
     *before, last = lines.replace("config.json", "gpt2.json").splitlines()
@@ -315,7 +318,7 @@ def ran(lines, lm, monkeypatch):
 def test_no_placeholder_is_left(llama):
     for language in LANGUAGES:
         for key in KEYS:
-            drawn_ = made(llama, picked(key), language=language)
+            drawn_ = view_parts(llama, picked(key), language=language)
             ours = [drawn_[f"diagram_{name}"] for name in ("facts", "live", "weights")]
             texts = json.dumps(ours, ensure_ascii=False)
             assert not re.search(r"\{[a-z]\w*\}", texts), key

@@ -1,4 +1,4 @@
-"""The largest config that may be pasted: every view is drawn, and none goes through its layers again and again."""
+"""The largest config that may be pasted: every view is drawn, and each visits its layers only a few times."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ from viz.work.playground import Options
 PUBLISHED = json.loads((Path(__file__).parents[3] / "data" / "configs" / "gpt2.json").read_text())
 LARGEST = PUBLISHED | {"n_layer": anatomy.MOST_LAYERS, "n_head": 1 << 20, "n_embd": 1 << 20}
 VIEWS = ("diagram", "parameters", "compute", "memory", "scaling_laws")
-TIMES = 8  # that a picture may list the weights of every layer
+TIMES = 8  # most times a figure may list the weights of every layer
 
 
 @pytest.fixture(scope="module")
@@ -24,17 +24,17 @@ def playground(tmp_path_factory):
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_view_lists_the_layers_of_the_largest_config_a_few_times(playground, view, monkeypatch):
-    made, block = [], anatomy._block
+    layers, block = [], anatomy._block
 
     def counted(config, layer):
-        made.append(layer)
+        layers.append(layer)
         return block(config, layer)
 
     monkeypatch.setattr(anatomy, "_block", counted)
     values = {"anatomy_form": {"which": "pasted", "config": json.dumps(LARGEST)}, "anatomy_view": {"view": view}}
     parts, _ = payloads(playground, PageRequest("tiny", "abcab", None, values, {}, "en", tab="anatomy"))
     assert any(name.startswith(view) for name in parts) and not parts["notice"]
-    assert len(made) <= TIMES * anatomy.MOST_LAYERS
+    assert len(layers) <= TIMES * anatomy.MOST_LAYERS
 
 
 def test_these_are_views_of_the_tab():

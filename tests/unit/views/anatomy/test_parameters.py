@@ -38,22 +38,22 @@ def wired(request, tokenizer):
     return playground_of(tokenizer, request.param)
 
 
-def question(form=None):
+def page_request(form=None):
     sent = {"anatomy_view": {"view": "parameters"}, "anatomy_form": form}
     return PageRequest("tiny", "abcabd ab", None, sent, {}, "en", "anatomy")
 
 
 def shown(playground, form=None):
-    return payloads(playground, question(form))[0]
+    return payloads(playground, page_request(form))[0]
 
 
 def tree_words():
-    told = Words(words("en"), "parameters")
-    return told.within("tree").plain() | told.within("components").plain()
+    section = Words(words("en"), "parameters")
+    return section.within("tree").plain() | section.within("components").plain()
 
 
-def ran(lines, lm, monkeypatch):
-    """The value of the last line."""
+def run_last_line(lines, lm, monkeypatch):
+    """Run the lines and return the value of the last one."""
     monkeypatch.setattr("model.api.load_model", lambda name: lm)
     monkeypatch.chdir(PUBLISHED)
     *before, last = lines.replace("config.json", "gpt2.json").splitlines()
@@ -66,11 +66,11 @@ def ran(lines, lm, monkeypatch):
 def test_the_tree_adds_up(name):
     config = CONFIGS[name]
     tensors = [(PARTS[each.part], each.layer, each.name, each.size) for each in weights(config)]
-    found = nodes(tensors, tree_words())
-    sizes = {node[0]: node[3] for node in found}
-    assert len(sizes) == len(found) and sizes["all"] == n_params(config)
+    tree = nodes(tensors, tree_words())
+    sizes = {node[0]: node[3] for node in tree}
+    assert len(sizes) == len(tree) and sizes["all"] == n_params(config)
     below: dict[str, int] = {}
-    for _, _, parent, size, _ in found:
+    for _, _, parent, size, _ in tree:
         below[parent] = below.get(parent, 0) + size
     assert all(sizes[parent] == size for parent, size in below.items() if parent)
     assert set(below) - {""} <= set(sizes)
@@ -89,14 +89,14 @@ def test_layers_stand_in_their_order():
 
 def test_a_deep_model_has_no_tensors_in_its_tree():
     for layers, levels in ((MOST_LAYERS, 3), (MOST_LAYERS + 1, 2)):
-        found = nodes([("mlp", layer, f"blocks.{layer}.mlp.up.weight", 5) for layer in range(layers)], tree_words())
-        assert max(node[0].count("/") + 1 for node in found) == levels
-        assert found[0][3] == 5 * layers
+        tree = nodes([("mlp", layer, f"blocks.{layer}.mlp.up.weight", 5) for layer in range(layers)], tree_words())
+        assert max(node[0].count("/") + 1 for node in tree) == levels
+        assert tree[0][3] == 5 * layers
 
 
 def test_what_is_measured(wired):
     lm = wired.opened("tiny")
-    counted = measure(scene_of(wired, question()), Settings((("anatomy_form", ("loaded", "")),)))
+    counted = measure(scene_of(wired, page_request()), Settings((("anatomy_form", ("loaded", "")),)))
     assert counted.total == counted.loaded == lm.n_params and counted.published is None and counted.same
     assert sum(size for *_, size in counted.tensors) == counted.total
     assert sum(share.whole for share in counted.parts.values()) == counted.total
@@ -134,5 +134,5 @@ def test_python_lines_of_the_parameters_run(tokenizer, form, monkeypatch):
         form = form | {"config": (PUBLISHED / "gpt2.json").read_text()}
     parts = shown(playground, form)
     total = n_params({"gpt2-xl": PRESETS["gpt2-xl"], "pasted": PRESETS["gpt2"]}.get(form.get("which"), lm.config))
-    assert ran(parts["parameters_table"]["python"], lm, monkeypatch) == total
-    assert sum(size for _, size in ran(parts["parameters_tree"]["python"], lm, monkeypatch)) == total
+    assert run_last_line(parts["parameters_table"]["python"], lm, monkeypatch) == total
+    assert sum(size for _, size in run_last_line(parts["parameters_tree"]["python"], lm, monkeypatch)) == total

@@ -29,30 +29,30 @@ ONE = Price("A", 8000, 2.0, 10.0, "USD", "2024-01-31", "a list")
 
 def test_a_conversation_by_hand():
     """Three turns of 100 and 50: 100 read; then 150 again and 100; then 300 again and 100."""
-    told = talk(100, 50, 3)
-    assert (told.fresh, told.again, told.written, told.context) == (300, 450, 150, 450)
-    found = cost(ONE, told)
-    assert found.fresh == pytest.approx(300 * 2e-6) and found.again == pytest.approx(450 * 2e-6)
-    assert found.written == pytest.approx(150 * 10e-6) and found.total == pytest.approx(0.003)
-    cheaper = cost(dataclasses.replace(ONE, cached_input=0.5), told)
-    assert cheaper.again == pytest.approx(450 * 0.5e-6) and cheaper.fresh == found.fresh
+    tokens = talk(100, 50, 3)
+    assert (tokens.fresh, tokens.again, tokens.written, tokens.context) == (300, 450, 150, 450)
+    full = cost(ONE, tokens)
+    assert full.fresh == pytest.approx(300 * 2e-6) and full.again == pytest.approx(450 * 2e-6)
+    assert full.written == pytest.approx(150 * 10e-6) and full.total == pytest.approx(0.003)
+    cheaper = cost(dataclasses.replace(ONE, cached_input=0.5), tokens)
+    assert cheaper.again == pytest.approx(450 * 0.5e-6) and cheaper.fresh == full.fresh
     assert talk(100, 50, 1).again == 0
 
 
 @given(st.integers(1, 500), st.integers(1, 500), st.integers(1, 60))
 def test_tokens_add_up_turn_by_turn(question, answer, turns):
-    told = talk(question, answer, turns)
+    tokens = talk(question, answer, turns)
     read = sum(turn * question + (turn - 1) * answer for turn in range(1, turns + 1))
-    assert told.fresh + told.again == read
-    assert told.context == turns * question + turns * answer
+    assert tokens.fresh + tokens.again == read
+    assert tokens.context == turns * question + turns * answer
     most = most_turns(ONE, question, answer)
-    assert (turns <= most) == cost(ONE, told).fits
+    assert (turns <= most) == cost(ONE, tokens).fits
 
 
 def test_the_table_of_the_app_is_dated_and_of_the_past():
-    found = read_prices(bundled())
-    assert len(found) >= 5 and len({price.model for price in found}) == len(found)
-    for price in found:
+    prices = read_prices(bundled())
+    assert len(prices) >= 5 and len({price.model for price in prices}) == len(prices)
+    for price in prices:
         assert datetime.date.fromisoformat(price.as_of) < datetime.date(2026, 1, 1)
         assert price.source and 0 < price.input < price.output
         assert price.cached_input is None or price.cached_input < price.input
@@ -116,18 +116,18 @@ def test_amounts_are_told_in_few_digits():
 
 
 def test_the_bars_are_the_costs():
-    said = Words(words("en"), "prices.figure").plain() | {"seen": "price of"}
+    labels = Words(words("en"), "prices.figure").plain() | {"seen": "price of"}
     bars = [Bar("<b>A</b>", {"fresh": 1.0, "again": 2.0, "written": 3.0}, "2024-01-31", False)]
-    figure = json.loads(price_figure(bars, "USD", said).to_json())
+    figure = json.loads(price_figure(bars, "USD", labels).to_json())
     assert [trace["x"] for trace in figure["data"]] == [[1.0], [2.0], [3.0]]
     assert "<b>" not in json.dumps(figure["data"][0]["y"])
-    assert "2024-01-31" in figure["data"][0]["hovertext"][0] and said["too_long"] in figure["data"][0]["hovertext"][0]
+    assert "2024-01-31" in figure["data"][0]["hovertext"][0] and labels["too_long"] in figure["data"][0]["hovertext"][0]
 
 
 def test_what_is_measured_is_every_line_cheapest_first():
-    found = priced(100, 50, 3, HEAD + LINE + LINE.replace("A,", "B,").replace("2,10", "1,10"))
-    assert [line.price.model for line in found.lines] == ["B", "A"] and found.talk == talk(100, 50, 3)
-    assert found.lines[1].cost == cost(ONE, found.talk) and found.lines[1].most_turns == 8000 // 150
+    result = priced(100, 50, 3, HEAD + LINE + LINE.replace("A,", "B,").replace("2,10", "1,10"))
+    assert [line.price.model for line in result.lines] == ["B", "A"] and result.talk == talk(100, 50, 3)
+    assert result.lines[1].cost == cost(ONE, result.talk) and result.lines[1].most_turns == 8000 // 150
 
 
 # --- the view --------------------------------------------------------------------------------------------
@@ -148,9 +148,9 @@ def drawn(playground, value=None, language="en"):
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_view_counts_the_prompt(playground, language):
     parts = drawn(playground, {"answer": 50, "turns": 3, "times": 7}, language)
-    told = talk(9, 50, 3)  # a token a byte
+    tokens = talk(9, 50, 3)  # one token per byte
     figure, table = json.loads(parts["prices_figure"]["figure"].to_json()), parts["prices_table"]
-    costs = sorted(7 * cost(price, told).total for price in read_prices(bundled()))
+    costs = sorted(7 * cost(price, tokens).total for price in read_prices(bundled()))
     assert [sum(bar) for bar in zip(*(trace["x"] for trace in figure["data"]), strict=True)] == pytest.approx(costs)
     assert [7 * line[5] for line in table["lines"]] == pytest.approx(costs)
     assert "Tiny" in table["source"] and "2023-03-14" in table["source"]
@@ -188,6 +188,6 @@ def test_the_python_lines_make_the_bars(playground):
 
 def test_the_endpoint_gives_the_same(playground):
     endpoint = next(each for each in ENDPOINTS if each.name == "prices")
-    found = call(playground, endpoint, {"question": 100, "answer": 50, "turns": 3, "table": HEAD + LINE})
-    assert found["tokens"]["again"] == 450 and found["prices"][0]["total"] == pytest.approx(0.003)
+    answer = call(playground, endpoint, {"question": 100, "answer": 50, "turns": 3, "table": HEAD + LINE})
+    assert answer["tokens"]["again"] == 450 and answer["prices"][0]["total"] == pytest.approx(0.003)
     assert len(call(playground, endpoint, {})["prices"]) == len(list(csv.reader(io.StringIO(bundled())))) - 1

@@ -36,8 +36,8 @@ PICTURES = [f"scaling_laws_{name}" for name in ("plan", "loss", "plane", "price"
 
 def drawn(playground, form=None, language="en", visitor=""):
     values = {"anatomy_view": {"view": "scaling_laws"}, "scaling_laws_form": form}
-    asked = PageRequest("tiny", "abc", None, values, {}, language, "anatomy", visitor=visitor)
-    parts = payloads(playground, asked)[0]
+    request = PageRequest("tiny", "abc", None, values, {}, language, "anatomy", visitor=visitor)
+    parts = payloads(playground, request)[0]
     packed(parts)
     return parts
 
@@ -65,7 +65,7 @@ def test_the_plan_is_that_of_every_law(playground):
 
 
 @pytest.mark.parametrize(
-    ("form", "given", "value"),
+    ("form", "kind", "value"),
     [
         ({"given": "params", "params": 8e9}, "params", 8e9),
         ({"given": "tokens", "tokens": 1.4e12}, "tokens", 1.4e12),
@@ -75,10 +75,10 @@ def test_the_plan_is_that_of_every_law(playground):
         ([1], "compute", 5.76e23),
     ],
 )
-def test_what_is_given(playground, form, given, value):
-    assert budget(read_all(VIEW.settings, form, None)) == (given, pytest.approx(value))
+def test_the_budget_is_read(playground, form, kind, value):
+    assert budget(read_all(VIEW.settings, form, None)) == (kind, pytest.approx(value))
     row = drawn(playground, form)["scaling_laws_plan"]["lines"][-1]
-    plan = planned("besiroglu", given, value)
+    plan = planned("besiroglu", kind, value)
     assert row[1:4] == pytest.approx([plan.params, plan.tokens, plan.compute])
 
 
@@ -108,9 +108,9 @@ def test_the_lines_below_make_the_same_numbers(playground):
     for name in PICTURES:
         lines = parts[name]["python"].split("\n")
         start = lines.index("")
-        room: dict = {}
-        exec("\n".join(lines[:start]), room)
-        values = [eval(line, room) for line in lines[start + 1 :] if line]
+        scope: dict = {}
+        exec("\n".join(lines[:start]), scope)
+        values = [eval(line, scope) for line in lines[start + 1 :] if line]
         if name == "scaling_laws_plan":
             assert [each.params for each in values[0]] == [row[1] for row in parts[name]["lines"]]
         if name == "scaling_laws_loss":
@@ -157,7 +157,7 @@ def own_run(number, params, exponent=0.3, task="copy", steps=200, floor=0.0):
 
 @pytest.fixture
 def shown(playground, monkeypatch):
-    """The parts that a visitor with these runs sees; what other visitors trained is there, too."""
+    """Return the parts that a visitor with these runs sees, while other visitors have runs of their own."""
 
     def show(runs, language="en"):
         others = [own_run(99, 123)]
@@ -198,8 +198,8 @@ def test_three_runs_have_an_exponent_across(shown):
 
 def test_only_runs_of_one_task_and_vocabulary_are_compared():
     runs = [own_run(1, 1000), own_run(2, 2000, task="reverse"), own_run(3, 4000)]
-    found = own_runs.compared([own_runs.own_run(run) for run in runs])
-    assert found.group == (0, 2) and found.across is None and found.lacking == 1
+    result = own_runs.compared([own_runs.own_run(run) for run in runs])
+    assert result.group == (0, 2) and result.across is None and result.lacking == 1
 
 
 def test_a_run_that_goes_on_is_drawn_again(playground, shown):
@@ -216,17 +216,17 @@ def test_a_visitor_sees_own_runs_only(playground, monkeypatch):
     assert set(owners) == {"somebody"} and parts["scaling_laws_mine_table"]["rows"]
     scene = scene_of(playground, PageRequest("tiny", "abc", None, {}, {}, "en", visitor="somebody"))
     assert panels.depended(scene, ("visitor",)) == ((("7", 200),),)
-    assert scene.key.open(playground).visitor == ""  # a scene as a value is nobody's
+    assert scene.key.open(playground).visitor == ""  # a scene key belongs to no visitor
 
 
 # --- for programs ----------------------------------------------------------------------------------------------
 
 
 def test_the_endpoint_gives_the_plans(playground):
-    found = call(playground, NAMED["scaling_laws"], {"given": "params", "value": 8, "exponent": 9})
-    assert found["value"] == 8e9 and [each["law"] for each in found["plans"]] == list(LAWS)
-    for each in found["plans"]:
+    answer = call(playground, NAMED["scaling_laws"], {"given": "params", "value": 8, "exponent": 9})
+    assert answer["value"] == 8e9 and [each["law"] for each in answer["plans"]] == list(LAWS)
+    for each in answer["plans"]:
         assert each["tokens"] == pytest.approx(planned(each["law"], "params", 8e9).tokens)
-    assert found["plans"][1]["loss"] is None and found["plans"][1]["half"] is None
-    assert found["plans"][-1]["half"] == pytest.approx(1.259, abs=1e-3)
-    assert len(found["models"]) == len(KNOWN) + 1
+    assert answer["plans"][1]["loss"] is None and answer["plans"][1]["half"] is None
+    assert answer["plans"][-1]["half"] == pytest.approx(1.259, abs=1e-3)
+    assert len(answer["models"]) == len(KNOWN) + 1

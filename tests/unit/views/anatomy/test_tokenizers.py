@@ -25,7 +25,7 @@ HOSTILE = '<img src=x onerror="alert(1)"> {x} \u202e'
 
 @pytest.fixture
 def playground(tmp_path, monkeypatch):
-    """A byte model beside TinyGPT's vocabulary; SmolLM2's is not there, whatever this machine has."""
+    """A byte model beside TinyGPT's vocabulary; SmolLM2's is missing on any machine."""
     monkeypatch.setattr(measure, "local_vocabularies", lambda: ("tinygpt",))
     monkeypatch.setattr(panels, "available", lambda: ("tinygpt",))
     model = tiny_model({**VARIANTS["gpt2"], "vocab_size": 256, "n_ctx": 512})
@@ -57,9 +57,9 @@ def test_what_is_measured_is_every_vocabulary(playground):
     assert [(row.key, row.counted.tokens) for row in compared.rows][2:] == [("bytes", 3), ("characters", 1)]
     assert samples["bytes"]["zh"].tokens == len(LANGUAGES["zh"].encode())
     merged = measure.measure_merges(scene, settings.but(text="unbelievable"))
-    for each in merged.pieces:  # the pair that is merged is the first of those it is chosen from
+    for each in merged.pieces:  # the merged pair is listed first
         assert all(step.pairs[0] == (step.left, step.right, step.rank) for step in each.steps)
-    assert merged.which == "tinygpt" and merged.whole and any(each.steps for each in merged.pieces)
+    assert merged.which == "tinygpt" and merged.complete and any(each.steps for each in merged.pieces)
 
 
 def test_counts_of_the_prompt(playground):
@@ -105,7 +105,7 @@ def test_merges_lead_to_the_tokenizers_ids(playground):
     payload = drawn(playground, {"text": text, "merges": "tinygpt"})["tokenizers_merges"]
     tokenizer = built_in("tinygpt")
     assert [number for piece in payload["pieces"] for number in piece["ids"]] == tokenizer.encode_ids(text)
-    for piece in payload["pieces"]:  # as the page does it
+    for piece in payload["pieces"]:  # as the page applies them
         now = list(piece["bytes"])
         for at, rank, label, pairs, _ in piece["merges"]:
             assert pairs[0] == [now[at], now[at + 1], rank] and pairs == sorted(pairs, key=lambda pair: pair[2])
@@ -155,29 +155,29 @@ def test_the_lines_below_run(playground):
     parts = drawn(playground)
     for name in ("tokenizers_counts", "tokenizers_chips", "tokenizers_merges", "tokenizers_languages"):
         lines = [line for line in parts[name]["python"].split("\n") if line]
-        room = {"load_model": lambda name: playground.opened("tiny")}
+        scope = {"load_model": lambda name: playground.opened("tiny")}
         for line in lines:
             if line.startswith("from model.api"):
                 continue
             if line.startswith(("from ", "lm =", "run =", "text", "texts")):
-                exec(line, room)
+                exec(line, scope)
             else:
-                room["answer"] = eval(line, room)
+                scope["answer"] = eval(line, scope)
         if name == "tokenizers_merges":
-            ids = [number for piece in room["answer"] for number in piece.ids]
+            ids = [number for piece in scope["answer"] for number in piece.ids]
             assert ids == [number for piece in parts[name]["pieces"] for number in piece["ids"]]
         if name == "tokenizers_languages":
             bars = parts[name]["figure"].data[0]
-            assert list(bars["text"]) == [f"{n} tokens" for n in room["answer"]]
+            assert list(bars["text"]) == [f"{n} tokens" for n in scope["answer"]]
 
 
 # --- for programs ----------------------------------------------------------------------------------------------
 
 
 def test_the_endpoints_give_the_same(playground):
-    found = call(playground, NAMED["tokenizers"], {"prompt": "the cat"})
-    assert [each["name"] for each in found["vocabularies"]] == ["loaded", "tinygpt", "bytes", "characters"]
-    assert found["vocabularies"][2]["tokens"] == 7
-    assert found["samples"][0]["tokens"]["characters"] == len(LANGUAGES["en"])
+    answer = call(playground, NAMED["tokenizers"], {"prompt": "the cat"})
+    assert [each["name"] for each in answer["vocabularies"]] == ["loaded", "tinygpt", "bytes", "characters"]
+    assert answer["vocabularies"][2]["tokens"] == 7
+    assert answer["samples"][0]["tokens"]["characters"] == len(LANGUAGES["en"])
     (piece,) = call(playground, NAMED["merges"], {"text": "cat"})["pieces"]
     assert piece == {"text": "cat", "added": False, "whole": False, "merges": [], "ids": [99, 97, 116]}

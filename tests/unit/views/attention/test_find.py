@@ -178,9 +178,9 @@ def test_many_tokens_are_counted_not_named(lm):
 @pytest.mark.parametrize(
     "queries,keys,what",
     [
-        ([], [0], "No token to look from"),
-        ([3], [], "No token to look back to"),
-        ([1], [4], "only look back"),
+        ([], [0], "No query token"),
+        ([3], [], "No key token"),
+        ([1], [4], "only attend to earlier tokens"),
     ],
 )
 def test_rows_that_cannot_be_asked_stay_to_be_corrected(lm, queries, keys, what):
@@ -199,7 +199,7 @@ def test_rows_that_cannot_be_asked_stay_to_be_corrected(lm, queries, keys, what)
 def test_too_many_tokens_at_once_are_refused(lm):
     scene = scene_of(lm, "ab" * 400)
     listed = panels.pictures(find.VIEW, scene, value_of(scene, list(range(800)), [0]))["find_rows"].make()
-    assert listed["refused"]["text"] == "At most 81 tokens may look at once in a prompt of this length. (800)"
+    assert listed["refused"]["text"] == "In a prompt of this length, at most 81 query tokens can be selected. (800)"
     assert made(scene, value_of(scene, list(range(81)), [0]))[0]["refused"] is None
 
 

@@ -67,7 +67,7 @@ def test_the_lines_are_the_numbers_of_the_model(tokenizer, variant, axis):
         assert_close(array(lines[f"head {layer}.{head}, median"]["y"]), there(expected.median), 1e-5)
         alone = position_score(run, layer, head)
         if alone is not None:
-            assert_close(each.alone, over_buckets(alone, groups), 0)
+            assert_close(each.position_only, over_buckets(alone, groups), 0)
             assert_close(array(lines[f"head {layer}.{head}, position alone"]["y"])[0], alone[0], 1e-5)
         else:
             assert (f"head {layer}.{head}, position alone" in lines) == (layer == 0)
@@ -101,7 +101,7 @@ def test_it_is_said_what_positions_alone_explain(tokenizer):
     assert "mean query against the mean key, rotated" in note("llama", heads=[[1, 0]])
     assert "no positions" in note("mqa")
     assert "exact" in note("gpt2", heads=[[0, 1]]) and "exact" in note("post", heads=[[0, 1]])
-    assert "Pick a head of layer 0" in note("gpt2", heads=[[1, 1]])
+    assert "Select a head of layer 0" in note("gpt2", heads=[[1, 1]])
     assert "without edits" in note("gpt2", heads=[[0, 1]], edits=[EDIT])
 
 

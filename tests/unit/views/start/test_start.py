@@ -1,4 +1,4 @@
-"""The start without a browser: what is sent is what the model code gives, and a click writes only what reads back."""
+"""The Start view without a browser: its numbers are the model's, and a click appends only tokens that read back."""
 
 import numpy as np
 import pytest
@@ -22,9 +22,9 @@ def test_the_page_can_compute_every_share(playground, lm, T):
     sent, _ = drawn(playground, "abcab")
     at, run = TEMPERATURES.index(T), lm.trace("abcab")
     p = softmax(run.logits[-1, : lm.tokenizer.vocab_size].astype(np.float64) / T)
-    off = float(logits_within(lm.model, torch.from_numpy(run.tokens.ids)[None])[0, -1])
+    error = float(logits_within(lm.model, torch.from_numpy(run.tokens.ids)[None])[0, -1])
     for token in sent["tokens"]:  # two runs, so twice the rounding of a logit, and as much of the sum
-        assert abs(token["logit"] / T - sent["sums"][at] - np.log(p[token["id"]])) <= 4 * off / T
+        assert abs(token["logit"] / T - sent["sums"][at] - np.log(p[token["id"]])) <= 4 * error / T
     assert sent["temperatures"][sent["usual"]] == 1.0 and sent["last"] and sent["room"]
 
 
@@ -34,7 +34,7 @@ def test_what_can_be_written_reads_back_as_that_token(playground, lm):
     for each in [*sent["tokens"], *sent["drawn"]]:
         if each["prompt"]:
             assert each["prompt"].startswith("abcab") and lm.encode(each["prompt"]).ids.tolist() == [*ids, each["id"]]
-        else:  # a byte that is no character by itself
+        else:  # a byte that is not a character by itself
             assert lm.encode("abcab" + lm.decode([each["id"]])).ids.tolist() != [*ids, each["id"]]
     assert any(each["prompt"] for each in sent["tokens"])
 

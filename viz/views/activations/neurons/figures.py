@@ -1,4 +1,4 @@
-"""Pictures of MLP neurons: who is active where, the activation function with its inputs, and all layers."""
+"""Figures of MLP neurons: activations by token, the activation function with its inputs, and all layers."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -13,22 +13,23 @@ from viz.labels import plotly_text, tick_text
 from viz.numbers import number
 from viz.theme import HUES, SIGNED_RAMPS, frame_layout, ramp_at, scales
 
-_CLIP = 99.0  # percentile of the sizes at which the colors of the map end
-_HEIGHTS = {"map": (150, 15), "curve": (430, 460), "bins": (440, 420), "shares": (300, 300)}  # pixels; map: plus a row
-_LAYERS = 16  # layers named on an axis
+_CLIP = 99.0  # percentile of |activation| at which the map's colors end
+# Pixels on a wide and on a narrow page; for the map, the fixed part and each row.
+_HEIGHTS = {"map": (150, 15), "curve": (430, 460), "bins": (440, 420), "shares": (300, 300)}
+_LAYERS = 16  # most layers labeled on an axis
 
 
 def signed_scales() -> dict[str, list[list]]:
-    """Signed colors that lift small sizes: a share s of the largest size has the ramp's color at sqrt(s)."""
-    places = np.linspace(-1, 1, 33)
+    """Build signed color scales that lift small sizes: a share s of the maximum has the ramp's color at sqrt(s)."""
+    roots = np.linspace(-1, 1, 33)
     return {
-        name: [[float((1 + p * abs(p)) / 2), ramp_at(stops, float((1 + p) / 2))] for p in places]
+        name: [[float((1 + p * abs(p)) / 2), ramp_at(stops, float((1 + p) / 2))] for p in roots]
         for name, stops in SIGNED_RAMPS.items()
     }
 
 
 def _bar(title: str, tickformat: str) -> dict:
-    """Return a color bar."""
+    """Build a color bar."""
     look = {"thickness": 10, "len": 1, "outlinewidth": 0, "tickformat": tickformat}
     return look | {"title": {"text": plotly_text(title), "side": "right"}}
 
@@ -36,9 +37,9 @@ def _bar(title: str, tickformat: str) -> dict:
 def map_figure(
     values: np.ndarray, neurons: Sequence[int], pieces: Sequence[str], words: Mapping[str, str]
 ) -> go.Figure:
-    """Neurons down, tokens across, a cell's color the activation; colors end at the 99th percentile. [n, T]
+    """Draw a heat map of activations: one row per neuron, one column per token. values [n, T]
 
-    `words`: "neuron", "activation", "token".
+    Colors end at the 99th percentile of |activation|. `words`: "neuron", "activation", "token".
     """
     n, T = values.shape
     top = float(np.percentile(np.abs(values), _CLIP)) or float(np.abs(values).max()) or 1.0
@@ -54,7 +55,7 @@ def map_figure(
         ygap=1,
         hovertemplate=f"{neuron} %{{y}}<br>%{{x}}<br>{activation}: %{{z:.4g}}<extra></extra>",
     )
-    # Rows of the window lie below 0, so that a picked token frames its column and never a row.
+    # The window's rows are negative, so that a selected token frames its column and never a row.
     height = fixed + each * n
     window = {"window": [-n, 0, 0, T], "block": 1, "whole": True}
     labels = {"tickvals": [names[i] for i in shown], "ticktext": [tick_text(pieces[i]) for i in shown]}
@@ -73,9 +74,9 @@ def map_figure(
 
 
 def curve_figure(curve: Any, neuron: int, name: str, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
-    """Above: the function, with the neuron's tokens on it. Below: the layer's pre-activations as a histogram.
+    """Draw the activation function with the neuron's tokens on it, above a histogram of the layer's pre-activations.
 
-    `curve`: x, y, edges, shares, neuron_x, neuron_y, as the view measures them. `words`: "pre", "share", "own", "all".
+    `curve`: x, y, edges, shares, neuron_x, neuron_y, as in measure.Curve. `words`: "pre", "share", "own", "all".
     """
     pre, edges = plotly_text(words["pre"]), curve.edges
     at = f"{pre} %{{x:.4g}}<br>%{{y:.4g}}"
@@ -112,7 +113,7 @@ def curve_figure(curve: Any, neuron: int, name: str, pieces: Sequence[str], word
 
 
 def bin_names(edges: np.ndarray) -> list[str]:
-    """Return the names of the bins between two edges, the ends open. [n + 1] -> n names"""
+    """Format the bins between consecutive edges; infinite ends are open. [n + 1] -> n names"""
     names = []
     for low, high in pairwise(edges):
         if np.isinf(low):
@@ -123,10 +124,9 @@ def bin_names(edges: np.ndarray) -> list[str]:
 
 
 def bins_figure(counts: np.ndarray, edges: np.ndarray, words: Mapping[str, str]) -> go.Figure:
-    """Return the layers across, bins of activations up, a cell's color the share of the layer's activations in it. [L,
-    bins]
+    """Draw a heat map of layers across and bins of activations up, colored by the share of the layer's activations.
 
-    `words`: "layer", "activation", "share".
+    counts [L, bins]. `words`: "layer", "activation", "share".
     """
     used = np.flatnonzero(counts.sum(0))
     rows = slice(int(used[0]), int(used[-1]) + 1)
@@ -147,14 +147,14 @@ def bins_figure(counts: np.ndarray, edges: np.ndarray, words: Mapping[str, str])
     bar = _bar(words["share"], ".2~%")
     layout = frame_layout({"scales": colors, "height": height, "narrow": narrow}) | {
         "coloraxis": {"cmin": 0, "cmax": float(share.max()), "colorbar": bar},
-        "xaxis": _layers(len(counts), words["layer"]),
+        "xaxis": _layer_axis(len(counts), words["layer"]),
         "yaxis": axis(words["activation"], {"type": "category", "showgrid": False, "tickfont": {"size": 10}}),
     }
     return go.Figure(heat, layout)
 
 
 def shares_figure(lines: Mapping[str, np.ndarray], words: Mapping[str, str]) -> go.Figure:
-    """Return one line a quantity, named by its key: a share by layer. [L] each. `words`: "layer", "share"."""
+    """Draw one line per quantity across the layers; `lines` maps its name to shares [L]. `words`: "layer", "share"."""
     hover, L = f"{plotly_text(words['layer'])} %{{x}}: %{{y:.2%}}", len(next(iter(lines.values())))
     traces = [
         line(name, range(L), values, hue, hover=hover, dash=dash, more={"mode": "lines+markers"})
@@ -162,9 +162,9 @@ def shares_figure(lines: Mapping[str, np.ndarray], words: Mapping[str, str]) -> 
     ]
     height, narrow = _HEIGHTS["shares"]
     y = axis(words["share"], {"range": [-0.03, 1.03], "tickformat": ".0%"})
-    return figure(traces, _layers(L, words["layer"]), y, height=height, narrow=narrow)
+    return figure(traces, _layer_axis(L, words["layer"]), y, height=height, narrow=narrow)
 
 
-def _layers(count: int, title: str) -> dict:
-    """Return an axis of layers: whole numbers from 0 up, some of them named."""
+def _layer_axis(count: int, title: str) -> dict:
+    """Build an axis of layers that labels at most _LAYERS of them."""
     return axis(title, {"tickmode": "linear", "tick0": 0, "dtick": -(-count // _LAYERS), "showgrid": False})

@@ -1,4 +1,4 @@
-"""Neurons: which ones of a layer are active, what one of them does, and all layers in a few numbers."""
+"""Neurons: the active ones of a layer, the effect of one of them, and a summary of all layers."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -50,13 +50,13 @@ from viz.words import Words, joined, plot_words
 
 
 def _layers(scene: Scene) -> tuple[str, ...]:
-    """That of the main head, or one of all."""
+    """Return the options: "" for the main head's layer, then every layer."""
     return ("", *map(str, range(scene.model.config.n_layer)))
 
 
 LAYER = Choice("layer", _layers, label=lambda words, option: option or words["layer_main"])
 ORDER = Choice("order", ORDERS)
-# The words that static/views/activations/neurons.js reads.
+# Words that static/views/activations/neurons.js reads.
 TOP_WORDS = ("number", "column_neuron", "column_value", "column_peak", "column_toward", "row_name")
 ONE_WORDS = (
     "scale",
@@ -79,7 +79,7 @@ def _words(words: Words, names: Sequence[str]) -> dict[str, str]:
 
 
 def _token(seen: Seen, at: int) -> str:
-    """Return a token of the prompt, shortened."""
+    """Format a prompt token, shortened."""
     return shorten(visible(seen.facts.pieces[at]), 24)
 
 
@@ -91,7 +91,7 @@ def _python(seen: Seen, lines: Sequence[str], names: str) -> str:
 
 
 def top(seen: Seen) -> Payload:
-    """Return the list of the first neurons, and more of them on all tokens."""
+    """Build the list of the first neurons in the selected order, with a map of their activations on all tokens."""
     words, result, at, order = seen.here, seen.result, seen.facts.position, seen.settings.order
     rows = [
         row
@@ -112,7 +112,7 @@ def top(seen: Seen) -> Payload:
 
 
 def _map(seen: Seen) -> Payload:
-    """Return the first neurons of the order on every token."""
+    """Draw the activations of the first neurons of the order on every token."""
     words, result, order = seen.here, seen.result, seen.settings.order
     labels = {"neuron": seen.words["neuron"], "activation": seen.words["activation"], "token": words["token"]}
     lines = [
@@ -138,14 +138,14 @@ def _map(seen: Seen) -> Payload:
 
 
 def one(seen: Seen) -> Payload:
-    """Return one neuron on the text, its numbers at the position, and the tokens it writes towards."""
+    """Build the payload of one neuron: activations by token, its numbers, and promoted and suppressed tokens."""
     words, result, pieces, pushes = seen.here, seen.result, seen.facts.pieces, seen.result.pushes
     sides = {"up": (pushes.up[0], pushes.up_scores[0]), "down": (pushes.down[0], pushes.down_scores[0])}
     largest = float(np.abs(result.post).max()) or 1.0
     arguments = f"{result.layer}, [{result.neuron}], {TOKENS}, lm.tokenizer.vocab_size"
     lines = [
         f"layer = layer_activations(run, {result.layer})",
-        f"layer.post[:, {result.neuron}]  # a number a token",
+        f"layer.post[:, {result.neuron}]  # one number per token",
         f"promoted(run.model, {arguments})",
     ]
     return {
@@ -173,13 +173,13 @@ def one(seen: Seen) -> Payload:
 
 
 def _columns(result: Neuron) -> dict[str, np.ndarray]:
-    """Return the numbers of the neuron at every token. [T] each"""
+    """Return the neuron's numbers at every token, by name. [T] each"""
     columns = {"pre": result.pre, "post": result.post}
     return columns if result.up is None else columns | {"up": result.up}
 
 
 def _facts(seen: Seen) -> list[list[str]]:
-    """Label and number of what the neuron does at the position, and where it does most."""
+    """Build labeled numbers of the neuron: its values at the position, its largest activation, and its rank."""
     words, at, result = seen.here, seen.facts.position, seen.result
     gated = {"pre": "fact_gate", "up": "fact_up", "post": "fact_post"}
     names = {"pre": "fact_pre", "post": "fact_post"} if result.up is None else gated
@@ -195,7 +195,7 @@ def _facts(seen: Seen) -> list[list[str]]:
 
 
 def curve(seen: Seen) -> Payload:
-    """Return the activation function with the neuron's tokens on it and the layer's pre-activations below."""
+    """Draw the activation function with the neuron's tokens on it, above the layer's pre-activations."""
     words, result, shown, kind = seen.here, seen.result, seen.results["one"], seen.facts.config.mlp
     name = seen.words[f"function_{kind}"]
     notes = [words["note"]]
@@ -216,26 +216,26 @@ def curve(seen: Seen) -> Payload:
 
 
 def job(seen: Seen) -> Payload:
-    """Return the cost of reading all layers, or nothing where it is done at once."""
+    """Describe the cost of reading all layers; done if it is quick."""
     if is_quick(seen.facts.n_params, len(seen.facts.tokens)):
         return {"text": "", "done": True}
     return {"text": seen.here["hint"]}
 
 
 def _survey(seen: Seen) -> Survey | None:
-    """Return all layers, read at once or by the button; None before that."""
+    """Return the survey of all layers, computed at once or by the button; None before that."""
     return seen.results["quick"] or seen.results["survey"]
 
 
-def _nothing(seen: Seen) -> Payload:
+def _placeholder(seen: Seen) -> Payload:
     return {"empty": {"text": seen.here["empty"], "hint": seen.here["empty_hint"]}}
 
 
 def bins(seen: Seen) -> Payload:
-    """Return the histograms of the activations, a column a layer."""
+    """Draw the histograms of the activations, one column per layer."""
     words, result = seen.here, _survey(seen)
     if result is None:
-        return _nothing(seen)
+        return _placeholder(seen)
     labels = {"layer": words["layer"], "activation": seen.words["activation"], "share": words["share"]}
     lines = ["survey(run).counts  # [layer, bin]; the bins lie between EDGES"]
     return {
@@ -249,19 +249,19 @@ def bins(seen: Seen) -> Payload:
 
 
 def shares(seen: Seen) -> Payload:
-    """How many neurons are active, by layer, and what that means for this activation function."""
+    """Draw the shares of active neurons by layer, with a note on the activation function."""
     words, result = seen.here, _survey(seen)
     if result is None:
-        return _nothing(seen)
+        return _placeholder(seen)
     lines = {words["never"]: result.never, words["quiet"]: result.quiet, words["active"]: result.active}
-    exact, read = seen.facts.config.mlp == "relu", ["found = survey(run)"]
+    exact, lead = seen.facts.config.mlp == "relu", ["layers = survey(run)"]
     return {
         "figure": shares_figure(lines, words),
         "title": words["title"],
         "note": words["relu"] if exact else words["smooth"].format(percent=percent(ACTIVE)),
         "columns": [words["series"], words["layer"], words["share"]],
         "file": "neurons-active",
-        "python": _python(seen, [*read, "found.never, found.quiet, found.active  # [layer] each"], "survey"),
+        "python": _python(seen, [*lead, "layers.never, layers.quiet, layers.active  # [layer] each"], "survey"),
     }
 
 
@@ -275,13 +275,15 @@ def neurons(
     position: int = -1,
     most: Annotated[int, Within(1, 100)] = 12,
 ) -> dict:
-    """Return the most active MLP neurons of a layer, and what each writes towards.
+    """List the most active MLP neurons of a layer and the token that each promotes most.
 
     Args:
-        order: here: largest activation at the position; prompt: over the prompt; writes: length of what it adds.
+        order: Sort key. here: size of the activation at the position; prompt: its largest size over the prompt;
+            writes: length of the neuron's output at the position.
 
     Returns:
-        neurons: neuron, activation at the position, peak (position of its largest), and the token it promotes most.
+        neurons: neuron, activation at the position, peak (position of its largest activation), largest (its value
+        there), and towards (the token that it promotes most).
     """
     t = place(scene, position)
     check_head(scene.model, layer, 0)
@@ -304,19 +306,19 @@ def neurons(
 
 
 def neuron(scene: Scene, layer: int, neuron: int, most: Annotated[int, Within(1, 100)] = 8) -> dict:
-    """Return one MLP neuron on the prompt: its numbers at every token, and the tokens that it promotes and suppresses.
+    """Measure one MLP neuron on the prompt: its numbers at every token, and the tokens that it promotes and suppresses.
 
     Args:
         neuron: Number of the neuron, counted from 0.
 
     Returns:
-        pre, post and, for gated MLPs, up: one number a token, before and after the activation function; function: the
-        activation function at its pre-activations; promotes, suppresses: tokens with a score.
+        pre, post and, for gated MLPs, up: one number per token, before and after the activation function; function:
+        the activation function at its pre-activations; promotes, suppresses: tokens with a score.
     """
     config = scene.model.config
     check_head(scene.model, layer, 0)
     if not 0 <= neuron < config.d_mlp:
-        raise InputError("There is no such neuron.", str(neuron), say("Neurons run from 0 to {}.", config.d_mlp - 1))
+        raise InputError("This neuron does not exist.", str(neuron), say("Neurons run from 0 to {}.", config.d_mlp - 1))
     read: Activations = measured(VIEW, "layer", scene, layer=str(layer))
     with scene.playground.computing:
         pushed = promoted(scene.model.model, layer, [neuron], most, scene.model.tokenizer.vocab_size)
@@ -337,12 +339,12 @@ def neuron(scene: Scene, layer: int, neuron: int, most: Annotated[int, Within(1,
 
 
 def neuron_survey(scene: Scene) -> dict:
-    """Return the MLP neurons of every layer in a few numbers: how many are active, and how large they get.
+    """Summarize the MLP neurons of every layer: the share that is active, and the largest activation.
 
     Returns:
-        layers: never: share of the neurons that are active at no token; quiet: share that never reach the root mean
-        square of their layer; active: share of (token, neuron) pairs; largest activation with its token and neuron;
-        counts: how many activations lie between the edges (null: without end).
+        layers: never: share of neurons that are active at no token; quiet: share that never reach the root mean
+        square of their layer; active: share of (token, neuron) pairs; largest: the activation of the largest
+        size, with its token and neuron; counts: number of activations between the edges (null: unbounded).
     """
     result: Survey = measured(VIEW, "quick", scene) or measured(VIEW, "survey", scene)
     rows = [

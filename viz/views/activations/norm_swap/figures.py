@@ -1,4 +1,4 @@
-"""How large the residual stream is before and after norms were changed, layer by layer."""
+"""The figure of the residual stream's length before and after a norm change, layer by layer."""
 
 from collections.abc import Mapping
 
@@ -14,15 +14,15 @@ HEIGHT = 380
 
 
 def size_figure(before: np.ndarray, after: np.ndarray, position: int, words: Mapping[str, str]) -> go.Figure:
-    """Return the length of the stream by layer on a log scale: median and largest of the tokens, and one token.
+    """Draw the length of the residual stream by layer on a log scale: median and maximum of the tokens, and one token.
 
-    before, after [L + 1, T]; what is NaN has no point. `words`: "before", "after", "median", "largest", "here",
-    "layer", "length".
+    before, after [L + 1, T]; NaN and 0 leave gaps. `words`: "before", "after", "median", "largest", "here", "layer"
+    and "length".
     """
     traces = []
     for name, table, color, width in (("before", before, HUES[7], 5), ("after", after, BLUE, 2)):
         for part, dash, values in (
-            ("median", "solid", np.median(table, axis=1)),  # NaN where any token has no number
+            ("median", "solid", np.median(table, axis=1)),  # NaN if it is for any token
             ("largest", "dash", _largest(table)),
             ("here", "dot", table[:, position]),
         ):
@@ -32,10 +32,10 @@ def size_figure(before: np.ndarray, after: np.ndarray, position: int, words: Map
             more = {"mode": "lines+markers"}
             traces.append(line(label, range(len(y)), y, color, hover=hover, dash=dash, width=width, more=more))
     shown = [value for trace in traces for value in trace.y if value is not None]
-    up = axis(words["length"], powers(min(shown, default=1), max(shown, default=1)))
-    return figure(traces, axis(words["layer"], {"tickformat": "d"}), up, height=HEIGHT)
+    y_axis = axis(words["length"], powers(min(shown, default=1), max(shown, default=1)))
+    return figure(traces, axis(words["layer"], {"tickformat": "d"}), y_axis, height=HEIGHT)
 
 
 def _largest(table: np.ndarray) -> np.ndarray:
-    """Return the largest number of each layer, NaN where there is none. [L + 1, T] -> [L + 1]"""
+    """Compute the maximum of each layer, ignoring NaN; NaN for a layer of only NaN. [L + 1, T] -> [L + 1]"""
     return np.where(np.isnan(table).all(1), np.nan, np.max(np.where(np.isnan(table), -np.inf, table), axis=1))

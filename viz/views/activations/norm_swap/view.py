@@ -1,4 +1,4 @@
-"""Change the norm: what becomes of the prediction when norms are exchanged, lose a part, are frozen or taken out."""
+"""Change the norm: the effect on the prediction of norms that are exchanged, lose a part, are frozen or removed."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ _COLUMNS = ("column_id", "column_token", "csv_p_before", "csv_p_after", "csv_log
 _IMPORTS = ["from model.activations.norm_swap import places_of, swapped"]
 
 
-# --- what to change ---------------------------------------------------------------------------------
+# --- settings ---------------------------------------------------------------------------------------
 
 
 def _swap(words: Mapping[str, str], option: str, norm: str) -> str:
@@ -71,14 +71,14 @@ _FIELDS = ("swap", "where", "norm")
 
 
 def job(seen: Seen) -> Payload:
-    """How long a further run takes, or that it starts at once."""
+    """Describe the cost of the further run: its seconds, or that it starts at once."""
     facts = seen.facts
     if is_quick(facts.n_params, len(facts.tokens)):
         return {"text": seen.here["at_once"], "done": True}
     return {"text": seen.here["takes"].format(seconds=duration(max(1, round(2 * facts.seconds))))}
 
 
-# --- what it did ------------------------------------------------------------------------------------
+# --- results ---------------------------------------------------------------------------------------
 
 
 def _changed(seen: Seen) -> Changed | None:
@@ -86,13 +86,13 @@ def _changed(seen: Seen) -> Changed | None:
     return seen.results["quick"] or seen.results["changed"]
 
 
-def _nothing(seen: Seen) -> Payload:
-    """The placeholder of a part before the change was run."""
+def _placeholder(seen: Seen) -> Payload:
+    """Build the placeholder that a part shows before the changed run."""
     return {"empty": {"text": seen.here["empty"], "hint": seen.here["empty_hint"]}}
 
 
-def _named(seen: Seen) -> str:
-    """Return the change in words, for titles."""
+def _change_name(seen: Seen) -> str:
+    """Format the change for titles."""
     settings, config, words = seen.settings, seen.facts.config, seen.words.within("settings")
     if settings.where == "one":
         where = place_name(seen.all_words, config, places(config, settings)[0])
@@ -101,14 +101,14 @@ def _named(seen: Seen) -> str:
     return seen.words["named"].format(swap=_swap(words, settings.swap, config.norm), where=where)
 
 
-def _lost(seen: Seen) -> str:
-    """Where the numbers overflow, and for how many tokens; "" where they do not."""
+def _overflow_note(seen: Seen) -> str:
+    """Describe where the numbers overflow and how many tokens stay finite; "" without an overflow."""
     changed, words = _changed(seen), seen.words
     if changed is None or changed.overflow is None:
         return ""
     n, T, L = len(changed.read), len(seen.facts.tokens), seen.facts.config.n_layer
     where = words["in_output"] if changed.overflow == L else words["in_layer"].format(layer=changed.overflow)
-    token = quoted(seen.facts.pieces[n])  # the first one that is lost
+    token = quoted(seen.facts.pieces[n])  # the first with an overflow
     return joined([where, words["some_left" if n else "none_left"].format(n=n, T=T, token=token)])
 
 
@@ -117,7 +117,7 @@ def _file(seen: Seen) -> str:
 
 
 def _python(seen: Seen, last: str, imports: Sequence[str] = ()) -> str:
-    """Return the lines that make the changed run, and one that reads it."""
+    """Build the Python lines that compute the changed run, ending with `last`."""
     settings, config = seen.settings, seen.facts.config
     norms = f"places_of(lm.config, {settings.where!r})"
     if settings.where == "one":
@@ -126,13 +126,13 @@ def _python(seen: Seen, last: str, imports: Sequence[str] = ()) -> str:
 
 
 def facts(seen: Seen) -> Payload:
-    """KL, loss and perplexity over the prompt, and whether the numbers overflow."""
+    """Build the summary over the prompt: KL, loss, perplexity and any overflow."""
     words, changed = seen.here, _changed(seen)
     if changed is None:
-        return _nothing(seen)
+        return _placeholder(seen)
     n, items = len(changed.read), []
     if changed.overflow is not None:
-        items.append([words["overflow"], _lost(seen)])
+        items.append([words["overflow"], _overflow_note(seen)])
     if changed.kl is not None:
         items.append([words["kl"], words["kl_text"].format(kl=nats(changed.kl), n=whole(n))])
     if changed.losses is not None:
@@ -142,11 +142,11 @@ def facts(seen: Seen) -> Payload:
         items.append([words["perplexity"], words["perplexity_text"].format(**perplexities)])
     elif n:
         items.append([words["loss"], words["no_loss"]])
-    return {"title": words["title"].format(change=_named(seen)), "about": words["about"], "items": items}
+    return {"title": words["title"].format(change=_change_name(seen)), "about": words["about"], "items": items}
 
 
 def perplexity(loss: float) -> str:
-    """exp(loss), which may be beyond what a number can hold."""
+    """Format exp(loss), as a power of ten if a float cannot hold it."""
     return number(math.exp(loss)) if loss < 700 else f"10^{whole(loss / math.log(10))}"
 
 
@@ -154,17 +154,17 @@ _LOSS = (nats, perplexity)
 
 
 def prediction(seen: Seen) -> Payload:
-    """Return the likeliest next tokens before and after, where there are any."""
+    """Build the table of the most likely next tokens before and after; a placeholder if the numbers overflow."""
     words, at, result = seen.here, seen.facts.position, seen.results["next"]
     if _changed(seen) is None:
-        return _nothing(seen)
+        return _placeholder(seen)
     token = quoted(seen.facts.pieces[at])
     if result is None:
-        return {"empty": {"text": words["none"].format(token=token, position=at), "hint": _lost(seen)}}
+        return {"empty": {"text": words["none"].format(token=token, position=at), "hint": _overflow_note(seen)}}
     labels = Words(seen.all_words, "before_after")
     imports = ["from model.attention.effects import next_tokens"]
     return {
-        "title": words["title"].format(token=token, position=at, change=_named(seen)),
+        "title": words["title"].format(token=token, position=at, change=_change_name(seen)),
         "note": words["note"],
         "edited": True,
         "rows": prediction_rows(result.table, [seen.facts.piece(int(token)) for token in result.table["id"]]),
@@ -177,16 +177,16 @@ def prediction(seen: Seen) -> Payload:
 
 
 def sizes(seen: Seen) -> Payload:
-    """How large the stream is in each layer before and after."""
+    """Draw the length of the stream in each layer before and after."""
     words, changed, at = seen.here, _changed(seen), seen.facts.position
     if changed is None:
-        return _nothing(seen)
+        return _placeholder(seen)
     labels = {name: words[name] for name in ("median", "largest", "layer", "length")}
     labels |= {"before": seen.words["before"], "after": seen.words["after"], "here": words["here"].format(position=at)}
     return {
         "figure": size_figure(changed.before, changed.lengths, at, labels),
-        "title": words["title"].format(change=_named(seen)),
-        "note": f"{words['note']} {_lost(seen)}".strip(),
+        "title": words["title"].format(change=_change_name(seen)),
+        "note": f"{words['note']} {_overflow_note(seen)}".strip(),
         "columns": [words["series"], words["layer"], words["length"]],
         "file": f"{_file(seen)}-stream",
         "python": _python(seen, "changed.lengths  # [L + 1, T]"),
@@ -205,19 +205,19 @@ def norm_swap(
     position: int = -1,
     most: Rows = 10,
 ) -> dict:
-    """What becomes of the prediction when norms are exchanged, lose a part, are frozen or taken out.
+    """Measure the effect on the prediction of norms that are exchanged, lose a part, are frozen or removed.
 
     Args:
-        change: other: LayerNorm and RMSNorm exchanged. no_mean, no_gain, no_bias: without that part. frozen: divided by
-            a constant. removed: taken out.
-        where: all, norm1, norm2 or final norms; one: the norm named by layer and site.
-        layer: Layer of the one norm.
-        site: Site of the one norm: norm1, norm2 or final.
+        change: other: LayerNorm and RMSNorm exchanged. no_mean, no_gain, no_bias: without that part. frozen: divided
+            by a constant. removed: the input passes through unchanged.
+        where: all, norm1, norm2 or final norms; one: the norm selected by layer and site.
+        layer: Layer of the norm, for one.
+        site: Site of the norm, for one: norm1, norm2 or final.
 
     Returns:
-        kl: mean KL divergence of the predictions (nats), loss before and after (nats a token), overflow: the block in
-        which numbers left float32; next: tokens with p_before, p_after and logits; lengths: of the stream by layer and
-        token, before and after.
+        kl: mean KL divergence of the predictions (nats); loss: before and after (nats per token); overflow: the block
+        in which numbers left the range of float32; next: tokens with p_before, p_after and logits; lengths: of
+        the stream by layer and token, before and after.
     """
     t, config = place(scene, position), scene.model.config
     one = index_of(scene.model, layer, site) if where == "one" else 0

@@ -1,4 +1,4 @@
-"""One norm in pictures: its steps on one token as numbers that add up, and its values, gains and bias as histograms."""
+"""Figures of one norm: its steps on one token as numbers that add up, and histograms of values, gains and biases."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,14 +14,14 @@ from viz.charts.lines import band, bars, grid, line, token_data
 from viz.labels import plotly_text
 from viz.numbers import decimals, number, plain
 
-LARGEST, FIRST = 8, 4  # dimensions of the table: those with the largest |x|, and the first ones besides
-TAIL = 0.001  # share of the values that a histogram leaves out at either end, where they would flatten the rest
+LARGEST, FIRST = 8, 4  # rows of the table: dimensions with the largest |x|, and the first dimensions
+TAIL = 0.001  # share of the values that a histogram leaves out at either end if they would flatten the others
 BINS = 80
-POINTS = 300  # beyond which a row of points is drawn as one line: each point is an element of the page
-HEIGHT, NARROW = 300, 560  # pixels of two panels beside, and below one another
+POINTS = 300  # up to here points are drawn, each of them an element of the page; beyond it one line
+HEIGHT, NARROW = 300, 560  # pixels: two panels side by side, and stacked
 SITES = {"norm1": BLUE, "norm2": ORANGE, "final": GREEN}
 
-# Formulas in letters, one a step: Ba et al. 2016, eq. 3 and 4; Zhang & Sennrich 2019, eq. 4.
+# One formula per step: Ba et al. 2016, eq. 3 and 4; Zhang & Sennrich 2019, eq. 4.
 SIGNS = {"x": "x", "centred": "x − μ", "normalised": "n", "scaled": "n · γ", "out": "n · γ + β"}
 LETTERS = {
     "centred": "x − μ\nμ = (1/D) Σ x_d",
@@ -32,27 +32,25 @@ LETTERS = {
 }
 
 
-# --- one token: `walk` is a model.activations.norm_walk.Walk, or anything with its fields ------------
+# --- one token: `walk` is a model.activations.norm_walk.Walk or has its fields -----------------------
 
 
 def shown_dimensions(x: np.ndarray) -> list[int]:
-    """Return the dimensions with the largest |x|, the largest first, and then the first ones that are not among them. x
-    [D]
-    """
+    """Return the dimensions with the largest |x| in descending order, then the first of the others. x [D]"""
     largest = [int(d) for d in np.argsort(-np.abs(x), kind="stable")[:LARGEST]]
     return largest + [d for d in range(min(FIRST, len(x))) if d not in largest]
 
 
 def decimals_for(values: np.ndarray) -> int:
-    """Decimals that show the largest of some values with six significant digits; 3 to 8."""
+    """Compute the decimals that show the largest magnitude with six significant digits; 3 to 8."""
     top = float(np.abs(values).max(initial=0))
     return min(max(5 - math.floor(math.log10(top)), 3), 8) if top else 3
 
 
 def walk_table(walk: Any) -> dict:
-    """Return the steps of some dimensions: x − μ and n · γ + β add up in the digits that are shown.
+    """Build the table of the steps on some dimensions; x − μ and n · γ + β add up in the displayed digits.
 
-    {"columns": [signs], "rows": [{"d", "cells": [[as shown, in full], ...]}], "mean": as shown or None}
+    {"columns": [signs], "rows": [{"d", "cells": [[displayed, in full], ...]}], "mean": displayed, or None for RMSNorm}
     """
     at = shown_dimensions(walk.x)
     mean = walk.mean or 0.0
@@ -67,10 +65,10 @@ def walk_table(walk: Any) -> dict:
 
 
 def _cells(walk: Any, d: int, places: tuple[int, int, int]) -> list[list]:
-    """Return one line of the table: [as shown, in full] for each column, the model's own output last."""
+    """Build one row of the table: [displayed, in full] for each column, then the model's own output."""
     dx, dn, dy = places
     cells = [(walk.x[d], round(walk.x[d], dx), dx)]
-    if walk.mean is not None:  # from what is shown, so that a reader who subtracts finds this
+    if walk.mean is not None:  # from the displayed numbers, so that the subtraction is exact on the page
         cells.append((walk.centered[d], round(walk.x[d], dx) - round(walk.mean, dx), dx))
     cells += [(value[d], value[d], n) for value, n in ((walk.normalized, dn), (walk.gain, dy), (walk.scaled, dy))]
     if walk.bias is not None:
@@ -81,8 +79,7 @@ def _cells(walk: Any, d: int, places: tuple[int, int, int]) -> list[list]:
 
 
 def walk_steps(walk: Any, words: Mapping[str, str]) -> list[dict]:
-    """Return the steps in the order of the formula: {"name", "title", "sign", "letters", "numbers", "values" [D],
-    "top"}.
+    """Build the steps in formula order: {"name", "title", "sign", "letters", "numbers", "values" [D], "top"} each.
 
     `words`: "numbers_x", "span", and "step_<name>" of each.
     """
@@ -118,23 +115,23 @@ def _step(name: str, letters: str, numbers: str, values: np.ndarray) -> dict:
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """One of the panels of a figure."""
+    """One panel of a figure."""
 
-    traces: Sequence[Any]  # of Plotly
+    traces: Sequence[Any]  # Plotly traces
     x: str  # names of the axes, with units
     y: str
-    more: Mapping[str, Any] = field(default_factory=dict)  # of the x axis
+    more: Mapping[str, Any] = field(default_factory=dict)  # options of the x axis
 
 
 def panels_figure(sides: Sequence[Panel]) -> go.Figure:
-    """Return one panel, or two beside one another that stand below one another on a narrow page."""
+    """Draw one panel, or two side by side that are stacked on a narrow page."""
     names = [str(n) for n in range(len(sides))]
     x = {name: axis(side.x, {"showgrid": False, **side.more}) for name, side in zip(names, sides, strict=True)}
     y = {name: axis(side.y, {"rangemode": "tozero"}) for name, side in zip(names, sides, strict=True)}
     traces = {name: side.traces for name, side in zip(names, sides, strict=True)}
     narrow = NARROW if len(sides) > 1 else HEIGHT
     figure = grid(traces, x, y, height=HEIGHT, narrow=narrow, legend=LEGEND, columns=(len(sides), 1))
-    return figure.update_layout(bargap=0)  # else thin gaps are seen between the bars of a histogram
+    return figure.update_layout(bargap=0)  # otherwise thin gaps show between the bars
 
 
 # --- histograms -------------------------------------------------------------------------------------
@@ -142,17 +139,17 @@ def panels_figure(sides: Sequence[Panel]) -> go.Figure:
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """A histogram, without the few values at its ends that would flatten the rest."""
+    """A histogram without the few extreme values that would flatten the others."""
 
     edges: np.ndarray  # [n + 1]
     counts: np.ndarray  # [n]
-    outside: int
-    low: float  # of all values
+    outside: int  # values beyond the edges
+    low: float  # smallest and largest of all values
     high: float
 
 
 def counted(values: np.ndarray) -> Counted:
-    """At most BINS bins over the middle 99.8 % of the values where the tails reach far beyond it, else over all."""
+    """Build a histogram of at most BINS bins; it covers the middle 99.8% if the tails reach far beyond it."""
     flat = np.asarray(values, dtype=np.float64).ravel()
     low, high = float(flat.min()), float(flat.max())
     start, end = np.quantile(flat, (TAIL, 1 - TAIL))
@@ -164,7 +161,7 @@ def counted(values: np.ndarray) -> Counted:
 
 
 def histogram(values: Counted, name: str, unit: str, color: str) -> go.Bar:
-    """Bars, with the ends of each on hover. `unit` names what is counted."""
+    """Draw a histogram whose bars show their bounds on hover. `unit` names the counted quantity."""
     edges = values.edges
     ends = [f"{number(low)} … {number(high)}" for low, high in pairwise(edges)]
     middle = ((edges[:-1] + edges[1:]) / 2).tolist()
@@ -178,7 +175,7 @@ def histogram(values: Counted, name: str, unit: str, color: str) -> go.Bar:
 def spread_traces(
     table: np.ndarray, places: Sequence[tuple[int, str]], words: Mapping[str, str], legend: bool
 ) -> list[go.Scatter]:
-    """5 %, median and 95 % of a parameter by layer, a color a site. table [norms, 3]
+    """Draw the 5%, 50% and 95% quantiles of a parameter by layer, one color per site. table [norms, 3]
 
     `words`: a name for each site, "low", "median", "high", "layer".
     """
@@ -205,7 +202,7 @@ _PARTS = ("low", "median", "high")
 def size_traces(
     sizes: np.ndarray, batch: np.ndarray, names: tuple[str, str], labels: Sequence[str], *, pick: bool = False
 ) -> list[go.Scatter]:
-    """Return two rows of points, the model's norm and BatchNorm; with `pick` a click picks a token. sizes, batch [n]"""
+    """Draw two rows of points, model norm and BatchNorm; with `pick`, a click selects a token. sizes, batch [n]"""
     n = len(sizes)
     traces = []
     for values, name, color in ((batch, names[1], ORANGE), (sizes, names[0], BLUE)):

@@ -1,4 +1,4 @@
-"""The numbers of one norm: its steps on one token, its values before and after, and BatchNorm in its place."""
+"""Measurements of one norm: its steps on one token, its values before and after, and BatchNorm in its place."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,26 +35,24 @@ class Both:
 
 @dataclass(frozen=True, eq=False)
 class Parameters:
-    """Histograms of the gain and of the bias of the norm, None where it has no bias."""
+    """Histograms of the norm's gain and bias; None for a norm without bias."""
 
     gain: Counted
     bias: Counted | None
 
 
 def place_of(config: ModelConfig, settings: Settings) -> Place:
-    """Return the norm that is chosen."""
+    """Return the place of the selected norm."""
     return norms_of(config)[int(settings.norm)]
 
 
 def _norm(scene: Scene, settings: Settings) -> Norm:
-    """Return the norm of the model itself."""
+    """Return the model's own module of the selected norm."""
     return norm_of(scene.model.model, *place_of(scene.model.config, settings))
 
 
 def measure_read(scene: Scene, settings: Settings) -> np.ndarray:
-    """Return the input of the norm, float32 [T, D]; raises InputError where edits drove it beyond the range
-    of float32.
-    """
+    """Return the norm's input, float32 [T, D]. Raises InputError if edits drove it beyond the range of float32."""
     x = norm_input(scene.trace, *place_of(scene.model.config, settings))
     if not np.isfinite(x).all():
         raise InputError(
@@ -66,28 +64,28 @@ def measure_read(scene: Scene, settings: Settings) -> np.ndarray:
 
 
 def measure_walk(scene: Scene, settings: Settings, results: Mapping[str, np.ndarray]) -> Walk:
-    """Return every step of the norm on the token that is looked at."""
+    """Compute every step of the norm on the token at the selected position."""
     return walk_vector(_norm(scene, settings), results["read"][scene.position])
 
 
 def measure_values(scene: Scene, settings: Settings, results: Mapping[str, np.ndarray]) -> Both:
-    """Return the input and output of the norm, over all tokens."""
+    """Compute the histograms of the norm's input and output over all tokens."""
     read = results["read"]
     return Both(counted(read), counted(norm_output(_norm(scene, settings), read)))
 
 
 def measure_gains(scene: Scene, settings: Settings) -> Parameters:
-    """Return the learned parameters of the norm."""
+    """Compute the histograms of the norm's learned parameters."""
     norm = _norm(scene, settings)
     bias = None if norm.bias is None else counted(norm.bias.detach().numpy())
     return Parameters(counted(norm.weight.detach().numpy()), bias)
 
 
 def measure_all(scene: Scene, settings: Settings) -> dict[str, np.ndarray]:
-    """5 %, median and 95 % of "gain" and, where there is one, "bias" of all norms. float64 [norms, 3]"""
+    """Compute the 5%, 50% and 95% quantiles of "gain" and any "bias" of every norm. float64 [norms, 3] each"""
     return quantiles(scene.model.model)
 
 
 def measure_batch(scene: Scene, settings: Settings, results: Mapping[str, np.ndarray]) -> BatchCompared:
-    """Return the prompt under the norm and under BatchNorm."""
+    """Compare the norm with BatchNorm on the prompt."""
     return compare_batch(_norm(scene, settings), results["read"])

@@ -1,4 +1,4 @@
-"""One norm: its formula walked on one token, its values before and after, its gain and bias, and BatchNorm instead."""
+"""One norm: its formula on one token, its values before and after, its gain and bias, and BatchNorm instead."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -57,18 +57,18 @@ def _which(words: Words, scene: Scene) -> str:
 
 
 NORM = Choice("norm", _norms, scene_label=_option, title=_which)
-_SHOWN_WORDS = ("dimension", "dimension_help", "dimensions", "model")  # that static/views/activations/norm.js reads
+_SHOWN_WORDS = ("dimension", "dimension_help", "dimensions", "model")  # read by static/views/activations/norm.js
 
 
 def _names(seen: Seen) -> dict[str, str]:
-    """Return the kind and the place of the norm, as titles name them."""
+    """Return the norm's kind and place, as formatted for titles."""
     config = seen.facts.config
     place = place_name(seen.all_words, config, place_of(config, seen.settings))
     return {"kind": kind_name(config), "place": place}
 
 
 def _figure(seen: Seen, sides: Sequence[Panel], notes: Sequence[str]) -> Payload:
-    """Return a figure of this norm, without its columns and lines of Python."""
+    """Build the payload of a figure of this norm, except its columns and Python lines."""
     layer, site = place_of(seen.facts.config, seen.settings)
     return {
         "figure": panels_figure(sides),
@@ -83,7 +83,7 @@ def _python(seen: Seen, lines: Sequence[str], names: str) -> str:
 
 
 def _norm_arguments(seen: Seen) -> str:
-    """Return the norm as arguments of a call."""
+    """Format the norm's place as arguments of a Python call."""
     layer, site = place_of(seen.facts.config, seen.settings)
     return f"{layer}, {site!r}"
 
@@ -92,7 +92,7 @@ def _norm_arguments(seen: Seen) -> str:
 
 
 def walk(seen: Seen) -> Payload:
-    """Return the steps on one token, some of its dimensions in a table, and the model's own output as the check."""
+    """Build the steps of the norm on one token, with a table of some dimensions and a check against the model."""
     words, result, position = seen.here, seen.result, seen.facts.position
     top, D = float(abs(result.model_out).max()), len(result.x)
     table, n = walk_table(result), min(LARGEST, D)
@@ -118,7 +118,7 @@ def walk(seen: Seen) -> Payload:
 
 
 def values(seen: Seen) -> Payload:
-    """Return the histograms of what the norm reads and of what it writes, over all tokens."""
+    """Draw the histograms of the norm's input and output over all tokens."""
     words, both = seen.here, {"before": seen.result.before, "after": seen.result.after}
     sides = [
         Panel([histogram(each, words[name], words["unit"], color)], words[name], words["count"])
@@ -133,7 +133,7 @@ def values(seen: Seen) -> Payload:
 
 
 def gains(seen: Seen) -> Payload:
-    """Return the histograms of the gain and, where it has one, the bias of the norm."""
+    """Draw the histograms of the norm's gain and, if it has one, its bias."""
     words, result = seen.here, seen.result
     both = {"gain": result.gain} | ({} if result.bias is None else {"bias": result.bias})
     named = {seen.words[name]: each for name, each in both.items()}
@@ -150,7 +150,7 @@ def gains(seen: Seen) -> Payload:
 
 
 def _outside(seen: Seen, histograms: Mapping[str, Counted]) -> str:
-    """Return how many values lie beyond the ends of each histogram, and how far they go."""
+    """Describe how many values each histogram leaves out, and the range of all values."""
     text = seen.words["outside"]
     return joined(
         text.format(n=whole(each.outside), name=name, low=number(each.low), high=number(each.high))
@@ -163,7 +163,7 @@ def _outside(seen: Seen, histograms: Mapping[str, Counted]) -> str:
 
 
 def every(seen: Seen) -> Payload:
-    """Gain and bias of all norms by layer."""
+    """Draw the gain and bias of all norms by layer."""
     words, config, tables = seen.here, seen.facts.config, seen.result
     labels = {name: words[name] for name in ("low", "median", "high", "layer")}
     labels |= {site: words[place_key(config, site)] for site in SITES}
@@ -182,7 +182,7 @@ def every(seen: Seen) -> Payload:
         "note": words["note"] if config.final_norm else joined([words["note"], words["no_final"]]),
         "columns": [words["series"], words["layer"], words["value"]],
         "file": "norm-gains-by-layer",
-        "python": _python(seen, ["quantiles(lm.model)  # [norms, 3] each: 5 %, median, 95 %"], "quantiles"),
+        "python": _python(seen, ["quantiles(lm.model)  # [norms, 3] each: 5%, median, 95%"], "quantiles"),
     }
 
 
@@ -190,7 +190,7 @@ def every(seen: Seen) -> Payload:
 
 
 def batch(seen: Seen) -> Payload:
-    """Return the quantity of equal size after the model's norm, each token; and after BatchNorm, each dimension."""
+    """Draw the sizes under the model's norm and under BatchNorm, by token and by dimension."""
     words, result, kind = seen.here, seen.result, kind_name(seen.facts.config)
     names = (kind, "BatchNorm")
     dimensions = [plotly_text(words["dimension"].format(d=d)) for d in range(len(result.own_dimensions))]
@@ -211,7 +211,7 @@ def batch(seen: Seen) -> Payload:
 
 
 def why(seen: Seen) -> Payload:
-    """Why BatchNorm is not used here, with this prompt's numbers."""
+    """Explain with this prompt's numbers why the model does not use BatchNorm."""
     words, result, kind = seen.here, seen.result, kind_name(seen.facts.config)
     last = len(seen.facts.tokens) - 1
 
@@ -219,8 +219,8 @@ def why(seen: Seen) -> Payload:
         batch, own = map(number, numbers)
         return words[key].format(last=last, batch=batch, own=own, kind=kind)
 
-    alone = result.batch_later is None
-    later = words["later_one"] if alone else text("later", (result.batch_later, result.own_later))
+    single = result.batch_later is None
+    later = words["later_one"] if single else text("later", (result.batch_later, result.own_later))
     return {
         "title": words["title"],
         "about": words["about"],
@@ -236,31 +236,31 @@ def why(seen: Seen) -> Payload:
 
 
 def norm(scene: Scene, layer: int = 0, site: Site = "norm1", position: int = -1) -> dict:
-    """Return one norm (LayerNorm or RMSNorm) on one token, every step of its formula, and BatchNorm in its place.
+    """Compute every step of one norm (LayerNorm or RMSNorm) on one token, and compare the norm with BatchNorm.
 
     Args:
         site: norm1 and norm2 belong to attention and MLP of the layer; final comes before the output.
-        position: The token whose vector is normed; negative counts from the end.
+        position: Position of the token whose vector is normalized; negative counts from the end.
 
     Returns:
-        walk: x, mean, centered, spread, divisor, normalized, gain, scaled, bias and out, each with d_model numbers
-        where it is a vector; model_out: what the model's own norm gives; gap: the largest difference. batch: root
-        mean squares and what changes under BatchNorm.
+        walk: x, mean, centered, spread, divisor, normalized, gain, scaled, bias and out, each with d_model numbers if
+        it is a vector; model_out: output of the model's own norm; gap: the largest difference from it. batch:
+        root mean squares and changes under BatchNorm.
     """
-    looked = at(scene, position)
+    selected = at(scene, position)
     index = index_of(scene.model, layer, site)
-    steps, compared = (measured(VIEW, name, looked, norm=str(index)) for name in ("walk", "batch"))
-    found_layer, found_site = norms_of(scene.model.config)[index]
-    where: dict[str, Any] = {"layer": found_layer, "site": found_site, "position": looked.position}
+    steps, compared = (measured(VIEW, name, selected, norm=str(index)) for name in ("walk", "batch"))
+    norm_layer, norm_site = norms_of(scene.model.config)[index]
+    where: dict[str, Any] = {"layer": norm_layer, "site": norm_site, "position": selected.position}
     fields = {field.name: getattr(compared, field.name) for field in dataclasses.fields(compared)}
     return where | {"walk": steps, "batch": fields}
 
 
 def norm_gains(playground: Playground, model: LanguageModel) -> dict:
-    """Gain and bias of all norms of a model: 5 %, median and 95 % over the dimensions.
+    """Compute the 5%, 50% and 95% quantiles over the dimensions of the gain and bias of every norm of a model.
 
     Returns:
-        norms: layer, site, gain and, where there is one, bias: three numbers each.
+        norms: layer, site, gain and, if the model has biases, bias: three numbers each.
     """
     tables = measured(VIEW, "all", unprompted(playground, model))
     rows = [

@@ -1,4 +1,4 @@
-"""The dimensions of one token beside those of the others, as a picture."""
+"""The figure of one token's dimensions compared with those of the other tokens."""
 
 from collections.abc import Mapping
 
@@ -15,9 +15,9 @@ from viz.views.activations.figures import BELOW
 def dimension_figure(
     token: np.ndarray, others: np.ndarray | None, name: str, limit: float, words: Mapping[str, str]
 ) -> go.Figure:
-    """|x| of every dimension at one token, the median of the other tokens, and the limit of outliers. [D] each
+    """Draw |x| of every dimension at one token, the median over the other tokens, and the outlier threshold. [D] each
 
-    The axis is logarithmic: a 0 has no place on it and leaves a gap. `words`: "dimension", "size", "others", "limit".
+    The axis is logarithmic, so zeros leave gaps. `words`: "dimension", "size", "others", "limit".
     """
     D = len(token)
     hover, thin = f"{plotly_text(words['dimension'])} %{{x}}<br>%{{y:.6g}}", {"mode": "lines"}
@@ -32,5 +32,5 @@ def dimension_figure(
 
 
 def _logarithmic(size: np.ndarray) -> np.ndarray:
-    """Return the sizes for a logarithmic axis: 0 is NaN."""
+    """Replace zeros with NaN for a logarithmic axis."""
     return np.where(size > 0, size.astype(np.float64), np.nan)

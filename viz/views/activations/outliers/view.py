@@ -1,4 +1,4 @@
-"""Outliers: the few dimensions that are far larger than the rest, and the tokens in which they occur."""
+"""Outliers: the few dimensions that are far larger than the others, and the tokens in which they occur."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from viz.views.activations.outliers.figures import dimension_figure
 from viz.views.activations.stream import STREAM, Row, row_name, row_of, rows_payload, shared
 from viz.words import joined
 
-SITES = {"norm1": ("norm1", "final"), "norm2": ("norm2", "final")}  # option: the norms that are looked at
+SITES = {"norm1": ("norm1", "final"), "norm2": ("norm2", "final")}  # option: sites of its norms
 DIMENSIONS = 16  # columns of the map
 LISTED, CARRIERS = 100, 12  # rows of the two tables
 RULE, SITE = Choice("rule", tuple(RULES)), Choice("site", tuple(SITES))
@@ -33,35 +33,35 @@ RULE, SITE = Choice("rule", tuple(RULES)), Choice("site", tuple(SITES))
 
 @dataclass(frozen=True, eq=False)
 class Outliers:
-    """The outliers by one rule before R norms, and the dimensions with the largest ratios."""
+    """The outliers by one rule before R norms, and the C dimensions with the largest ratios."""
 
     rule: str  # of RULES
     sites: tuple[str, ...]
-    norms: tuple[Row, ...]  # R of them, in the order of the computation
-    row: int  # the norm with the largest ratio
-    median: np.ndarray  # of |x| over tokens and dimensions, float64 [R]
-    limit: np.ndarray  # |x| from which on a number is outlying, float64 [R]
-    dimensions: tuple[int, ...]  # C of them, the largest ratio first
-    value: np.ndarray  # of each, the x with the largest |x| over tokens, float32 [R, C]
-    ratio: np.ndarray  # its size as a multiple of the median, float64 [R, C]
-    carrier: np.ndarray  # the token that has it, int32 [R, C]
-    table: pd.DataFrame  # of model.activations.residual_statistics.outliers
-    carriers: pd.DataFrame  # of model.activations.residual_statistics.carriers
-    attention: float  # to the first token, mean over heads and later tokens; NaN for a prompt of one token
+    norms: tuple[Row, ...]  # the R norms in the order of the computation
+    row: int  # index of the norm with the largest ratio
+    median: np.ndarray  # median of |x| over tokens and dimensions, float64 [R]
+    limit: np.ndarray  # smallest outlying |x|, float64 [R]
+    dimensions: tuple[int, ...]  # the C dimensions, the largest ratio first
+    value: np.ndarray  # the x with the largest |x| over tokens, float32 [R, C]
+    ratio: np.ndarray  # |value| / median, float64 [R, C]
+    carrier: np.ndarray  # position of its token, int32 [R, C]
+    table: pd.DataFrame  # from model.activations.residual_statistics.outliers
+    carriers: pd.DataFrame  # from model.activations.residual_statistics.carriers
+    attention: float  # weight on the first token, mean over heads and later tokens; NaN for a prompt of one token
 
 
 @dataclass(frozen=True, eq=False)
 class Dimensions:
-    """Every dimension of what one norm reads, at one token and at the others."""
+    """Every dimension of one norm's input, at one token and at the others."""
 
-    row: int  # of Outliers.norms
+    row: int  # index in Outliers.norms
     token: int
     size: np.ndarray  # |x| at the token, float32 [D]
-    others: np.ndarray | None  # median of |x| over the other tokens, float32 [D]; None where there are none
+    others: np.ndarray | None  # median of |x| over the other tokens, float32 [D]; None for a prompt of one token
 
 
 def measure(scene: Scene, settings: Settings, results: Mapping[str, Stream]) -> Outliers:
-    """Return the outliers before the norms of the chosen sites."""
+    """Find the outliers before the norms of the selected sites."""
     stream, rule, sites = results["stream"], settings.rule, SITES[settings.site]
     rows, dimensions = stream.rows(sites), top_dimensions(stream, sites, DIMENSIONS)
     ratio = np.stack([ratios(stream, n)[dimensions] for n in rows])
@@ -83,12 +83,12 @@ def measure(scene: Scene, settings: Settings, results: Mapping[str, Stream]) -> 
 
 
 def _highest(stream: Stream, rows: Sequence[int]) -> int:
-    """Which of some norms has the largest ratio; ties go to the first."""
+    """Return the index in `rows` of the norm with the largest ratio; ties go to the first."""
     return int(np.argmax([ratios(stream, n).max() for n in rows]))
 
 
 def measure_one(scene: Scene, settings: Settings, results: Mapping[str, Stream]) -> Dimensions:
-    """Return one norm at one token: those that were clicked and picked, else where the largest ratio is."""
+    """Measure one norm's input at one token: the clicked row and selected token, by default of the largest ratio."""
     stream = results["stream"]
     rows = stream.rows(SITES[settings.site])
     norms = [stream.norms[n] for n in rows]
@@ -101,15 +101,15 @@ def measure_one(scene: Scene, settings: Settings, results: Mapping[str, Stream])
 
 
 def median_of_others(sizes: np.ndarray, token: int) -> np.ndarray | None:
-    """Return the median over the other tokens, None where there are none. sizes [T, D] -> [D]"""
+    """Compute the median over the other tokens; None for a prompt of one token. sizes [T, D] -> [D]"""
     return np.median(np.delete(sizes, token, 0), 0) if len(sizes) > 1 else None
 
 
-# --- what is drawn ---
+# --- drawing ---
 
 
 def _token(seen: Seen, at: int) -> str:
-    """Return a token's place and text."""
+    """Format a token's position and text."""
     return f"{at} {quoted(seen.facts.pieces[at])}"
 
 
@@ -119,7 +119,7 @@ def _python(seen: Seen, lines: Sequence[str], names: str, imports: Sequence[str]
 
 
 def grid(seen: Seen) -> Payload:
-    """Return the dimensions with the largest numbers, before every norm; a dot where a number is outlying."""
+    """Draw the map of the dimensions with the largest numbers before every norm; dots mark outliers."""
     words, result, dimensions = seen.here, seen.result, seen.result.dimensions
     size = abs(result.value)  # [R, C]
     names = [row_name(seen, norm) for norm in result.norms]
@@ -149,14 +149,14 @@ def grid(seen: Seen) -> Payload:
 
 
 def _cell(seen: Seen, r: int, c: int) -> str:
-    """Return the hover of a cell besides its size."""
+    """Format the value, ratio and token of a cell for its hover."""
     result = seen.result
     value, ratio = signed(float(result.value[r, c])), number(float(result.ratio[r, c]))
     return plotly_text(seen.here["cell"].format(value=value, ratio=ratio, token=_token(seen, result.carrier[r, c])))
 
 
 def tables(seen: Seen) -> Payload:
-    """Return the tokens that have outlying numbers, and these numbers."""
+    """Build the tables of the outlying numbers and of the tokens that carry them."""
     words, result = seen.here, seen.result
     rows = [
         {
@@ -200,7 +200,7 @@ def tables(seen: Seen) -> Payload:
 
 
 def _largest(seen: Seen) -> str:
-    """Return the largest number where there are no outliers."""
+    """Describe the largest number of a run without outliers."""
     result, r = seen.result, seen.result.row
     return seen.here["none"].format(
         value=signed(float(result.value[r, 0])),
@@ -212,7 +212,7 @@ def _largest(seen: Seen) -> str:
 
 
 def one(seen: Seen) -> Payload:
-    """Return every dimension of what one norm reads, at the token that is looked at and at the others."""
+    """Draw every dimension of one norm's input, at the measured token and at the others."""
     words, shown, result = seen.here, seen.results["one"], seen.results["main"]
     site, layer = result.norms[shown.row]
     at, reach, n = shown.token, float(result.limit[shown.row]), len(shown.size)
@@ -245,17 +245,17 @@ def outliers(
     site: Annotated[str, OneOf(tuple(SITES))] = "norm1",
     most: Rows = 30,
 ) -> dict:
-    """Return the few dimensions of the residual stream that are far larger than the rest, and the tokens that carry
-    them.
+    """Find the few residual stream dimensions that are far larger than the others, and the tokens that carry them.
 
     Args:
-        rule: What counts. massive: 1000 times the median and at least 100. x1000, x100, x20: as many times the median.
-            int8: 6 or more.
-        site: Before which norms: norm1 or norm2; the final one is always looked at.
+        rule: Definition of an outlier. massive: at least 1000 times the median and at least 100. x1000, x100, x20: at
+            least that multiple of the median. int8: at least 6.
+        site: Norms to search before: norm1 or norm2; the final norm is always included.
 
     Returns:
         dimensions: site, layer, dimension, token (position), value, ratio to the median size; carriers: tokens with
-        entries (how many outlying numbers) and norms (in how many); count: of all dimensions found.
+        entries (number of outlying values) and norms (number of norms with one); count: outlying dimensions in
+        all.
     """
     result: Outliers = measured(VIEW, "main", scene, rule=rule, site=site)
     return {
@@ -277,7 +277,7 @@ VIEW = View(
     ),
     layout=("form", ("map", "list"), "one"),
     parts={
-        "map": Asking("gridmap", row_of, grid, of="main"),  # a click changes the row by itself
+        "map": Asking("gridmap", row_of, grid, of="main"),  # a click moves the row on the page itself
         "list": Custom("outlierlist", tables, settings=()),
         "one": Figure(one, of=("one", "main"), settings=()),
     },

@@ -1,4 +1,4 @@
-"""Statistics of the residual stream as curves: along the layers, and along the tokens of one row."""
+"""Statistics of the residual stream as curves: across the layers, and across the tokens of one row."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,25 +12,25 @@ from viz.labels import axis_name, plotly_text
 from viz.theme import HUES
 from viz.views.activations.figures import BELOW
 
-RANGE = (10.0, 90.0)  # percent of the tokens between which the gray band lies
-_MOST_MARKS = 150  # tokens with a mark each; beyond it a line, which is drawn at once
+RANGE = (10.0, 90.0)  # percentiles of the tokens at the edges of the gray band
+_MOST_MARKS = 150  # up to here every token has a mark; beyond it only a line, which draws faster
 _GRAY = HUES[7]
 _HOVER = "%{text}<br>%{y:.6g}"
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """Rows of a statistic that are one curve along the layers."""
+    """Rows of a statistic that form one curve across the layers."""
 
-    title: str  # "" where there is one curve
+    title: str  # "" for a single curve
     rows: Sequence[int]
-    at: Sequence[float]  # where each row stands along the layers
+    at: Sequence[float]  # position of each row on the axis of layers
     names: Sequence[str]  # of the rows
 
 
 @dataclass(frozen=True)
 class Series:
-    """One of the tokens that are looked at: its place in the prompt, its name, escaped for Plotly, and its color."""
+    """A highlighted token: its position, its name, escaped for Plotly, and its color."""
 
     token: int
     name: str
@@ -38,14 +38,14 @@ class Series:
 
 
 def series_of(tokens: Sequence[int], pieces: Sequence[str]) -> list[Series]:
-    """Return the tokens with a hue each; the first eight of them."""
+    """Assign a hue to each token, as far as the hues go."""
     return [Series(t, axis_name(t, pieces[t]), hue) for t, hue in zip(tokens, HUES, strict=False)]
 
 
 def profile_figure(
     values: np.ndarray, curves: Sequence[Curve], series: Sequence[Series], words: Mapping[str, str], log: bool
 ) -> go.Figure:
-    """Return a number along the layers: of some tokens, over the median and the range of all. values [R, T]
+    """Draw a statistic across the layers: some tokens, over the median and range of all tokens. values [R, T]
 
     `words`: "value", "layers" (of the axis), "median", "p10", "p90".
     """
@@ -61,7 +61,7 @@ def profile_figure(
 def _profile(
     values: np.ndarray, curve: Curve, series: Sequence[Series], words: Mapping[str, str], first: bool
 ) -> list[go.Scatter]:
-    """Return the range of all tokens, their median, and the tokens that are looked at. values [rows of the curve, T]"""
+    """Draw the range and median of all tokens, and one line per token in `series`. values [rows of the curve, T]"""
     low, middle, high = _spread(values).T
     names, x = [plotly_text(name) for name in curve.names], list(curve.at)
     median = words["median"]
@@ -77,9 +77,7 @@ def _profile(
 
 
 def _spread(values: np.ndarray) -> np.ndarray:
-    """Return the ends of the range and the median of each row's finite numbers, NaN where there are none. [R, T] -> [R,
-    3]
-    """
+    """Compute the 10%, 50% and 90% quantiles of each row's finite numbers, NaN without any. [R, T] -> [R, 3]"""
     parts = (RANGE[0], 50.0, RANGE[1])
     finite = [row[np.isfinite(row)] for row in values]
     return np.array([np.percentile(row, parts) if row.size else [np.nan] * 3 for row in finite])
@@ -88,8 +86,7 @@ def _spread(values: np.ndarray) -> np.ndarray:
 def row_figure(
     row: np.ndarray, pieces: Sequence[str], series: Sequence[Series], words: Mapping[str, str], log: bool
 ) -> go.Figure:
-    """Return a number at every token of one row, those that are looked at larger and in their hue; a click picks. row
-    [T]
+    """Draw one row's numbers by token, with large colored markers for `series`; a click selects a token. row [T]
 
     `words`: "value", "position" (of the axis), "every" (token).
     """

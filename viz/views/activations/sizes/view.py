@@ -1,4 +1,4 @@
-"""Sizes: statistics of what every norm reads, and how far each sublayer moves the stream."""
+"""Sizes: statistics of every norm's input, and of each sublayer's update to the stream."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from viz.words import joined
 
 NUMBER = Choice("number", tuple(STATISTICS), default="rms")
 _SIGNED = ("mean", "along")
-_LOW = ("cosine",)  # where the smallest number is the one to look at
+_LOW = ("cosine",)  # the smallest number is the most interesting
 _NORM_NUMBERS = ("mean", "variance", "rms", "norm", "divisor")
 
 
@@ -33,33 +33,31 @@ _NORM_NUMBERS = ("mean", "variance", "rms", "norm", "divisor")
 class Sizes:
     """One statistic of the stream."""
 
-    name: str  # of STATISTICS
+    name: str  # key of STATISTICS
     rows: tuple[Row, ...]
     values: np.ndarray  # float64 [R, T]
-    row: int  # of the cell to look at first
+    row: int  # row and token of the extreme cell
     token: int
 
     @property
     def shade(self) -> str:
-        """How the numbers become colors."""
+        """The color scale, one of viz.charts.shades."""
         return shade_of(self.values, self.name in _SIGNED)
 
     @property
     def log(self) -> bool:
-        """Whether the axes of the curves are logarithmic."""
+        """The flag for logarithmic axes of the curves."""
         return self.name not in _SIGNED and wide(self.values)
 
 
 def measure(scene: Scene, settings: Settings, results: Mapping[str, Stream]) -> Sizes:
-    """Return the statistic that is chosen, and its extreme cell."""
+    """Return the selected statistic and its extreme cell."""
     rows, values = statistic(results["stream"], settings.number)
     return Sizes(settings.number, tuple(rows), values, *extreme(values, settings.number in _LOW))
 
 
 def extreme(values: np.ndarray, smallest: bool) -> tuple[int, int]:
-    """Return the row and column of the number of the largest size, or of the smallest number; ties go to the first. [R,
-    T]
-    """
+    """Return the row and column of the number largest in size, or of the smallest number; the first of ties. [R, T]"""
     finite = np.isfinite(values)
     if not finite.any():
         return 0, 0
@@ -68,27 +66,27 @@ def extreme(values: np.ndarray, smallest: bool) -> tuple[int, int]:
     return row, token
 
 
-# --- what is looked at ---
+# --- the selection ---
 
 
 def _row(seen: Seen) -> int:
-    """Return the row that was clicked, or the one of the extreme cell."""
+    """Return the index of the clicked row, by default that of the extreme cell."""
     sizes: Sizes = seen.results["main"]
     return nearest_row(list(sizes.rows), *seen.settings.map) if seen.settings.map else sizes.row
 
 
 def _tokens(seen: Seen) -> tuple[int, ...]:
-    """Return the picked tokens in the order in which they were picked, or that of the extreme cell and the last one."""
+    """Return the selected tokens in order of selection, by default the extreme cell's and the one at the position."""
     return seen.facts.picked or tuple(dict.fromkeys((seen.results["main"].token, seen.facts.position)))
 
 
 def _value(seen: Seen) -> str:
-    """Return the statistic as an axis names it."""
+    """Return the statistic's name for an axis."""
     return seen.words[f"value_{seen.results['main'].name}"]
 
 
 def _name(seen: Seen) -> str:
-    """Return the statistic as a title names it."""
+    """Return the statistic's name for a title."""
     return seen.words[f"settings.number_{seen.results['main'].name}"]
 
 
@@ -98,11 +96,11 @@ def _python(seen: Seen, lines: Sequence[str], imports: Sequence[str] = ()) -> st
     return script(seen.facts, [first, *lines], [names, *imports])
 
 
-# --- what is drawn ---
+# --- drawing ---
 
 
 def grid(seen: Seen) -> Payload:
-    """Return every norm, sublayer or block of the model at every token."""
+    """Draw the map of the statistic: one row per norm, sublayer or block, one column per token."""
     words, sizes = seen.here, seen.result
     names = [row_name(seen, row) for row in sizes.rows]
     rows = layer_line(words[f"rows_{STATISTICS[sizes.name]}"], names, [layer for _, layer in sizes.rows])
@@ -118,7 +116,7 @@ def grid(seen: Seen) -> Payload:
 
 
 def _reads(seen: Seen) -> str:
-    """Return the tensors of the rows, as this model is wired."""
+    """Describe the tensors behind the rows, as this model is wired."""
     words, config, name = seen.here, seen.facts.config, seen.result.name
     if STATISTICS[name] == "blocks":
         return words["reads_blocks"]
@@ -129,12 +127,12 @@ def _reads(seen: Seen) -> str:
 
 
 def _opened(seen: Seen) -> list[str]:
-    """Why this row is looked at where nobody chose one."""
+    """Explain the row that is displayed by default; empty after a click."""
     return [] if seen.settings.map else [seen.here["opened_low" if seen.result.name in _LOW else "opened_high"]]
 
 
 def _curves(seen: Seen) -> list[Curve]:
-    """Return the rows as curves along the layers: norms one after the other; attention and MLP each for itself."""
+    """Group the rows into curves across the layers: one each for attention and MLP, otherwise a single curve."""
     words, sizes = seen.here, seen.result
     if STATISTICS[sizes.name] != "sublayers":
         places = [layer + (0.5 if what == "norm2" else 0) for what, layer in sizes.rows]
@@ -148,7 +146,7 @@ def _curves(seen: Seen) -> list[Curve]:
 
 
 def profile(seen: Seen) -> Payload:
-    """Return the number along the layers, of the tokens that are looked at and of all."""
+    """Draw the statistic across the layers, for the selected tokens and for all."""
     words, sizes, tokens = seen.here, seen.result, _tokens(seen)
     log = sizes.log
     labels = words.plain() | {"value": _value(seen), "layers": seen.words["layers"]}
@@ -166,7 +164,7 @@ def profile(seen: Seen) -> Payload:
 
 
 def row(seen: Seen) -> Payload:
-    """Return the number at every token of the row that is looked at, and all that is known of one cell of it."""
+    """Draw the selected row's numbers by token, with a note on one of its cells."""
     words, sizes, tokens, at = seen.here, seen.result, _tokens(seen), _row(seen)
     what, layer = sizes.rows[at]
     series, labels = series_of(tokens, seen.facts.pieces), words.plain() | {"value": _value(seen)}
@@ -181,7 +179,7 @@ def row(seen: Seen) -> Payload:
 
 
 def cell_note(seen: Seen, row: Row, at: int) -> str:
-    """Return the numbers of the row at one token."""
+    """Describe the numbers of a row at one token."""
     stream, (what, layer) = seen.results["stream"], row
     values = {"token": quoted(seen.facts.pieces[at]), "position": at}
     if what == "block":
@@ -200,15 +198,15 @@ def cell_note(seen: Seen, row: Row, at: int) -> str:
 
 
 def stream_sizes(scene: Scene, number: Annotated[str, OneOf(tuple(STATISTICS))] = "rms") -> dict:
-    """How large the residual stream is before every norm, or how far each sublayer moves it, token by token.
+    """Measure each token's residual stream before every norm, or its change by each sublayer or block.
 
     Args:
-        number: rms, norm (length), mean, variance, divisor (what the norm divides by): before every norm. update:
-            length of what a sublayer adds over that of the stream; along: cosine of the two. cosine: of the stream
+        number: rms, norm (length), mean, variance, divisor (the norm's denominator): before every norm. update:
+            length of a sublayer's output over that of the stream; along: cosine of the two. cosine: of the stream
             before and after a block.
 
     Returns:
-        rows: where (norm1, norm2, final; attn, mlp; or block), layer, and values: one a token.
+        rows: where (norm1, norm2, final; attn, mlp; or block), layer, and values: one per token.
     """
     sizes: Sizes = measured(VIEW, "main", scene, number=number)
     rows = [
@@ -218,7 +216,7 @@ def stream_sizes(scene: Scene, number: Annotated[str, OneOf(tuple(STATISTICS))] 
     return {"number": number, "tokens": prompt_tokens(scene), "rows": rows}
 
 
-_LOOKED_AT = ("token", "tokens")
+_SELECTION = ("token", "tokens")
 
 VIEW = View(
     "sizes",
@@ -229,9 +227,9 @@ VIEW = View(
     ),
     layout=("form", ("map", ("profile", "row"))),
     parts={
-        "map": Asking("gridmap", row_of, grid, of="main"),  # a click changes the row by itself
-        "profile": Figure(profile, depends=_LOOKED_AT, settings=()),
-        "row": Figure(row, of=("main", "stream"), depends=_LOOKED_AT, settings=("map",)),
+        "map": Asking("gridmap", row_of, grid, of="main"),  # a click moves the row on the page itself
+        "profile": Figure(profile, depends=_SELECTION, settings=()),
+        "row": Figure(row, of=("main", "stream"), depends=_SELECTION, settings=("map",)),
     },
     api=(Endpoint(stream_sizes),),
 )

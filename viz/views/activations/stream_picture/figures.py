@@ -11,33 +11,33 @@ from viz.labels import plotly_text, tick_text
 from viz.numbers import percent
 from viz.theme import HUES, RAMPS, colorscale, frame_layout
 
-MOST_LABELS = 28  # tokens whose text stands beside their point
-_HEIGHT, _NARROW = 560, 440  # pixels
+MOST_LABELS = 28  # up to this number of tokens each point has a label
+_HEIGHT, _NARROW = 560, 440  # pixels, wide and narrow page
 _HOVER = "%{text}<br>%{x:.4g}, %{y:.4g}"
 
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """The content of a projection's figure."""
+    """The data of the figure: a projection, the selected layer and axes, and the tokens with a path."""
 
     coordinates: np.ndarray  # [L + 1, T, components]
-    shares: Sequence[float]  # of the variance, one a component
-    start: int  # the position of the first token in it
+    shares: Sequence[float]  # of the variance, one per component
+    start: int  # position of the first token in `coordinates`
     layer: int
-    axes: tuple[int, int]  # components across and up
-    paths: Sequence[int]  # positions whose path through the layers is drawn
+    axes: tuple[int, int]  # components of the x and y axes
+    paths: Sequence[int]  # positions of tokens with a path
 
 
 def space_figure(drawn: Drawn, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
-    """Return every token at one layer as a point; for some tokens the path from the first layer to the last.
+    """Draw every token at one layer as a point, and the paths of some tokens through all layers.
 
-    `pieces` are those of the whole prompt. The axes hold all layers, so that they stay where they are while the layer
+    `pieces` are the texts of all prompt tokens. The axes cover all layers, so they stay fixed while the layer
     changes. `words`: "axis", "at_layer", "at_end", "position".
     """
     x, y = (drawn.coordinates[:, :, axis] for axis in drawn.axes)  # [L + 1, T]
     traces = [trace for n, at in enumerate(drawn.paths) for trace in _path(drawn, at, n, pieces, words)]
     traces.append(_points(drawn, pieces, words))
-    stops = {name: stops[2:] for name, stops in RAMPS.items()}  # without what hardly differs from the page
+    stops = {name: stops[2:] for name, stops in RAMPS.items()}  # without the stops that hardly differ from the page
     scales = {name: colorscale(each, "linear") for name, each in stops.items()}
     title = {"text": plotly_text(words["position"]), "side": "right"}
     bar = {"thickness": 10, "len": 0.7, "outlinewidth": 0, "title": title}
@@ -47,13 +47,13 @@ def space_figure(drawn: Drawn, pieces: Sequence[str], words: Mapping[str, str]) 
         "xaxis": _axis(drawn, 0, x, words),
         "yaxis": _axis(drawn, 1, y, words),
         "legend": LEGEND | {"bgcolor": "rgba(0,0,0,0)"},
-        "uirevision": f"{drawn.axes} {drawn.shares}",  # a zoom stays while the layer changes
+        "uirevision": f"{drawn.axes} {drawn.shares}",  # keeps the zoom while the layer changes
     }
     return go.Figure(traces, layout)
 
 
 def _axis(drawn: Drawn, which: int, values: np.ndarray, words: Mapping[str, str]) -> dict:
-    """Return an axis with room for the values of all layers, its component and its share of the variance named."""
+    """Build an axis with room for the values of all layers; its title names the component and its share of variance."""
     component, low, high = drawn.axes[which], float(values.min()), float(values.max())
     room = 0.06 * (high - low) or 1.0
     title = words["axis"].format(n=component + 1, share=percent(drawn.shares[component]))
@@ -61,7 +61,7 @@ def _axis(drawn: Drawn, which: int, values: np.ndarray, words: Mapping[str, str]
 
 
 def _points(drawn: Drawn, pieces: Sequence[str], words: Mapping[str, str]) -> go.Scatter:
-    """Return all tokens at the chosen layer, colored by position."""
+    """Draw all tokens at the selected layer, colored by position."""
     x, y = (drawn.coordinates[drawn.layer, :, axis] for axis in drawn.axes)
     T, start = len(x), drawn.start
     beside = {"mode": "markers+text", "texttemplate": "%{customdata.label}", "textposition": "top center"}
@@ -84,9 +84,7 @@ def _points(drawn: Drawn, pieces: Sequence[str], words: Mapping[str, str]) -> go
 
 
 def _path(drawn: Drawn, at: int, n: int, pieces: Sequence[str], words: Mapping[str, str]) -> list[go.Scatter]:
-    """Return one token through all layers: a line, a ring where it starts, a square where it ends, a ring around it
-    now.
-    """
+    """Draw one token's path through all layers: a circle at its start, a square at its end, a ring at `drawn.layer`."""
     row, hue = at - drawn.start, HUES[n % len(HUES)]
     x, y = (drawn.coordinates[:, row, axis] for axis in drawn.axes)  # [L + 1]
     last = len(x) - 1

@@ -13,9 +13,9 @@ from viz.seam.view import Figure, Job, Measure, Payload, Seen, View
 from viz.views.activations.stream_picture.figures import Drawn, space_figure
 from viz.words import Words, joined
 
-AXES = {"12": (0, 1), "23": (1, 2), "13": (0, 2)}  # option: components across and up, counted from 0
-QUICK = 1.6e10  # multiplications up to which the components are computed at once: half a second
-MOST_PATHS = 8  # one hue each
+AXES = {"12": (0, 1), "23": (1, 2), "13": (0, 2)}  # option: components of the x and y axes, counted from 0
+QUICK = 1.6e10  # multiplications that take about half a second
+MOST_PATHS = 8  # one per hue
 
 
 def _axes(words: Words, option: str) -> str:
@@ -34,7 +34,7 @@ _MEASURED = ("states", "first")
 
 
 def is_quick(config: ModelConfig, T: int) -> bool:
-    """Whether the components are computed without a button."""
+    """Return whether the components are computed without a button."""
     return work(config.n_layer + 1, T, config.d_model) <= QUICK
 
 
@@ -43,33 +43,33 @@ def _space(scene: Scene, settings: Settings) -> Space:
 
 
 def measure_quick(scene: Scene, settings: Settings) -> Space | None:
-    """Return the principal components; None where they take a while. Raises InputError where there are none."""
+    """Compute the principal components if quick, otherwise return None. Raises InputError if they are undefined."""
     return _space(scene, settings) if is_quick(scene.model.config, len(scene.tokens)) else None
 
 
 def measure_space(scene: Scene, settings: Settings, progress: Progress) -> Space:
-    """The principal components, however long they take. Raises InputError where there are none."""
+    """Compute the principal components, however long it takes. Raises InputError if they are undefined."""
     progress(0, None, "")
     return _space(scene, settings)
 
 
-# --- what is drawn ---
+# --- drawing ---
 
 
 def job(seen: Seen) -> Payload:
-    """Return the cost of computing the components, or nothing where they are there at once."""
+    """Describe the cost of computing the components; done if they are computed at once."""
     quick = is_quick(seen.facts.config, len(seen.facts.tokens))
     return {"text": "", "done": True} if quick else {"text": seen.here["hint"]}
 
 
 def paths(seen: Seen) -> tuple[int, ...]:
-    """Return the tokens whose paths are drawn: those picked, else the one looked at and the first."""
+    """Return the tokens with a path: the selected ones, by default the token at the position and the first."""
     tokens = seen.facts.picked or (seen.facts.position, 0)
     return tuple([at for at in dict.fromkeys(tokens) if at or seen.settings.first][-MOST_PATHS:])
 
 
 def picture(seen: Seen) -> Payload:
-    """Return the picture, and how much of the variance it holds."""
+    """Draw the tokens in two principal components, with a note on their share of the variance."""
     words, settings = seen.here, seen.settings
     space: Space | None = seen.results["quick"] or seen.results["space"]
     if space is None:
@@ -98,15 +98,15 @@ def picture(seen: Seen) -> Payload:
 
 
 def residual_space(scene: Scene, unit: bool = True, first: bool = True) -> dict:
-    """Return all tokens of all layers in the first three principal components of the residual stream.
+    """Project all tokens of all layers onto the first three principal components of the residual stream.
 
     Args:
-        unit: Whether every state is divided by its length first.
-        first: Whether the first token, which is often far off, is among them.
+        unit: Whether every state is first divided by its length.
+        first: Whether to include the first token, which is often far from the others.
 
     Returns:
-        coordinates: by layer (0: before the first block) and token, three numbers; shares: of the variance; start: the
-        position of the first token.
+        coordinates: by layer (0: before the first block) and token, three numbers; shares: of the variance; start:
+        the position of the first token included.
     """
     settings = {"states": "unit" if unit else "raw", "first": first}
     space: Space = measured(VIEW, "quick", scene, **settings) or measured(VIEW, "space", scene, **settings)

@@ -1,4 +1,4 @@
-"""FLOPs against context, and shares of work beside shares of time."""
+"""FLOPs against context length, and each component's share of the work beside its share of the time."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,47 +11,47 @@ from viz.charts.lines import line, values
 from viz.labels import plotly_text
 from viz.numbers import flops, flops_unit
 from viz.theme import HUES, frame_layout
-from viz.views.anatomy.figures import BELOW, band, upright
+from viz.views.anatomy.figures import BELOW, band, vertical_line
 
 HEIGHT = 420
 COLORS = {"attention": HUES[4], "projections": HUES[0], "mlp": HUES[2], "head": HUES[1], "rest": HUES[7]}
-_QUIET = "rgba(128,134,150,0.35)"
+_MUTED = "rgba(128,134,150,0.35)"
 
 
 @dataclass(frozen=True)
 class Band:
-    """FLOPs of one group of operations at every context."""
+    """FLOPs of one group of operations at every context length."""
 
-    key: str  # of COLORS
+    key: str  # a key of `COLORS`
     name: str
     values: Sequence[float]
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A context worth a line: where two groups are equal, or where the model's own context ends."""
+    """A context length with a vertical line and a label."""
 
     at: float
     text: str
-    value: float | None = None  # where there is a point on the line
+    value: float | None = None  # FLOPs of a point on the line, if one is drawn
     strong: bool = True
 
 
 @dataclass(frozen=True)
 class Bar:
-    """One component: its share of the work and of the time, and what its bars say."""
+    """One component: its shares of the work and of the time, and the hover texts of its bars."""
 
     name: str
     work: float
     time: float
-    spread: tuple[float, float]  # the middle half of the repeats, as shares of the same time
-    texts: tuple[str, str]  # of the two bars
+    spread: tuple[float, float]  # middle half of the repeats, as shares of the same total
+    texts: tuple[str, str]  # hover texts of the two bars
 
 
 def work_figure(
     x: Sequence[int], bands: Sequence[Band], marks: Sequence[Mark], stacked: bool, words: Mapping[str, str]
 ) -> go.Figure:
-    """Return the FLOPs against context, stacked on linear axes or as lines on logarithmic ones.
+    """Draw FLOPs against context length, stacked on linear axes or as lines on logarithmic axes.
 
     `words`: "context", "axis", "tokens".
     """
@@ -61,26 +61,26 @@ def work_figure(
     traces += [_point(mark, scale) for mark in marks if mark.value is not None]
     name = f"{words['axis']} ({unit})"
     if stacked:
-        across = axis(words["context"], {"range": [0, x[-1]], "tickformat": ",~r"})
-        up = axis(name, {"rangemode": "tozero", "tickformat": ",~r"})
+        x_axis = axis(words["context"], {"range": [0, x[-1]], "tickformat": ",~r"})
+        y_axis = axis(name, {"rangemode": "tozero", "tickformat": ",~r"})
     else:
-        across = axis(words["context"], {"type": "log", "range": [0, math.log10(x[-1])], "tickformat": ",~r"})
+        x_axis = axis(words["context"], {"type": "log", "range": [0, math.log10(x[-1])], "tickformat": ",~r"})
         shown = [value for trace in traces for value in trace.y if value]
-        up = axis(name, powers(min(shown, default=1), max(shown, default=1)))
+        y_axis = axis(name, powers(min(shown, default=1), max(shown, default=1)))
     more = {
         "legend": BELOW,
-        "annotations": [_label(mark, place, stacked, x[-1]) for place, mark in enumerate(marks)],
+        "annotations": [_label(mark, row, stacked, x[-1]) for row, mark in enumerate(marks)],
         "margin": frame_layout({})["margin"] | {"t": 18 * len(marks) + 8},
     }
-    shapes = [shape for mark in marks for shape in upright(mark.at, "dash" if mark.strong else "dot")]
-    return figure(traces, across, up, height=HEIGHT, meta={"shapes": shapes}, more=more)
+    shapes = [shape for mark in marks for shape in vertical_line(mark.at, "dash" if mark.strong else "dot")]
+    return figure(traces, x_axis, y_axis, height=HEIGHT, meta={"shapes": shapes}, more=more)
 
 
 def _curve(x: Sequence[int], each: Band, scale: float, stacked: bool, words: Mapping[str, str]) -> go.Scatter:
     color, text, tokens = COLORS[each.key], [flops(value) for value in each.values], plotly_text(words["tokens"])
     if stacked:
         return band(each.name, x, [value / scale for value in each.values], color, text, tokens)
-    y = [value or math.nan for value in each.values]  # a logarithm has no place for 0
+    y = [value or math.nan for value in each.values]  # a logarithmic axis cannot show 0
     shown = f"%{{x:,}} {tokens}: %{{text}}"
     return line(each.name, x, y, color, hover=shown, text=text, width=2.5, more={"mode": "lines"})
 
@@ -99,8 +99,8 @@ def _point(mark: Mark, scale: float) -> go.Scatter:
     )
 
 
-def _label(mark: Mark, place: int, stacked: bool, longest: int) -> dict:
-    """Return its text above the figure, one row each, on the side with more room."""
+def _label(mark: Mark, row: int, stacked: bool, longest: int) -> dict:
+    """Build the label of a mark above the figure, on its own row and on the side with more room."""
     at = mark.at if stacked else math.log10(max(mark.at, 1))
     share = at / (longest if stacked else math.log10(max(longest, 2)))
     return {
@@ -108,7 +108,7 @@ def _label(mark: Mark, place: int, stacked: bool, longest: int) -> dict:
         "y": 1,
         "yref": "paper",
         "yanchor": "bottom",
-        "yshift": 18 * place,
+        "yshift": 18 * row,
         "xanchor": "left" if share < 0.25 else "right" if share > 0.6 else "center",
         "text": plotly_text(mark.text),
         "showarrow": False,
@@ -117,7 +117,7 @@ def _label(mark: Mark, place: int, stacked: bool, longest: int) -> dict:
 
 
 def times_figure(bars: Sequence[Bar], words: Mapping[str, str]) -> go.Figure:
-    """Return each component's share of the work beside its share of the time. `words`: "work", "time", "share"."""
+    """Draw each component's share of the work beside its share of the time. `words`: "work", "time", "share"."""
     whiskers = {
         "type": "data",
         "symmetric": False,
@@ -127,8 +127,8 @@ def times_figure(bars: Sequence[Bar], words: Mapping[str, str]) -> go.Figure:
         "width": 3,
         "color": GRAY,
     }
-    rows = (
-        ("work", [bar.work for bar in bars], {"color": _QUIET, "line": {"width": 1, "color": GRAY}}, {}),
+    series = (
+        ("work", [bar.work for bar in bars], {"color": _MUTED, "line": {"width": 1, "color": GRAY}}, {}),
         ("time", [bar.time for bar in bars], {"color": BLUE, "line": {"width": 1, "color": BLUE}}, whiskers),
     )
     traces = [
@@ -138,12 +138,12 @@ def times_figure(bars: Sequence[Bar], words: Mapping[str, str]) -> go.Figure:
             orientation="h",
             name=plotly_text(words[key]),
             marker=marker,
-            text=[plotly_text(bar.texts[place]) for bar in bars],
+            text=[plotly_text(bar.texts[index]) for bar in bars],
             textposition="none",
             hovertemplate=f"%{{y}}<br>{plotly_text(words[key])}: %{{x:.1%}}<br>%{{text}}<extra></extra>",
             error_x=error,
         )
-        for place, (key, shares, marker, error) in enumerate(rows)
+        for index, (key, shares, marker, error) in enumerate(series)
     ]
     x = axis(words["share"], {"tickformat": ".0%", "rangemode": "tozero"})
     more = {"barmode": "group", "bargap": 0.3, "bargroupgap": 0.08, "legend": LEGEND | {"traceorder": "normal"}}

@@ -1,4 +1,4 @@
-"""The measured time of each component beside its share of the FLOPs, for the prompt and for one more token."""
+"""Measured time of each component beside its share of the FLOPs, for the prompt and for one more token."""
 
 from model.anatomy.component_times import BUDGET, Clocked, ComponentTime, Forward
 from viz.numbers import NONE, flops, milliseconds, number, percent, signed_percent, whole
@@ -12,17 +12,17 @@ KINDS = ("prompt", "step")  # each has a figure "times_<kind>" and a table "cloc
 
 
 def kind_of(seen: Seen) -> str:
-    """Which of KINDS a part is about."""
+    """Return the entry of KINDS that a part belongs to."""
     return seen.part.rpartition("_")[2]
 
 
 def clocked_of(seen: Seen) -> Clocked | None:
-    """Return the measured times; None before, and for an architecture that is not loaded."""
+    """Return the measured times; None before the measurement and for an architecture that is not loaded."""
     return seen.results["times"] if is_live(seen.settings) else None
 
 
 def hint(seen: Seen) -> Payload:
-    """Return the text beside the button."""
+    """Build the text beside the button."""
     if not is_live(seen.settings):
         return {"unready": True, "text": seen.words["not_here"]}
     text = seen.here["hint"].format(seconds=whole(BUDGET))
@@ -30,20 +30,20 @@ def hint(seen: Seen) -> Payload:
 
 
 def empty(seen: Seen) -> Payload:
-    """Return the placeholder of a part before the measurement."""
-    why = seen.words["empty_hint" if is_live(seen.settings) else "not_here"]
-    return {"empty": {"text": seen.words[f"empty_{kind_of(seen)}"], "hint": why}}
+    """Build the placeholder that a part shows before the measurement."""
+    explanation = seen.words["empty_hint" if is_live(seen.settings) else "not_here"]
+    return {"empty": {"text": seen.words[f"empty_{kind_of(seen)}"], "hint": explanation}}
 
 
 def times(seen: Seen) -> Payload:
-    """Return the shares of the work and of the time."""
+    """Draw each component's share of the FLOPs beside its share of the time."""
     clocked, kind, words = clocked_of(seen), kind_of(seen), seen.words.within("times")
     if clocked is None:
         return empty(seen)
     forward = forward_of(clocked, kind)
-    every = clocked.prompt.reading.logits == clocked.prompt.reading.T
+    every_head = clocked.prompt.reading.logits == clocked.prompt.reading.T
     lines = [
-        f"clocked = measure(lm.model, run.tokens.ids.tolist(), {every})",
+        f"clocked = measure(lm.model, run.tokens.ids.tolist(), {every_head})",
         f"[(part.key, part.times.median, part.flops) for part in clocked.{kind}.parts]",
     ]
     return {
@@ -58,12 +58,12 @@ def times(seen: Seen) -> Payload:
 
 
 def forward_of(clocked: Clocked, kind: str) -> Forward:
-    """Return the forward of the prompt, or of one more token."""
+    """Return the forward pass of the prompt or of one more token."""
     return clocked.prompt if kind == "prompt" else clocked.step
 
 
 def _source(seen: Seen, clocked: Clocked) -> str:
-    """Whose times these are."""
+    """Describe the measurement: model, data type, threads, and their wait policy."""
     words, facts = seen.words.within("times"), seen.facts
     values = {"model": facts.label, "dtype": facts.dtype, "threads": clocked.threads}
     text = words["measured"].format(**values, policy=clocked.waiting or words["policy_none"])
@@ -71,12 +71,12 @@ def _source(seen: Seen, clocked: Clocked) -> str:
 
 
 def _rate(rate: float | None) -> str:
-    """GFLOP a second."""
+    """Format a rate in FLOPs per second as a number of GFLOPs per second."""
     return number(None if rate is None else rate / 1e9)
 
 
 def _spread(spread: tuple[float, float]) -> str:
-    """Return the middle half of some times, in milliseconds."""
+    """Format the middle half of the repeated times, in milliseconds."""
     return "–".join(map(milliseconds, spread))
 
 
@@ -93,7 +93,7 @@ def _bar(words: Words, part: ComponentTime, forward: Forward) -> Bar:
 
 
 def clock(seen: Seen) -> Payload:
-    """Return every number, and whether they add up to the whole forward."""
+    """Build the table of times by component, and compare the sum with the whole forward pass."""
     clocked, kind, words, names = (
         clocked_of(seen),
         kind_of(seen),

@@ -1,4 +1,4 @@
-"""How many operations a prompt and a token take, by a formula that PyTorch's counter agrees with, and their time."""
+"""FLOPs of a prompt and of one more token, by formulas that PyTorch's counter confirms, and their measured time."""
 
 from typing import Annotated
 
@@ -33,7 +33,7 @@ from viz.views.anatomy.subject import ASKING, FORM, LOADED, Which, config_python
 from viz.words import Words
 from viz.work.playground import Playground
 
-# Matrix products of one layer, or of the model: T tokens pass, S are seen; E is the width of a head, M of the MLP.
+# FLOPs of matrix products, per layer (head: once). T query tokens, S key tokens; E: width of a head, M: of the MLP.
 FORMULAS = {
     "q": "2·T·D·H·E",
     "k": "2·T·D·G·E",
@@ -46,11 +46,11 @@ FORMULAS = {
     "down": "2·T·M·D",
     "head": "2·T·D·V",
 }
-Item = tuple[str, str]  # of the list of facts: what, text
+Item = tuple[str, str]  # an entry of the facts: label and text
 
 
 def curve(seen: Seen) -> Payload:
-    """Return the FLOPs against context, with the contexts at which attention overtakes."""
+    """Draw FLOPs against context length, and mark where attention overtakes the other groups."""
     words, result = seen.here, seen.result
     subject, shown, x = result.subject, result.shown, result.x
     bands = [Band(key, words[key], result.groups[key]) for key in COLORS]
@@ -73,7 +73,10 @@ def curve(seen: Seen) -> Payload:
 
 
 def _marks(result: Curve, words: Words, tokens: int) -> list[Mark]:
-    """Where attention overtakes, where the model's context ends, and what the tables are of; the longest first."""
+    """List the marked context lengths, longest first.
+
+    They are those where attention overtakes, the model's own context length, and the length that the tables use.
+    """
     lines, n_ctx = result.shown == "lines", result.subject.config.n_ctx
     marks = [
         Mark(
@@ -93,14 +96,14 @@ def _marks(result: Curve, words: Words, tokens: int) -> list[Mark]:
 
 
 def facts(seen: Seen) -> Payload:
-    """Totals, the rules of thumb beside them, the crossing in closed form, and the arithmetic intensity."""
+    """List the totals, the rules of thumb beside them, the crossing in closed form, and the arithmetic intensity."""
     words, work = seen.here, seen.result
     items = [*_totals(words, work), *_rules(words, work), _crossing(words, work), *_intensities(words, work)]
     return {"title": words["title"].format(n=whole(work.tokens)), "items": [list(item) for item in items]}
 
 
 def _totals(words: Words, work: Work) -> list[Item]:
-    """Return the FLOPs of the prompt and of one token."""
+    """Describe the FLOPs of the prompt and of one more token."""
     operations, T = work.operations["prompt"], work.tokens
     every, useful, one = total(operations), total(operations, useful=True), total(work.operations["step"])
     values = {
@@ -115,7 +118,7 @@ def _totals(words: Words, work: Work) -> list[Item]:
 
 
 def _rules(words: Words, work: Work) -> list[Item]:
-    """2 N and 6 N beside the exact numbers, and Kaplan's formula."""
+    """Compare the rules of thumb 2 N and 6 N, and Kaplan's formula, with the exact numbers."""
     N, exact = work.rules, total(work.operations["prompt"]) / work.tokens
     values = {
         "N": whole(N["blocks"]),
@@ -126,21 +129,21 @@ def _rules(words: Words, work: Work) -> list[Item]:
         "off_all": signed_percent(N["forward_all"] / exact - 1),
         "exact": flops(exact),
     }
-    more = {"kaplan": flops(work.kaplan), "off": signed_percent(work.kaplan / exact - 1)}
-    learning = {
+    kaplan = {"kaplan": flops(work.kaplan), "off": signed_percent(work.kaplan / exact - 1)}
+    training = {
         "rule": flops(N["training"]),
         "exact": flops(work.training),
         "off": signed_percent(N["training"] / work.training - 1),
     }
     return [
         (words["rule"], words["rule_text"].format(**values)),
-        (words["kaplan"], words["kaplan_text"].format(**more)),
-        (words["training"], words["training_text"].format(**learning)),
+        (words["kaplan"], words["kaplan_text"].format(**kaplan)),
+        (words["training"], words["training_text"].format(**training)),
     ]
 
 
 def _crossing(words: Words, work: Work) -> Item:
-    """Where attention overtakes, solved."""
+    """Describe in closed form at which context lengths attention overtakes the other groups."""
     c, at = work.subject.config, work.crossings
     values = {"D": whole(c.d_model), "G": c.n_kv_head, "H": c.n_head}
     values |= {"first": _tokens(at["projections"]), "layer": _tokens(at["layer"]), "useful": _tokens(at["useful"])}
@@ -148,12 +151,12 @@ def _crossing(words: Words, work: Work) -> Item:
 
 
 def _tokens(value: float) -> str:
-    """Return a number of tokens that need not be whole."""
+    """Format a number of tokens, with one decimal unless it is an integer."""
     return whole(value) if abs(value - round(value)) < 1e-9 else decimals(value, 1)
 
 
 def _intensities(words: Words, work: Work) -> list[Item]:
-    """Return the FLOPs a byte, of the prompt and of a token."""
+    """Describe the arithmetic intensity of the prompt and of one more token, in FLOPs per byte."""
     items = []
     for name, value in work.intensity.items():
         values = {"value": number(value), "size": size(work.moved[name]), "item": work.item}
@@ -161,21 +164,21 @@ def _intensities(words: Words, work: Work) -> list[Item]:
     return items
 
 
-# --- every operation ---
+# --- operations ---
 
 
 def table(seen: Seen) -> Payload:
-    """Return all operations of the prompt, or of one token more, beside what PyTorch counts."""
+    """Build the table of all operations of the prompt or of one more token, beside PyTorch's count."""
     work, which, words = seen.result, seen.part, seen.words.within("table")
     subject, reading, operations = work.subject, work.readings[which], work.operations[which]
     every = total(operations)
     layer = sum(op.products for op in operations if op.layers == subject.config.n_layer and op.key != "head")
-    rest = sum(op.all_elementwise for op in operations)
+    elementwise = sum(op.all_elementwise for op in operations)
     rows = [_row(words, op, every) for op in operations]
-    rows.append([words["total"], "", whole(layer), whole(every), percent(1.0), whole(rest)])
+    rows.append([words["total"], "", whole(layer), whole(every), percent(1.0), whole(elementwise)])
     values = {"T": whole(work.tokens), "logits": whole(reading.logits)}
     call = f"prompt({work.tokens}, {reading.logits})" if which == "prompt" else f"next_token({work.tokens})"
-    lines = [f"found = operations(config, {call})", f"total(found), sum(counted(config, {call}).values())"]
+    lines = [f"ops = operations(config, {call})", f"total(ops), sum(counted(config, {call}).values())"]
     imports = ["from model.anatomy.flops import counted, next_token, operations, prompt, total"]
     return {
         "title": words[f"title_{which}"].format(**values),
@@ -190,7 +193,10 @@ def table(seen: Seen) -> Payload:
 
 
 def _row(words: Words, op: Operation, every: int) -> list:
-    """Return one operation: a layer, all layers, its share, and what is counted apart."""
+    """Build the row of one operation.
+
+    Columns: name, formula, FLOPs of one layer, FLOPs of all layers, their share, and elementwise operations.
+    """
     share = op.all_products / every if every else 0.0
     return [
         words[op.key],
@@ -203,7 +209,7 @@ def _row(words: Words, op: Operation, every: int) -> list:
 
 
 def _check(words: Words, counted: dict[str, int] | None, which: str, every: int) -> dict:
-    """Return the comparison with PyTorch's counter on the same forward."""
+    """Compare the total with PyTorch's count of the same forward pass."""
     if counted is None:
         return {"check": words["uncounted"].format(n=COUNTED_LAYERS), "same": False}
     same = counted[which] == every
@@ -214,7 +220,7 @@ def _check(words: Words, counted: dict[str, int] | None, which: str, every: int)
 
 
 def _answer(work: Work, which: str) -> dict:
-    """Return all of one forward."""
+    """Build the API answer for one forward pass: its operations, totals and intensity."""
     operations = work.operations[which]
     rows = [
         {
@@ -239,19 +245,20 @@ def work(
     every_head: bool = True,
     item: Annotated[str, OneOf(tuple(ITEMS))] = "float32",
 ) -> dict:
-    """Return the FLOPs of every operation of a prompt and of one token after it, from the config alone.
+    """Compute the FLOPs of every operation of a prompt and of one token after it, from the config alone.
 
     Args:
         architecture: loaded (the model), or a well-known architecture.
-        tokens: Length of the prompt, which is then in the cache.
-        every_head: Whether the output head runs for every token of the prompt, or for the last one.
-        item: What a number is stored as, for the intensity.
+        tokens: Length of the prompt. The token after it reads the whole prompt from the cache.
+        every_head: Whether the output head runs for every token of the prompt or only for the last one.
+        item: Number format of weights and cache, for the intensity.
 
     Returns:
-        prompt and step (one token more): operations (products: FLOPs of matrix products of one layer, times: how often,
-        all, useful: without the pairs that the mask hides, elementwise: counted apart), total, useful, intensity (FLOPs
-        a byte of weights and cache). crossing: contexts at which scores and mix take as much as the projections, and as
-        the rest of the layer. rules: 2 N and 6 N a token, N of the blocks' matrices or of all parameters.
+        prompt and step (one more token): operations (products: FLOPs of the matrix products in one layer, times: number
+        of layers, all: FLOPs in all layers, useful: without the masked pairs, elementwise: counted separately), total,
+        useful, intensity (FLOPs per byte of weights and cache). crossing: context lengths at which scores and mix take
+        as many FLOPs as the projections, and as the rest of the layer. rules: 2 N and 6 N per token, where N counts the
+        parameters of the blocks' matrices or all parameters.
     """
     settings = {FORM: (architecture, ""), "tokens": tokens, "logits": "every" if every_head else "last", "item": item}
     result = measured(VIEW, "main", unprompted(playground, model), **settings)
@@ -268,14 +275,14 @@ def _forward(result: Forward) -> dict:
 
 
 def work_times(scene: Scene, every_head: bool = True) -> dict:
-    """Return the seconds by component of the prompt and of one token more, measured on the server now.
+    """Measure the seconds that each component takes for the prompt and for one more token, on this server.
 
     Args:
-        every_head: Whether the output head runs for every token of the prompt, or for the last one.
+        every_head: Whether the output head runs for every token of the prompt or only for the last one.
 
     Returns:
-        prompt and step: parts (component, median seconds, flops, rate in FLOPs a second), clocked and plain: seconds of
-        the whole forward with and without the clock, flops. threads.
+        prompt and step (one more token): parts (component, median seconds, flops, rate in FLOPs per second), clocked
+        and plain (seconds of the whole forward pass with and without the clock), flops. threads: number of CPU threads.
     """
     result: Clocked = measured(VIEW, "times", scene, logits="every" if every_head else "last")
     return {"prompt": _forward(result.prompt), "step": _forward(result.step), "threads": result.threads}

@@ -1,4 +1,4 @@
-"""The numbers of the prompt in the part that was clicked, as a table."""
+"""The numbers of the prompt in the selected part of the diagram, as a table."""
 
 from model.activations.site_statistics import Passed
 from viz.labels import quoted
@@ -10,37 +10,37 @@ from viz.words import joined
 
 _Rows = tuple[list[list], list[str], list[str]]  # rows, Python lines, imports
 _BLOCK = ["from model.activations.site_statistics import block_numbers"]
-_OF_HEADS = ("q", "k", "v", "qk_norm", "rope", "scores", "softmax", "mix")
+_PER_HEAD = ("q", "k", "v", "qk_norm", "rope", "scores", "softmax", "mix")
 
 
 def name_of(seen: Seen, key: str) -> str:
-    """Return the name of a part."""
-    return seen.words.within("names")[_both(seen, key)]
+    """Return the display name of a part."""
+    return seen.words.within("names")[_words_key(seen, key)]
 
 
-def does(seen: Seen, key: str) -> str:
-    """Return the function of a part in words."""
-    return seen.words.within("does")[_both(seen, key)]
+def purpose_of(seen: Seen, key: str) -> str:
+    """Describe what a part computes."""
+    return seen.words.within("does")[_words_key(seen, key)]
 
 
-def _both(seen: Seen, key: str) -> str:
-    """Return the words of a part: in a parallel block one sum adds both."""
+def _words_key(seen: Seen, key: str) -> str:
+    """Return the words key of a part. The only sum of a parallel block adds both sublayers and has its own key."""
     return "add_both" if key == "add2" and seen.results["main"].subject.config.parallel_residual else key
 
 
 def live(seen: Seen) -> Payload:
-    """Return the numbers at the token and the head that are picked."""
+    """Build the table of the selected part's numbers at the selected token and head."""
     words, parts = seen.here, seen.results["main"]
     key = parts.chosen(seen.settings.figure)
     if not parts.subject.live:
         return {"empty": {"text": words["not_loaded"], "hint": words["not_loaded_hint"]}}
-    special = {"tokens": _of_tokens, "scores": _of_scores, "softmax": _of_softmax, "output": _of_output}
-    if key in special:
+    builders = {"tokens": _token_rows, "scores": _score_rows, "softmax": _softmax_rows, "output": _output_rows}
+    if key in builders:
         columns = ("what", "value")
-        rows, lines, imports = special[key](seen)
+        rows, lines, imports = builders[key](seen)
     else:
         columns = ("vector", "n", "rms", "mean", "largest")
-        rows, lines, imports = _of_vectors(seen, key)
+        rows, lines, imports = _vector_rows(seen, key)
     return {
         "title": words["title"].format(part=name_of(seen, key)),
         "about": _about(seen, key),
@@ -56,24 +56,24 @@ def _token(seen: Seen, position: int) -> str:
 
 
 def _about(seen: Seen, key: str) -> str:
-    """Where these numbers are."""
+    """Describe the layer, token and head that the numbers belong to."""
     words, facts, parts = seen.here, seen.facts, seen.results["main"]
     (layer, head), at, config = facts.head, facts.position, parts.subject.config
     values = {"layer": layer, "token": _token(seen, at), "position": at}
-    texts = [words["of_layer" if parts.parts[key].block else "of_token"].format(**values)]
-    if key in _OF_HEADS:
+    sentences = [words["of_layer" if parts.parts[key].block else "of_token"].format(**values)]
+    if key in _PER_HEAD:
         size = config.group_size
-        texts.append(words["of_head" if size == 1 else "of_kv"].format(head=head, kv=head // size))
+        sentences.append(words["of_head" if size == 1 else "of_kv"].format(head=head, kv=head // size))
     if key == "act":
         share = float(seen.results["inside"].active[at])
-        texts.append(words["active"].format(share=percent(share), n=whole(config.d_mlp)))
+        sentences.append(words["active"].format(share=percent(share), n=whole(config.d_mlp)))
     if key == "rope":
-        texts.append(words["lengths"])
-    return joined(texts)
+        sentences.append(words["lengths"])
+    return joined(sentences)
 
 
-def _of_vectors(seen: Seen, key: str) -> _Rows:
-    """Return the sizes of the vectors that the part reads and gives."""
+def _vector_rows(seen: Seen, key: str) -> _Rows:
+    """Build one row per vector that the part reads or outputs."""
     words, tensors, facts = seen.here, seen.words.within("tensors"), seen.facts
     parts: Parts = seen.results["main"]
     (layer, head), at, block = facts.head, facts.position, parts.parts[key].block
@@ -85,25 +85,25 @@ def _of_vectors(seen: Seen, key: str) -> _Rows:
         name = words[each.way].format(tensor=tensors[each.site])
         rows.append([name, whole(vector.n), number(vector.rms), number(vector.mean), place])
         head_argument = "" if each.head is None else f", {each.head}"
-        lines.append(f"vector(found[{each.site!r}], {at if block else 0}{head_argument})")
+        lines.append(f"vector(sizes[{each.site!r}], {at if block else 0}{head_argument})")
     if key == "unembed":
         rows.append(_logits(seen))
         lines.append(f"run.logits_at({at})")
-    first, function = f"found = block_numbers(run, {layer}).sizes", "block_numbers"
+    first, function = f"sizes = block_numbers(run, {layer}).sizes", "block_numbers"
     if not block:
-        first, function = f"found = outside_numbers(run, {at})", "outside_numbers"
+        first, function = f"sizes = outside_numbers(run, {at})", "outside_numbers"
     return rows, [first, *lines], [f"from model.activations.site_statistics import {function}, vector"]
 
 
 def _logits(seen: Seen) -> list[str]:
-    """Return the row of the logits; their largest is the likeliest token's, whatever the size of the negative ones."""
+    """Build the row of the logits. Its largest value is the maximum, whatever the size of the negative logits."""
     words, result = seen.here, seen.results["outside"].logits
     name = words["gives"].format(tensor=seen.words.within("tensors")["logits"])
     place = words["place"].format(value=logit(result.largest), place=result.place)
     return [name, whole(result.n), logit(result.rms), logit(result.mean), place]
 
 
-def _of_tokens(seen: Seen) -> _Rows:
+def _token_rows(seen: Seen) -> _Rows:
     words, facts = seen.here, seen.facts
     at = facts.position
     rows = [
@@ -114,20 +114,20 @@ def _of_tokens(seen: Seen) -> _Rows:
     return rows, [f"run.tokens.ids[{at}], run.tokens.pieces[{at}]"], []
 
 
-def _row(seen: Seen) -> tuple[list[str], dict[str, float]]:
-    """Return the picked head's row of attention: its Python lines and numbers."""
+def _attention_row(seen: Seen) -> tuple[list[str], dict[str, float]]:
+    """Return the Python lines and the numbers of the selected head's attention row."""
     (layer, head), at, passed = seen.facts.head, seen.facts.position, seen.results["inside"]
-    each = f"{{name: each[{head}, {at}] for name, each in vars(rows).items()}}"
-    return [f"rows = block_numbers(run, {layer}).rows", each], row_of(passed, head, at)
+    summary = f"{{name: each[{head}, {at}] for name, each in vars(rows).items()}}"
+    return [f"rows = block_numbers(run, {layer}).rows", summary], row_of(passed, head, at)
 
 
 def row_of(passed: Passed, head: int, position: int) -> dict[str, float]:
-    """Return one row of attention in a few numbers."""
+    """Return summary numbers of one row of attention, by name."""
     return {name: float(each[head, position]) for name, each in vars(passed.rows).items()}
 
 
-def _of_scores(seen: Seen) -> _Rows:
-    words, (lines, row) = seen.here, _row(seen)
+def _score_rows(seen: Seen) -> _Rows:
+    words, (lines, row) = seen.here, _attention_row(seen)
     rows = [
         [words["keys"], whole(seen.facts.position + 1)],
         [words["top_score"], number(row["top_score"])],
@@ -136,8 +136,8 @@ def _of_scores(seen: Seen) -> _Rows:
     return rows, lines, _BLOCK
 
 
-def _of_softmax(seen: Seen) -> _Rows:
-    words, (lines, row) = seen.here, _row(seen)
+def _softmax_rows(seen: Seen) -> _Rows:
+    words, (lines, row) = seen.here, _attention_row(seen)
     key = int(row["key"])
     rows = [
         [words["top"], number(row["top"])],
@@ -147,8 +147,8 @@ def _of_softmax(seen: Seen) -> _Rows:
     return rows, lines, _BLOCK
 
 
-def _of_output(seen: Seen) -> _Rows:
-    """Return the likeliest next tokens."""
+def _output_rows(seen: Seen) -> _Rows:
+    """Build the rows of the most likely next tokens, and of the entropy."""
     words, facts = seen.here, seen.facts
     result: Outside = seen.results["outside"]
     rows: list[list] = [

@@ -1,4 +1,4 @@
-"""The parts of an architecture, and the numbers of the prompt that pass through those of the loaded model."""
+"""The parts of an architecture, and the numbers of the prompt in the parts of the loaded model."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 from viz.views.anatomy.subject import Subject, is_live, subject_of
 
-FIRST = "q"  # the part that is shown before a click
+FIRST = "q"  # part shown before a click
 KEYS = (
     FIRST,
     "tokens",
@@ -46,53 +46,53 @@ KEYS = (
     "unembed",
     "output",
 )
-NEXT = 5  # likeliest next tokens that are named
+NEXT = 5  # most likely next tokens listed
 
 
 @dataclass(frozen=True)
 class Parts:
-    """An architecture's parts for a prompt of so many tokens."""
+    """The parts of an architecture for a prompt of `tokens` tokens."""
 
     subject: Subject
     tokens: int
     parts: dict[str, Part]  # by key, in the order of the computation
-    shares: dict[str, Share]  # parameters of the parts that have some
+    shares: dict[str, Share]  # parameters of the parts that have any
 
     def chosen(self, key: str) -> str:
-        """Return the part that was clicked where this architecture has it, else q."""
+        """Return the clicked part if this architecture has it, else q."""
         return key if key in self.parts else FIRST
 
 
 @dataclass(frozen=True)
 class Logits:
-    """The logits of one position in a few numbers; `largest` is the largest one, not that of the largest size."""
+    """Statistics of the logits at one position. `largest` is the maximum, not the largest absolute value."""
 
     n: int
     rms: float
     mean: float
     largest: float
-    place: int
+    place: int  # token id of the largest one
 
 
 @dataclass(frozen=True)
 class Outside:
-    """The vectors before and after the blocks at one token."""
+    """The vectors before and after the blocks at one token, and the prediction."""
 
-    sizes: dict[str, Sizes]  # by site, of one vector
+    sizes: dict[str, Sizes]  # by site, for this token only
     logits: Logits
-    ids: tuple[int, ...]  # the likeliest next tokens
+    ids: tuple[int, ...]  # most likely next tokens
     shares: tuple[float, ...]  # their probabilities
     entropy: float  # of the prediction, in nats
 
 
 def measure(scene: Scene, settings: Settings) -> Parts:
-    """Return all parts, from the config alone."""
+    """Build all parts from the config alone."""
     subject, T = subject_of(scene, settings), len(scene.tokens)
     return Parts(subject, T, blueprint(subject.config, T), shares(subject.config))
 
 
 def measure_code(scene: Scene, settings: Settings) -> Code:
-    """Return the lines that compute the part that was clicked; of the loaded model those of its own modules."""
+    """Return the source lines of the clicked part; for the loaded model, those of its own modules."""
     subject, T = subject_of(scene, settings), len(scene.tokens)
     part = settings.figure if settings.figure in blueprint(subject.config, T) else FIRST
     wiring = wiring_of(scene.model.model, scene.head[0]) if subject.live else Wiring(subject.config)
@@ -100,12 +100,12 @@ def measure_code(scene: Scene, settings: Settings) -> Code:
 
 
 def measure_inside(scene: Scene, settings: Settings) -> Passed | None:
-    """Return the vectors in the block that is looked at; None for an architecture that is not loaded."""
+    """Measure the vectors in the selected block; None for an architecture that is not loaded."""
     return block_numbers(scene.trace, scene.head[0]) if is_live(settings) else None
 
 
 def measure_outside(scene: Scene, settings: Settings) -> Outside | None:
-    """Return the vectors outside the blocks; None for an architecture that is not loaded."""
+    """Measure the vectors outside the blocks; None for an architecture that is not loaded."""
     if not is_live(settings):
         return None
     sizes, logits = outside_numbers(scene.trace, scene.position), scene.trace.logits_at(scene.position)
@@ -122,8 +122,8 @@ def measure_outside(scene: Scene, settings: Settings) -> Outside | None:
 
 
 @dataclass(frozen=True)
-class Way:
-    """A vector that a part reads or gives."""
+class PartVector:
+    """A vector that a part reads or outputs."""
 
     way: str  # "reads" or "gives"
     site: str
@@ -131,10 +131,13 @@ class Way:
     vector: Vector
 
 
-def vectors(parts: Parts, key: str, sizes: Mapping[str, Sizes], head: int, position: int) -> list[Way]:
-    """Return the vectors of one part at one token. `sizes`: those of the block for a part of it, else those outside."""
+def vectors(parts: Parts, key: str, sizes: Mapping[str, Sizes], head: int, position: int) -> list[PartVector]:
+    """Return the vectors of one part at one token.
+
+    `sizes`: sizes of the block's vectors for a part of the block, else of the vectors outside the blocks.
+    """
     part, config = parts.parts[key], parts.subject.config
-    ways = []
+    result = []
     for way, flows in (("reads", part.reads), ("gives", part.gives)):
         for flow in flows:
             site = flow.site
@@ -144,11 +147,11 @@ def vectors(parts: Parts, key: str, sizes: Mapping[str, Sizes], head: int, posit
                 site = "heads"
             if site in sizes:
                 owner = _head(flow, head, config.group_size) if part.block and site != "heads" else None
-                ways.append(Way(way, site, owner, vector(sizes[site], position if part.block else 0, owner)))
-    return ways
+                result.append(PartVector(way, site, owner, vector(sizes[site], position if part.block else 0, owner)))
+    return result
 
 
 def _head(flow: Flow, head: int, group_size: int) -> int | None:
-    """Return the head of a tensor with heads: the picked one, or the KV head that it reads."""
+    """Return the head of a tensor: the selected query head, or the KV head that it reads. None without a head axis."""
     letter = flow.axes[0][0]
     return {"H": head, "G": head // group_size}.get(letter)

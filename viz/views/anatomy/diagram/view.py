@@ -1,4 +1,4 @@
-"""The model as a drawing, from its config alone: each part with its formula, shapes, weights and live numbers."""
+"""A model as a drawing, from its config alone: each part with its formula, shapes, weights and live numbers."""
 
 from typing import Annotated
 
@@ -19,8 +19,8 @@ from viz.seam.programs.endpoint import Endpoint
 from viz.seam.programs.reading import at, measured, on
 from viz.seam.scene import Scene
 from viz.seam.view import Asking, Custom, Measure, Payload, Seen, Table, View
-from viz.views.anatomy.diagram.figures import drawing, drawn, heads_drawn, shape_text, sub
-from viz.views.anatomy.diagram.live import does, live, name_of, row_of
+from viz.views.anatomy.diagram.figures import drawing, drawn, heads_drawn, second_line, shape_text
+from viz.views.anatomy.diagram.live import live, name_of, purpose_of, row_of
 from viz.views.anatomy.diagram.measure import (
     FIRST,
     KEYS,
@@ -38,13 +38,13 @@ _LABELS = ("block", "layer", "head", "less", "more", "parts", "jump")
 
 
 def read(value: object, scene: Scene) -> str:
-    """Return the part that was clicked."""
+    """Parse the clicked part; anything else selects the first part."""
     part = value.get("part") if isinstance(value, dict) else None
     return part if isinstance(part, str) and part in KEYS else FIRST
 
 
 def _chosen(seen: Seen) -> tuple[Parts, str]:
-    """Return all parts, and the one that is looked at."""
+    """Return all parts, and the key of the selected one."""
     return seen.result, seen.result.chosen(seen.settings.figure)
 
 
@@ -52,11 +52,12 @@ def _chosen(seen: Seen) -> tuple[Parts, str]:
 
 
 def figure(seen: Seen) -> Payload:
-    """Return every part with its name, width and share of the parameters."""
+    """Draw every part with its name, dimensions and share of the parameters."""
     words, result, facts = seen.here, seen.result, seen.facts
     subject, config = result.subject, result.subject.config
     layer, head = facts.head
-    look = {"layer": layer, "layers": config.n_layer, "head": head, "heads": config.n_head} if subject.live else None
+    counts = {"layers": config.n_layer, "heads": config.n_head}
+    selection = {"layer": layer, "head": head, **counts} if subject.live else None
     source = words["derived"].format(source=source_of(subject, seen))
     columns = words["part"], seen.words.within("facts")["formula"], words["reads"], words["gives"]
     lines = [f"blueprint(config, {result.tokens})  # the parts by key"]
@@ -71,7 +72,7 @@ def figure(seen: Seen) -> Payload:
         "chosen": FIRST,
         "heads": heads_drawn(config, head if subject.live else None),
         "times": words["times"].format(n=config.n_layer),
-        "look": look,
+        "look": selection,
         "words": {key: words[key] for key in _LABELS},
         "names": [*columns, seen.words.within("facts")["parameters"]],
         "lines": [
@@ -89,10 +90,10 @@ def figure(seen: Seen) -> Payload:
 
 
 def _label(seen: Seen, key: str) -> list[str]:
-    """Name, second line and share of a box."""
+    """Return the name, the second line and the share of a box."""
     words, result = seen.here, seen.result
     config, share = result.subject.config, result.shares.get(key)
-    text = sub(config, key, result.parts[key])
+    text = second_line(config, key, result.parts[key])
     if key == "scores":
         H, G, size = config.n_head, config.n_kv_head, config.group_size
         kind = "own" if size == 1 else "one" if G == 1 else "shared"
@@ -106,15 +107,15 @@ def _sites(flows: tuple[Flow, ...]) -> str:
     return ", ".join(f"{flow.site} {shape_text(flow)}" for flow in flows)
 
 
-# --- one part ---
+# --- the selected part ---
 
 
 def facts(seen: Seen) -> Payload:
-    """Return the part's function, its formula, shapes and parameters."""
+    """List the function, formula, tensor shapes and parameters of the selected part."""
     words, (result, key) = seen.here, _chosen(seen)
     part = result.parts[key]
     items = [
-        [words["does"], does(seen, key)],
+        [words["does"], purpose_of(seen, key)],
         [words["formula"], part.formula],
         [words["reads"], _tensors(seen, part.reads) or words["nothing"]],
         [words["gives"], _tensors(seen, part.gives)],
@@ -124,7 +125,7 @@ def facts(seen: Seen) -> Payload:
 
 
 def code(seen: Seen) -> Payload:
-    """Return the lines that compute the part."""
+    """Show the source lines that compute the selected part."""
     return code_payload(seen.result, seen.all_words)
 
 
@@ -134,7 +135,7 @@ def _tensors(seen: Seen, flows: tuple[Flow, ...]) -> str:
 
 
 def _parameters(seen: Seen, result: Parts, key: str) -> str:
-    """How many there are."""
+    """Describe the number of parameters of a part."""
     words, config, share = seen.here, result.subject.config, result.shares.get(key)
     if share is None:
         return words["tied_weights" if key == "unembed" and config.tie_embeddings else "none"]
@@ -143,7 +144,7 @@ def _parameters(seen: Seen, result: Parts, key: str) -> str:
 
 
 def weights(seen: Seen) -> Payload:
-    """Return the tensors of the part."""
+    """Build the table of the selected part's weight tensors."""
     words, (result, key) = seen.here, _chosen(seen)
     name, share, subject = name_of(seen, key), result.shares.get(key), result.subject
     if share is None:
@@ -170,18 +171,19 @@ def anatomy(
     config: Annotated[str, Long()] = "",
     tokens: Annotated[int, Within(1, 1 << 20)] = 8,
 ) -> dict:
-    """What a model is made of, from its config alone: every part with its formula, shapes and parameters.
+    """Describe a model from its config alone: every part with its formula, shapes and parameters.
 
     Args:
-        architecture: A well-known one by name. Empty: the loaded model, or the config.
-        config: The text of a config.json of the Hugging Face Hub; else empty.
-        tokens: Tokens of the prompt that the shapes are for.
+        architecture: Name of a well-known architecture. Empty: the loaded model, or the config.
+        config: Text of a config.json of the Hugging Face Hub, or empty.
+        tokens: Length of the prompt that the shapes are for.
 
     Returns:
-        config: sizes and choices. parts: in the order of the computation key, formula, reads and gives (tensors with
-        their axes), tensors (weights of the first block, or those outside, with their shapes), once (parameters in one
-        block), whole (in all) and share. components: parameters of each. total; published: the published count of this
-        very config, else null; counted: sum(p.numel()) of the loaded model, null where another one is asked for.
+        config: sizes and options. parts, in the order of the computation: part (key), formula, reads and gives (tensors
+        with their axes), tensors (weights of the first block, or outside the blocks, with their shapes), once
+        (parameters in one block), whole (in all blocks) and share. components: parameters of each. total: all
+        parameters. published: published count of exactly this config, or null. counted: sum(p.numel()) of the loaded
+        model; null for another architecture or a config.
     """
     if architecture and config:
         raise InputError("Give an architecture or a config, not both.", architecture, "Leave one of them empty.")
@@ -219,34 +221,34 @@ def _flows(flows: tuple[Flow, ...]) -> list[dict]:
 def part_numbers(
     scene: Scene, part: Annotated[str, OneOf(KEYS)] = "q", layer: int = 0, head: int = 0, position: int = -1
 ) -> dict:
-    """Return the numbers of the prompt that pass through one part of the model, at one token.
+    """Measure the vectors of the prompt in one part of the model, at one token.
 
     Args:
-        part: A part as the endpoint anatomy lists it.
+        part: A part, as listed by the endpoint anatomy.
 
     Returns:
-        vectors: what it reads and gives, each with tensor, head (null where there are no heads), n (how many numbers),
-        rms, mean, largest (in absolute value) and its place. attention: of the parts scores and softmax the largest and
-        the mean score, the largest weight with its key, and the entropy of the weights (nats); else null. active: of
-        the part act the share of neurons above 0; else null.
+        vectors: inputs and outputs of the part, each with way (reads or gives), tensor, head (null for a tensor without
+        heads), n (its length), rms, mean, largest (in absolute value) and place (index of the largest). attention: for
+        the parts scores and softmax, the largest and the mean score, the largest weight with its key, and the entropy
+        of the weights (nats); else null. active: for the part act, the share of neurons above 0; else null.
     """
-    here = at(on(scene, layer, head), position)
-    parts: Parts = measured(VIEW, "main", here)
+    scene = at(on(scene, layer, head), position)
+    parts: Parts = measured(VIEW, "main", scene)
     if part not in parts.parts:
-        raise InputError("This model has no such part.", part, say("Choose one of: {}.", ", ".join(parts.parts)))
-    place, block = here.position, parts.parts[part].block
-    passed = measured(VIEW, "inside" if block else "outside", here)
+        raise InputError("No part of the model has this name.", part, say("Choose one of: {}.", ", ".join(parts.parts)))
+    position, block = scene.position, parts.parts[part].block
+    passed = measured(VIEW, "inside" if block else "outside", scene)
     return {
         "part": part,
         "formula": parts.parts[part].formula,
         "layer": layer if block else None,
-        "position": place,
+        "position": position,
         "vectors": [
             {"way": each.way, "tensor": each.site, "head": each.head} | vars(each.vector)
-            for each in vectors(parts, part, passed.sizes, head, place)
+            for each in vectors(parts, part, passed.sizes, head, position)
         ],
-        "attention": row_of(passed, head, place) if part in ("scores", "softmax") else None,
-        "active": float(passed.active[place]) if part == "act" else None,
+        "attention": row_of(passed, head, position) if part in ("scores", "softmax") else None,
+        "active": float(passed.active[position]) if part == "act" else None,
     }
 
 
@@ -257,26 +259,26 @@ def code_of(
     layer: int = 0,
     tokens: Annotated[int, Within(1, 1 << 20)] = 8,
 ) -> dict:
-    """Return the lines of this project's own code that compute a part of the model, as they stand in the source.
+    """Return the lines of this project's source code that compute a part of the model.
 
     Args:
-        part: A part as the endpoint anatomy lists it, or step_ and a step from two vectors to one attention weight.
-        layer: The lines are those of its modules, counted from 0.
-        tokens: Tokens of the prompt that the shapes are for.
+        part: A part, as listed by the endpoint anatomy, or step_ plus a step from two vectors to one attention weight.
+        layer: Layer, counted from 0, whose modules run the lines.
+        tokens: Length of the prompt that the shapes are for.
 
     Returns:
-        code: for each function its file, function (its dotted name), lines (first and last line of what stands
-        together), text and shapes (line, shape of the tensor that it makes). mini: the same of docs/mini_gpt.py, where
-        the model is wired like it.
+        code: for each function its file, function (dotted name), lines (first and last line of each contiguous
+        excerpt), text and shapes (line, and shape of the tensor computed there). mini: the same for docs/mini_gpt.py,
+        if the model has that architecture.
     """
     check_layer(layer, model.config.n_layer)
     wiring = wiring_of(model.model, layer)
     if part.startswith("step_"):
         need_scores(model.config, layer)
-        found = code_of_step(wiring, part.removeprefix("step_"), tokens, tokens - 1)
+        excerpts = code_of_step(wiring, part.removeprefix("step_"), tokens, tokens - 1)
     else:
-        found = code_of_part(wiring, part, tokens)
-    return {"part": part} | code_answer(found)
+        excerpts = code_of_part(wiring, part, tokens)
+    return {"part": part} | code_answer(excerpts)
 
 
 VIEW = View(

@@ -1,4 +1,4 @@
-"""Bytes that have to be held, stacked, against the context."""
+"""Memory stacked against context length."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from viz.charts.axes import axis, figure
 from viz.labels import plotly_text
 from viz.numbers import size, size_unit
 from viz.theme import HUES, frame_layout
-from viz.views.anatomy.figures import BELOW, band, doubled, upright
+from viz.views.anatomy.figures import BELOW, band, outlined, vertical_line
 
 HEIGHT = 420
 COLORS = {
@@ -22,23 +22,23 @@ COLORS = {
 
 
 @dataclass(frozen=True)
-class Layer:
-    """One kind of memory: its bytes at every context."""
+class Band:
+    """One kind of memory: its bytes at every context length."""
 
-    key: str  # of COLORS
+    key: str  # a key of `COLORS`
     name: str
     values: Sequence[int]
 
 
 def memory_figure(
-    x: Sequence[int], layers: Sequence[Layer], budgets: Mapping[str, int], here: int, words: Mapping[str, str]
+    x: Sequence[int], bands: Sequence[Band], budgets: Mapping[str, int], current: int, words: Mapping[str, str]
 ) -> go.Figure:
-    """Return the bytes against context, with a line at every budget that is near, and one at the context `here`.
+    """Draw bytes against context length, with a line at every nearby budget and one at the context length `current`.
 
     `words`: "context", "size", "tokens", "here".
     """
-    shown = [layer for layer in layers if max(layer.values) > 0]
-    top = max(map(sum, zip(*(layer.values for layer in shown), strict=True)))
+    shown = [each for each in bands if max(each.values) > 0]
+    top = max(map(sum, zip(*(each.values for each in shown), strict=True)))
     (scale, unit), tokens = size_unit(top), plotly_text(words["tokens"])
     traces = [
         band(each.name, x, [n / scale for n in each.values], COLORS[each.key], [size(n) for n in each.values], tokens)
@@ -46,19 +46,19 @@ def memory_figure(
     ]
     near = {name: nbytes / scale for name, nbytes in budgets.items() if top / 20 < nbytes < 1.5 * top}
     highest = 1.06 * max([top / scale, *near.values()])
-    across = {"type": "line", "xref": "paper", "yref": "y", "x0": 0, "x1": 1}
-    lines = [across | {"y0": y, "y1": y, "line": look} for y in near.values() for look in doubled("dash")]
+    horizontal = {"type": "line", "xref": "paper", "yref": "y", "x0": 0, "x1": 1}
+    lines = [horizontal | {"y0": y, "y1": y, "line": style} for y in near.values() for style in outlined("dash")]
     left = {"xref": "paper", "x": 0.01, "xanchor": "left"}
     notes = [_note(name, left | {"y": y}) for name, y in near.items()]
-    side = "right" if here > x[-1] / 2 else "left"
-    notes.append(_note(words["here"], {"yref": "paper", "x": here, "xanchor": side, "y": 1}))
+    side = "right" if current > x[-1] / 2 else "left"
+    notes.append(_note(words["here"], {"yref": "paper", "x": current, "xanchor": side, "y": 1}))
     margin = frame_layout({})["margin"] | {"t": 26}
     return figure(
         traces,
         axis(words["context"], {"range": [0, x[-1]], "tickformat": ",~r"}),
         axis(f"{words['size']} ({unit})", {"range": [0, highest], "tickformat": ",~r"}),
         height=HEIGHT,
-        meta={"shapes": lines + upright(here, "dot")},
+        meta={"shapes": lines + vertical_line(current, "dot")},
         more={"legend": BELOW, "annotations": notes, "margin": margin},
     )
 

@@ -1,4 +1,4 @@
-"""Memory as derived from a config, and as the loaded model really uses it."""
+"""Memory derived from a config, and memory measured on the loaded model."""
 
 from dataclasses import dataclass, replace
 
@@ -29,29 +29,29 @@ from viz.views.anatomy.subject import Subject, subject_of
 
 BUDGETS = (8, 16, 24, 80)  # GB
 GB = 10**9
-POINTS = 65  # of the figure
-ITEMS = {"float32": 4, "bfloat16": 2}  # bytes of a number
-_READING = {"mode": ("inference",)}
+POINTS = 65  # points of the figure
+ITEMS = {"float32": 4, "bfloat16": 2}  # bytes per number
+_INFERENCE = {"mode": ("inference",)}
 MODE = Choice("mode", MODES)
-FORMAT = Choice("form", tuple(FORMATS), when=_READING)
-NUMBER = Choice("item", tuple(ITEMS), when=_READING)
+FORMAT = Choice("form", tuple(FORMATS), when=_INFERENCE)
+NUMBER = Choice("item", tuple(ITEMS), when=_INFERENCE)
 BATCH = Number("batch", 1, 4096, 1)
-TOKENS = Range("tokens", 1, 1 << 20, default=0, kind="number", blank=True)  # 0: the model's whole context
+TOKENS = Range("tokens", 1, 1 << 20, default=0, kind="number", blank=True)  # 0: the model's full context length
 ATTENTION = Choice("attention", ("fused", "explicit"))
 
 
 @dataclass(frozen=True)
 class Rules:
-    """Bytes by rules that are stated beside the exact numbers; activations at 2 bytes a number."""
+    """Bytes by rules that are shown beside the exact numbers; activations take 2 bytes per number."""
 
-    params: int  # how many, not bytes
-    tensors: int  # how many, not bytes
-    token: int  # of cache, for one token
-    every: int  # the same if every query head had keys and values
-    adam: int  # the optimizer's state
+    params: int  # a count, not bytes
+    tensors: int  # a count, not bytes
+    token: int  # cache of one token
+    every: int  # the same if every query head had its own keys and values
+    adam: int  # optimizer state
     fused: int  # activations of a training step
-    explicit: int  # with the attention matrices
-    published: tuple[int, int] | None  # Korthikanti's formula with those matrices, and without
+    explicit: int  # the same with the attention matrices
+    published: tuple[int, int] | None  # Korthikanti's formula with and without those matrices
 
 
 @dataclass(frozen=True)
@@ -60,26 +60,26 @@ class Memory:
 
     subject: Subject
     setting: Setting
-    x: list[int]  # contexts in tokens
-    layers: dict[str, list[int]]  # kind of memory -> bytes at each context
-    parts: dict[str, int]  # kind of memory -> bytes at the chosen context
-    smallest: int  # with one token of one text
-    fits: dict[int, tuple[int, int]]  # GB -> longest context, largest batch; 0 where nothing fits
-    formats: dict[str, int]  # of the weights
+    x: list[int]  # context lengths in tokens
+    curves: dict[str, list[int]]  # kind of memory -> bytes at each context length
+    parts: dict[str, int]  # kind of memory -> bytes at the selected context length
+    smallest: int  # for one text of one token
+    fits: dict[int, tuple[int, int]]  # GB -> longest context, largest batch; 0 if nothing fits
+    formats: dict[str, int]  # number format -> bytes of the weights
     rules: Rules
 
 
 def measure(scene: Scene, settings: Settings) -> Memory:
-    """Return all of it from the config alone."""
+    """Compute the memory from the config alone."""
     subject = subject_of(scene, settings)
     config, setting = subject.config, setting_of(subject, settings)
     x = contexts(max(round(1.25 * setting.tokens), 16))
-    each = [parts(config, replace(setting, tokens=T)) for T in x]
+    parts_at = [parts(config, replace(setting, tokens=T)) for T in x]
     return Memory(
         subject,
         setting,
         x,
-        {key: [one[key] for one in each] for key in each[0]},
+        {key: [each[key] for each in parts_at] for key in parts_at[0]},
         parts(config, setting),
         total_bytes(config, replace(setting, batch=1, tokens=1)),
         {size: largest(config, setting, size * GB) for size in BUDGETS},
@@ -89,7 +89,7 @@ def measure(scene: Scene, settings: Settings) -> Memory:
 
 
 def setting_of(subject: Subject, settings: Settings) -> Setting:
-    """Return the memory by the form; the default is the whole context."""
+    """Convert the form to a Setting. The default context is the model's full context length."""
     return Setting(
         mode=settings.mode,
         form=settings.form,
@@ -101,14 +101,14 @@ def setting_of(subject: Subject, settings: Settings) -> Setting:
 
 
 def contexts(longest: int) -> list[int]:
-    """Whole numbers of tokens from 1 to the longest."""
+    """List integer context lengths from 1 to `longest`, evenly spaced."""
     return np.unique(np.linspace(1, longest, POINTS).round().astype(int)).tolist()
 
 
 def _rules(subject: Subject, setting: Setting) -> Rules:
     c, B, T = subject.config, setting.batch, setting.tokens
     plain = c.n_kv_head == c.n_head and c.n_head * c.d_head == c.d_model and c.mlp != "swiglu"
-    counted = plain and c.d_mlp == 4 * c.d_model  # the one architecture that the formula is of
+    applies = plain and c.d_mlp == 4 * c.d_model  # the only architecture that the formula covers
     return Rules(
         n_params(c),
         n_tensors(c),
@@ -117,7 +117,7 @@ def _rules(subject: Subject, setting: Setting) -> Rules:
         optimizer_bytes(c),
         kept_bytes(c, B, T, item=2),
         kept_bytes(c, B, T, True, item=2),
-        (published_kept(c, B, T), published_kept(c, B, T, explicit=False)) if counted else None,
+        (published_kept(c, B, T), published_kept(c, B, T, explicit=False)) if applies else None,
     )
 
 
@@ -126,15 +126,15 @@ def _rules(subject: Subject, setting: Setting) -> Rules:
 
 @dataclass(frozen=True)
 class Expected:
-    """The formulas' memory of the loaded model on the prompt, and that of its tensors without running it."""
+    """The loaded model's memory on the prompt: derived by formula, and read off its tensors without running it."""
 
     tokens: int
     derived: dict[str, int]  # by field of model.anatomy.measured_memory.MemoryUse
-    there: dict[str, int | None]  # the same for what can be read off
+    readable: dict[str, int | None]  # the same without running the model; None if it takes a run
 
 
 def measure_expected(scene: Scene, settings: Settings) -> Expected:
-    """For the tokens that the measurement runs; B = 1, float32."""
+    """Derive the memory for the tokens that the measurement runs, with batch size 1 and float32."""
     config, T = scene.model.config, min(len(scene.tokens), MOST_TOKENS)
     cache = tensor_bytes(config, 1, T)
     derived = {
@@ -145,12 +145,10 @@ def measure_expected(scene: Scene, settings: Settings) -> Expected:
         "kept": kept_bytes(config, 1, T),
         "kept_explicit": kept_bytes(config, 1, T, True),
     }
-    there = dict.fromkeys(derived) | {"weights": scene.model.nbytes, "cache": cache and cache[1]}
-    return Expected(T, derived, there)
+    readable = dict.fromkeys(derived) | {"weights": scene.model.nbytes, "cache": cache and cache[1]}
+    return Expected(T, derived, readable)
 
 
 def measure_held(scene: Scene, settings: Settings, progress: Progress) -> MemoryUse:
-    """Return the bytes of the tensors that exist while the loaded model runs the prompt's first tokens,
-    without edits.
-    """
+    """Measure the memory of the loaded model while it runs the first tokens of the prompt, without edits."""
     return measured_memory.measure(scene.model.model, scene.tokens.ids.tolist(), progress)

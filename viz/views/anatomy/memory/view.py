@@ -1,4 +1,4 @@
-"""Memory of weights, cache, activations, gradients and the optimizer's state, and how much fits where."""
+"""Memory of weights, cache, activations, gradients and optimizer state, and the contexts and batches that fit."""
 
 import dataclasses
 from typing import Annotated
@@ -11,7 +11,7 @@ from viz.seam.programs.arguments import OneOf, Within
 from viz.seam.programs.endpoint import Endpoint
 from viz.seam.programs.reading import measured, unprompted
 from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
-from viz.views.anatomy.memory.figures import COLORS, Layer, memory_figure
+from viz.views.anatomy.memory.figures import COLORS, Band, memory_figure
 from viz.views.anatomy.memory.measure import (
     ATTENTION,
     BATCH,
@@ -31,11 +31,14 @@ from viz.views.anatomy.subject import ASKING, FORM, LOADED, Which, config_python
 from viz.words import Words
 from viz.work.playground import Playground
 
-# --- what is derived ---
+# --- derived ---
 
 
 def _python(seen: Seen, lines: list[str], names: str) -> str:
-    """Return the lines that begin with the setting; `names`: what they need of model.anatomy.footprint."""
+    """Build Python code that defines the setting and then runs `lines`.
+
+    `names`: imports from model.anatomy.footprint.
+    """
     memory: Memory = seen.result
     imports = [f"from model.anatomy.footprint import {names}"]
     imports += ["from dataclasses import replace"] if "replace(" in "".join(lines) else []
@@ -43,15 +46,15 @@ def _python(seen: Seen, lines: list[str], names: str) -> str:
 
 
 def figure(seen: Seen) -> Payload:
-    """Return all of it, stacked, against the context."""
+    """Draw every kind of memory, stacked, against context length."""
     words, names, memory = seen.here, seen.words.within("parts"), seen.result
     setting, x = memory.setting, memory.x
-    layers = [Layer(key, names[key], memory.layers[key]) for key in COLORS]
+    bands = [Band(key, names[key], memory.curves[key]) for key in COLORS]
     budgets = {f"{gigabytes} GB": gigabytes * GB for gigabytes in BUDGETS}
-    here = words["here"].format(n=whole(setting.tokens))
+    label = words["here"].format(n=whole(setting.tokens))
     lines = [f"[parts(config, replace(setting, tokens=T)) for T in {x[:3] + x[-1:]}]"]
     return {
-        "figure": memory_figure(x, layers, budgets, setting.tokens, words.plain() | {"here": here}),
+        "figure": memory_figure(x, bands, budgets, setting.tokens, words.plain() | {"here": label}),
         "title": words[f"title_{setting.mode}"].format(batch=setting.batch),
         "note": words[f"note_{setting.mode}"],
         "source": derived(memory.subject, seen),
@@ -62,13 +65,13 @@ def figure(seen: Seen) -> Payload:
 
 
 def _formula(words: Words, key: str, mode: str) -> str:
-    """How a part is worked out in this mode."""
-    both = "inference" if mode == "inference" else "training"
-    return words.get(f"of_{key}_{mode}") or words[f"of_{key}_{both}"]
+    """Describe how a kind of memory is computed in this mode."""
+    group = "inference" if mode == "inference" else "training"
+    return words.get(f"of_{key}_{mode}") or words[f"of_{key}_{group}"]
 
 
 def table(seen: Seen) -> Payload:
-    """Return every part in bytes, and how it is worked out."""
+    """Build the table of each kind of memory: its bytes, its share, and how it is computed."""
     words, names, memory = seen.here, seen.words.within("parts"), seen.result
     setting, total = memory.setting, sum(memory.parts.values())
     rows = [
@@ -94,13 +97,13 @@ def table(seen: Seen) -> Payload:
 
 
 def fits(seen: Seen) -> Payload:
-    """Return the longest context and the largest batch in a few sizes of memory."""
+    """Build the table of the longest context and the largest batch for several memory sizes."""
     words, memory = seen.here, seen.result
     setting, n_ctx, rows, beyond = memory.setting, memory.subject.config.n_ctx, [], False
     for gigabytes, (tokens, batch) in memory.fits.items():
-        star = " *" if tokens > n_ctx else ""
-        beyond = beyond or bool(star)
-        shown = f"{whole(tokens)}{star}" if tokens else words["none"]
+        suffix = " *" if tokens > n_ctx else ""
+        beyond = beyond or bool(suffix)
+        shown = f"{whole(tokens)}{suffix}" if tokens else words["none"]
         rows.append([f"{gigabytes} GB", shown, whole(batch) if batch else words["none"]])
     values = {"batch": setting.batch, "tokens": whole(setting.tokens), "size": size(memory.smallest)}
     star = words["star"].format(n=whole(n_ctx))
@@ -120,7 +123,7 @@ def fits(seen: Seen) -> Payload:
 
 
 def formats(seen: Seen) -> Payload:
-    """Return the weights in four formats."""
+    """Build the table of the weights' size in each number format."""
     words, memory = seen.here, seen.result
     full, subject = memory.formats["float32"], memory.subject
     rows = [
@@ -148,7 +151,7 @@ def formats(seen: Seen) -> Payload:
 
 
 def facts(seen: Seen) -> Payload:
-    """Rules beside the exact numbers: bytes a parameter, a token of cache, and published formulas."""
+    """List rules beside the exact numbers: bytes per parameter and per cached token, and published formulas."""
     words, memory = seen.here, seen.result
     setting, rules, c = memory.setting, memory.rules, memory.subject.config
     values = {
@@ -176,45 +179,48 @@ def facts(seen: Seen) -> Payload:
     return {"title": words["title"], "items": [*items, [words["published"], text]]}
 
 
-# --- what is measured ---
+# --- measured ---
 
 
 def hint(seen: Seen) -> Payload:
-    """Return the text beside the button."""
+    """Build the text beside the button."""
     if not is_live(seen.settings):
         return {"unready": True, "text": seen.words["not_here"]}
     return {"text": seen.here["hint"].format(n=MOST_TOKENS)}
 
 
 def held(seen: Seen) -> Payload:
-    """Measured beside derived: weights and cache at once, activations once the button was pressed."""
+    """Build the table of measured bytes beside derived bytes.
+
+    Weights and cache are filled in at once, activations only after the measurement.
+    """
     words, expected, result = seen.here, seen.result, seen.results["held"]
     if not is_live(seen.settings):
         return {"empty": {"text": seen.words.within("job")["start"], "hint": seen.words["not_here"]}}
-    shown = {key: getattr(result, key) for key in expected.derived} if result else expected.there
+    shown = {key: getattr(result, key) for key in expected.derived} if result else expected.readable
     rows = [
-        [words[key], whole(n), *([NONE] * 2 if shown[key] is None else [whole(shown[key]), _apart(n, shown[key])])]
+        [words[key], whole(n), *([NONE] * 2 if shown[key] is None else [whole(shown[key]), _difference(n, shown[key])])]
         for key, n in expected.derived.items()
     ]
-    known = [(n, shown[key]) for key, n in expected.derived.items() if shown[key] is not None]
-    same = all(n == other for n, other in known)
+    pairs = [(n, shown[key]) for key, n in expected.derived.items() if shown[key] is not None]
+    same = all(n == other for n, other in pairs)
     return {
         "title": words["title"].format(T=whole(expected.tokens)),
         "about": words["about" if result else "about_before"],
         "columns": [words[key] for key in ("what", "derived", "measured", "apart")],
         "rows": rows,
-        "check": words["same" if same else "differ"].format(n=len(known)),
+        "check": words["same" if same else "differ"].format(n=len(pairs)),
         "same": same,
         "file": "memory-measured",
     }
 
 
-def _apart(derived_bytes: int, measured_bytes: int) -> str:
-    """Measured less derived."""
+def _difference(derived_bytes: int, measured_bytes: int) -> str:
+    """Format the measured bytes minus the derived bytes."""
     if derived_bytes == measured_bytes:
         return whole(0)
-    apart = measured_bytes - derived_bytes
-    return f"{'+' if apart > 0 else ''}{whole(apart)} ({signed_percent(apart / derived_bytes)})"
+    difference = measured_bytes - derived_bytes
+    return f"{'+' if difference > 0 else ''}{whole(difference)} ({signed_percent(difference / derived_bytes)})"
 
 
 # --- for programs ---
@@ -231,20 +237,21 @@ def memory(
     item: Annotated[str, OneOf(tuple(ITEMS))] = "float32",
     explicit_attention: bool = False,
 ) -> dict:
-    """Return the bytes of weights, cache, activations, gradients and optimizer, and what fits into 8, 16, 24 and 80 GB.
+    """Compute the bytes of weights, cache, activations, gradients and optimizer state, and what fits into memory.
 
     Args:
         architecture: loaded (the model), or a well-known architecture.
-        mode: inference, or training with AdamW: adamw (all float32) or mixed (16 bytes a parameter).
-        weights: Their format, for inference.
-        tokens: Of context.
-        batch: Texts at once.
-        item: What cache and activations are stored as, for inference.
-        explicit_attention: Whether attention matrices are made, and kept in training.
+        mode: inference, or training with AdamW: adamw (all float32) or mixed (16 bytes per parameter).
+        weights: Number format of the weights, for inference.
+        tokens: Context length.
+        batch: Number of texts processed at once.
+        item: Number format of cache and activations, for inference.
+        explicit_attention: Whether the attention matrices are computed explicitly, and kept in training.
 
     Returns:
-        parts in bytes and their total; formats: bytes of the weights in each; fits: for each memory (gigabytes) the
-        longest context at this batch and the largest batch at this context, 0 where nothing fits; parameters.
+        parts (bytes of each) and their total. formats: bytes of the weights in each number format. fits: for 8, 16, 24
+        and 80 GB, the longest context at this batch size and the largest batch at this context length; 0 if nothing
+        fits. setting, and parameters (their number).
     """
     attention = ATTENTION.options[explicit_attention]
     settings = {"mode": mode, "form": weights, "tokens": tokens, "batch": batch, "item": item, "attention": attention}

@@ -1,4 +1,4 @@
-"""Where a model's parameters are: a tree map of components, layers and tensors."""
+"""The parameters of a model as a treemap of components, layers and tensors."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,50 +8,49 @@ from viz.labels import plotly_text
 from viz.theme import HUES, frame_layout
 
 HEIGHT, NARROW = 460, 420
-MOST_LAYERS = 128  # whose tensors are drawn one by one
+MOST_LAYERS = 128  # the tensors of deeper models are left out
 COLORS = {"embedding": HUES[0], "attention": HUES[1], "norms": HUES[3], "mlp": HUES[2], "head": HUES[5]}
-_DEPTH = 3  # levels that are seen at once: all, component, layer or tensor
+_DEPTH = 3  # levels visible at once: all, component, layer or tensor
 
 Tensor = tuple[str, int | None, str, int]  # component, layer, name, parameters
 Node = tuple[str, str, str, int, str]  # id, label, id of the parent, parameters, component
 
 
 def nodes(tensors: Sequence[Tensor], words: Mapping[str, str]) -> list[Node]:
-    """Return the tree: all, components, the largest first, their layers in order, tensors. Each is as large as its
-    children.
+    """Build the tree of components (largest first), layers (in order) and tensors.
 
-    `words`: "all", "layer" with {layer}, and the components by key.
+    The size of a node is the sum over its children. `words`: "all", "layer" with {layer}, and the components by key.
     """
-    deep = len({layer for _, layer, _, _ in tensors}) <= MOST_LAYERS
+    detailed = len({layer for _, layer, _, _ in tensors}) <= MOST_LAYERS
     sums: dict[tuple, int] = {}
     for component, layer, name, size in tensors:
-        places = [(), (component,)] + ([(component, layer)] if layer is not None else [])
-        if deep or layer is None:
-            places.append((component, layer, name))
-        for place in places:
-            sums[place] = sums.get(place, 0) + size
+        paths = [(), (component,)] + ([(component, layer)] if layer is not None else [])
+        if detailed or layer is None:
+            paths.append((component, layer, name))
+        for path in paths:
+            sums[path] = sums.get(path, 0) + size
 
-    def order(place: tuple) -> tuple[int, int, int]:
-        layer = place[1] if len(place) > 1 and place[1] is not None else -1
-        return -sums[place[:1]], layer, -sums[place]
+    def order(path: tuple) -> tuple[int, int, int]:
+        layer = path[1] if len(path) > 1 and path[1] is not None else -1
+        return -sums[path[:1]], layer, -sums[path]
 
-    return [_node(place, sums[place], words) for place in sorted(sums, key=order)]
+    return [_node(path, sums[path], words) for path in sorted(sums, key=order)]
 
 
-def _node(place: tuple, size: int, words: Mapping[str, str]) -> Node:
-    if not place:
+def _node(path: tuple, size: int, words: Mapping[str, str]) -> Node:
+    if not path:
         return "all", words["all"], "", size, ""
-    component = place[0]
-    if len(place) == 1:
+    component = path[0]
+    if len(path) == 1:
         return component, words[component], "all", size, component
-    under = component if place[1] is None else f"{component}/{place[1]}"
-    if len(place) == 2:
-        return under, words["layer"].format(layer=place[1]), component, size, component
-    return f"{under}/{place[2]}", place[2], under, size, component
+    parent = component if path[1] is None else f"{component}/{path[1]}"
+    if len(path) == 2:
+        return parent, words["layer"].format(layer=path[1]), component, size, component
+    return f"{parent}/{path[2]}", path[2], parent, size, component
 
 
 def tree_figure(tensors: Sequence[Tensor], words: Mapping[str, str]) -> go.Figure:
-    """Return the tree map; a click on a tile goes into it. `words`: as in `nodes`, and "parameters", "of_all"."""
+    """Draw the treemap; a click on a tile zooms into it. `words`: as in `nodes`, plus "parameters" and "of_all"."""
     ids, labels, parents, sizes, components = (list(column) for column in zip(*nodes(tensors, words), strict=True))
     hover = (
         f"%{{id}}<br>%{{value:,}} {plotly_text(words['parameters'])}<br>"
@@ -73,7 +72,7 @@ def tree_figure(tensors: Sequence[Tensor], words: Mapping[str, str]) -> go.Figur
             "cornerradius": 3,
             "line": {"width": 1, "color": "rgba(255,255,255,0.55)"},
         },
-        tiling={"pad": 1, "packing": "slice-dice"},  # squares would put the layers in another order
+        tiling={"pad": 1, "packing": "slice-dice"},  # square tiles would change the order of the layers
         pathbar={"thickness": 22},
         textfont={"size": 12},
     )

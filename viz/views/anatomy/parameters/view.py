@@ -1,4 +1,4 @@
-"""Where the parameters are: by component, layer and tensor, and whether the sum is what the model really has."""
+"""The parameters by component, layer and tensor, checked against the loaded model and published counts."""
 
 from dataclasses import dataclass
 
@@ -25,24 +25,24 @@ from viz.words import joined
 
 @dataclass(frozen=True)
 class Counted:
-    """The parameters of one architecture, and other counts of them."""
+    """The parameters of one architecture, and other counts to check them against."""
 
     subject: Subject
-    tensors: tuple[Tensor, ...]  # all of them
-    parts: dict[str, Share]  # by key of COMPONENTS
+    tensors: tuple[Tensor, ...]  # every tensor
+    parts: dict[str, Share]  # by key of `COMPONENTS`
     total: int
     loaded: int | None  # sum(p.numel()) of the loaded model; None for another architecture
-    published: tuple[int, str] | None  # with its source
+    published: tuple[int, str] | None  # and its source
 
     @property
     def same(self) -> bool:
-        """Whether there is another count, and none differs."""
+        """True if there is at least one other count and all of them agree."""
         others = [count for count in (self.loaded, self.published and self.published[0]) if count is not None]
         return bool(others) and all(count == self.total for count in others)
 
 
 def measure(scene: Scene, settings: Settings) -> Counted:
-    """Return all of it from the config; only `loaded` is counted on weights."""
+    """Count the parameters from the config. Only `loaded` is counted on the weights themselves."""
     subject = subject_of(scene, settings)
     listed = weights(subject.config)
     return Counted(
@@ -55,11 +55,11 @@ def measure(scene: Scene, settings: Settings) -> Counted:
     )
 
 
-# --- what is drawn ---
+# --- drawing ---
 
 
 def tree(seen: Seen) -> Payload:
-    """Return the tree map."""
+    """Draw the treemap of the parameters."""
     words, counted, components = seen.here, seen.result, seen.words.within("components").plain()
     subject, sums = counted.subject, by_component(counted.parts, COMPONENTS)
     largest = max(sums, key=sums.get)
@@ -76,8 +76,9 @@ def tree(seen: Seen) -> Payload:
 
 
 def table(seen: Seen) -> Payload:
-    """Return every part with its tensors, its parameters in one block and in all, and the sum beside other counts of
-    it.
+    """Build the table of each part's tensors and parameters, in one block and in all blocks.
+
+    Below it, the sum is compared with the other counts.
     """
     words, counted = seen.here, seen.result
     subject, parts = counted.subject, counted.parts.values()
@@ -101,7 +102,7 @@ def table(seen: Seen) -> Payload:
 
 
 def _row(seen: Seen, part: str, share: Share) -> list:
-    """Return one part of the table."""
+    """Build the table row of one part."""
     component, name = seen.words.within("components")[COMPONENTS[part]], seen.words.within("parts")[part]
     tensors = ", ".join(f"{each.name.rpartition('.')[2]} {'×'.join(map(str, each.shape))}" for each in share.tensors)
     if part == "qk_norm":
@@ -117,18 +118,18 @@ def _row(seen: Seen, part: str, share: Share) -> list:
 
 
 def _check(seen: Seen) -> str:
-    """Whether other counts of the same model agree."""
+    """Describe whether the other counts of the same model agree."""
     words, counted = seen.here, seen.result
     total, published = counted.total, counted.published
-    texts = [words["sum"].format(n=whole(total))]
+    sentences = [words["sum"].format(n=whole(total))]
     if counted.loaded is not None:
-        texts.append(words["loaded" if counted.loaded == total else "loaded_other"].format(n=whole(counted.loaded)))
+        sentences.append(words["loaded" if counted.loaded == total else "loaded_other"].format(n=whole(counted.loaded)))
     if published:
-        text = words["published" if published[0] == total else "published_other"]
-        texts.append(text.format(n=whole(published[0]), source=published[1]))
+        sentence = words["published" if published[0] == total else "published_other"]
+        sentences.append(sentence.format(n=whole(published[0]), source=published[1]))
     elif counted.loaded is None:
-        texts.append(words["unpublished"])
-    return joined(texts)
+        sentences.append(words["unpublished"])
+    return joined(sentences)
 
 
 VIEW = View(

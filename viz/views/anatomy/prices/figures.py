@@ -1,4 +1,4 @@
-"""The cost of a conversation, model by model: bars of what is read for the first time, read again, and written."""
+"""The cost of a conversation, model by model: bars of new input, resent input and output."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from viz.labels import plotly_text
 from viz.numbers import money
 from viz.theme import HUES
 
-_ROW, _REST = 30, 120  # pixels of a bar, and of what stands around them
+_ROW, _MARGIN = 30, 120  # pixels: height of a bar, and of everything around the bars
 PARTS = {"fresh": HUES[0], "again": HUES[5], "written": HUES[4]}
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A model's cost: `parts` of PARTS, in the currency of the table, and the day of its price."""
+    """One model's cost: its `parts` by key of PARTS, in the currency of the table, and the date of its price."""
 
     model: str
     parts: Mapping[str, float]
@@ -25,7 +25,7 @@ class Bar:
 
 
 def price_figure(bars: Sequence[Bar], currency: str, words: Mapping[str, str]) -> go.Figure:
-    """Return a bar a model, cheapest on top. `words`: "cost", "seen", "too_long", and a word for each of PARTS."""
+    """Draw one bar per model, cheapest on top. `words`: "cost", "seen", "too_long", and each key of PARTS."""
     names = [plotly_text(bar.model if bar.fits else f"{bar.model} *") for bar in bars]
     traces = [
         go.Bar(
@@ -42,7 +42,7 @@ def price_figure(bars: Sequence[Bar], currency: str, words: Mapping[str, str]) -
     x = axis(f"{words['cost']} ({currency})", {"rangemode": "tozero", "tickformat": ",~g"})
     y = axis("", {"autorange": "reversed", "type": "category"})
     more = {"barmode": "stack", "bargap": 0.35, "legend": LEGEND | {"traceorder": "normal"}}
-    return figure(traces, x, y, height=_REST + _ROW * len(bars), more=more)
+    return figure(traces, x, y, height=_MARGIN + _ROW * len(bars), more=more)
 
 
 def _hover(bar: Bar, name: str, part: str, currency: str, words: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""The cost of a conversation by a price table that the visitor may replace, and how much of a context it fills."""
+"""The cost of a conversation under a price table that the visitor can replace, and its share of each context."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -13,7 +13,7 @@ from viz.seam.view import Figure, Measure, Payload, Seen, Table, View
 from viz.views.anatomy.prices.figures import PARTS, Bar, price_figure
 from viz.work.playground import Playground
 
-MOST, TURNS = 1_000_000, 200  # tokens of a question or an answer; turns
+MOST, TURNS = 1_000_000, 200  # most tokens of a question or an answer, most turns
 _SETTINGS = (
     Choice("of", ("prompt", "number")),
     Number("question", 1, MOST, 1000, when={"of": ("number",)}),
@@ -21,14 +21,14 @@ _SETTINGS = (
     Number("turns", 1, TURNS, 10),
     Number("times", 1, MOST, 1000),
     Choice("table", ("bundled", "own")),
-    # One character more than is read, so that a longer table is refused and not cut.
+    # One character over the limit, so that a longer table is refused instead of being cut.
     Text("csv", bundled().strip(), max_length=MOST_CHARACTERS + 1, lines=8, when={"table": ("own",)}),
 )
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the price table with the cost of one conversation, and the turns that its context holds."""
+    """One line of the price table, with the cost of one conversation and the number of turns that fit the context."""
 
     price: Price
     cost: Cost
@@ -37,18 +37,18 @@ class Line:
 
 @dataclass(frozen=True)
 class Priced:
-    """A conversation of so many turns, and what it costs, cheapest first."""
+    """A conversation of `turns` turns, and its cost under each price, cheapest first."""
 
     question: int  # tokens
     answer: int  # tokens
     turns: int
-    table: str  # the visitor's own; "" for the one that comes with the app
+    table: str  # the visitor's own table; "" for the bundled one
     talk: Talk
     lines: tuple[Line, ...]
 
 
 def priced(question: int, answer: int, turns: int, table: str) -> Priced:
-    """Return every line of a table with its cost; raises InputError for a table that cannot be read."""
+    """Compute the cost under every line of a table. Raises InputError if the table cannot be read."""
     tokens = talk(question, answer, turns)
     lines = [
         Line(price, cost(price, tokens), most_turns(price, question, answer))
@@ -58,16 +58,16 @@ def priced(question: int, answer: int, turns: int, table: str) -> Priced:
 
 
 def measure(scene: Scene, settings: Settings) -> Priced:
-    """Return the conversation of the form, or with questions as long as the prompt."""
+    """Compute the cost of the form's conversation. Its questions are as long as the prompt or as the form says."""
     question = settings.question if settings.of == "number" else len(scene.tokens)
     return priced(question, settings.answer, settings.turns, settings.csv if settings.table == "own" else "")
 
 
-# --- what is drawn ---
+# --- drawing ---
 
 
 def _python(seen: Seen) -> str:
-    """Python lines that make the same numbers."""
+    """Build Python code that reproduces the costs."""
     result, times = seen.result, seen.settings.times
     text = repr(result.table) if result.table else "bundled()"
     return "\n".join(
@@ -81,7 +81,7 @@ def _python(seen: Seen) -> str:
 
 
 def _source(seen: Seen) -> str:
-    """Whose prices these are, and who counted the tokens."""
+    """Describe the origin and dates of the prices, and the tokenizer that counted the prompt."""
     days = [line.price.as_of for line in seen.result.lines]
     text = seen.words["source_own" if seen.result.table else "source_bundled"].format(first=min(days), last=max(days))
     if seen.settings.of == "number":
@@ -90,7 +90,7 @@ def _source(seen: Seen) -> str:
 
 
 def figure(seen: Seen) -> Payload:
-    """Return the costs of the conversations, as bars."""
+    """Draw the cost of the conversations as bars."""
     words, result, times = seen.here, seen.result, seen.settings.times
     bars = [
         Bar(
@@ -116,7 +116,7 @@ def figure(seen: Seen) -> Payload:
 
 
 def table(seen: Seen) -> Payload:
-    """Return every number, and how much of each context the conversation fills."""
+    """Build the table of prices and costs, with the share of each context that the conversation fills."""
     words, result = seen.here, seen.result
     currency, rows, lines = result.lines[0].price.currency, [], []
     for line in result.lines:
@@ -159,19 +159,19 @@ def prices(
     turns: Annotated[int, Within(1, TURNS)] = 10,
     table: Annotated[str, Long()] = "",
 ) -> dict:
-    """Compute the cost of a conversation by a dated price table; every turn sends all earlier ones again.
+    """Compute the cost of a conversation from a dated price table. Every turn sends all earlier turns again.
 
     Args:
-        question: Tokens of a question.
-        answer: Tokens of an answer.
-        turns: Questions and answers of the conversation.
-        table: A CSV with the columns model, context, input, output, currency, as_of, source and, where there is one,
-            cached_input; prices for a million tokens. Empty: the table that comes with the app, whose prices are those
-            of the days beside them and not today's.
+        question: Tokens per question.
+        answer: Tokens per answer.
+        turns: Number of question-answer pairs.
+        table: CSV with the columns model, context, input, output, currency, as_of, source and, optionally,
+            cached_input; prices are per million tokens. Empty: the bundled table, whose prices are those of the listed
+            dates, not of today.
 
     Returns:
-        tokens: fresh, again, written, context; prices: each line with the cost of the conversation, whether it fits the
-        context, and the turns that do; cheapest first.
+        tokens: fresh, again, written, context. prices, cheapest first: each line of the table with the cost of the
+        conversation, fits (whether it fits the context) and most_turns (number of turns that fit).
     """
     result = priced(question, answer, turns, table)
     rows = [

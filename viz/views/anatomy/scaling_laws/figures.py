@@ -1,4 +1,4 @@
-"""Scaling laws as pictures: loss against compute, parameters against tokens, the price of another size, own runs."""
+"""Figures of scaling laws: loss against compute, tokens against parameters, the cost of another size, own runs."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +13,7 @@ from viz.numbers import count, nats, number, power
 from viz.theme import HUES, RAMP, ramp_at
 
 HEIGHT, NARROW = 440, 420
-MOST_LOSS = 5.0  # of the picture of loss against compute
+MOST_LOSS = 5.0  # upper end of the loss axis
 COLORS = {
     "kaplan": HUES[3],
     "hoffmann1": HUES[2],
@@ -28,7 +28,7 @@ GRAY = "rgba(128,134,150,0.75)"
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a picture, with its color."""
+    """One line of a figure, with its color."""
 
     name: str
     x: Sequence[float]
@@ -40,7 +40,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Dots:
-    """Marks with a name each; `labeled` are the ones whose names stand beside them."""
+    """Points with a name each. `labeled` lists those whose names are drawn beside them."""
 
     name: str
     x: Sequence[float]
@@ -48,16 +48,16 @@ class Dots:
     texts: Sequence[str]
     color: str
     symbol: str = "circle"
-    labeled: tuple[tuple[int, str], ...] = ()  # (place, where the name stands from there: right, left, above or below)
+    labeled: tuple[tuple[int, str], ...] = ()  # (index, side of the name: right, left, above or below)
 
 
-def size_colour(place: int, n: int) -> str:
-    """Return the color of one model size among several, the largest darkest; readable on light and on dark."""
-    return ramp_at(RAMP[3:7], place / max(1, n - 1))
+def size_color(index: int, n: int) -> str:
+    """Return the color of one model size among `n`, the largest darkest. All are readable on light and dark."""
+    return ramp_at(RAMP[3:7], index / max(1, n - 1))
 
 
 def _lines(lines: Sequence[Line], text: Callable[[float, float], str], *, named: bool = True) -> list[go.Scatter]:
-    """Return the lines whose points say `text(x, y)`; `named`: in the legend."""
+    """Draw lines whose points show `text(x, y)` on hover. `named`: whether the legend lists them."""
     return [
         line(
             each.name,
@@ -96,7 +96,7 @@ def _dots(dots: Dots) -> go.Scatter:
 
 
 def _log(title: str, bounds: tuple[float, float] | None = None, more: Mapping[str, object] | None = None) -> dict:
-    """Return a logarithmic axis, between `bounds` where they are given."""
+    """Build a logarithmic axis, limited to `bounds` if given."""
     shown = {"range": [math.log10(each) for each in bounds]} if bounds else {}
     return axis(title, {"type": "log", **shown, **(more or {})})
 
@@ -106,8 +106,11 @@ def _figure(traces: list[go.Scatter], x: dict, y: dict, notes: Sequence[dict] = 
     return figure(traces, x, y, height=HEIGHT, narrow=narrow, more=more)
 
 
-def loss_figure(sizes: Sequence[Line], best: Sequence[Line], here: Dots, words: Mapping[str, str]) -> go.Figure:
-    """Return the loss against compute: sizes with their names, the best of all, and the plan. `words`: "x", "y"."""
+def loss_figure(sizes: Sequence[Line], best: Sequence[Line], plan: Dots, words: Mapping[str, str]) -> go.Figure:
+    """Draw loss against compute: one named line per model size, the best over all sizes, and the plan.
+
+    `words`: "x", "y".
+    """
     lines = [*sizes, *best]
     traces = [*_lines(sizes, _loss_text, named=False), *_lines(best, _loss_text)]
     beside = {"xanchor": "left", "yanchor": "bottom", "font": {"size": 10}}
@@ -115,14 +118,14 @@ def loss_figure(sizes: Sequence[Line], best: Sequence[Line], here: Dots, words: 
     least = min(min(each.y) for each in lines if each.y)
     xs = [x for each in lines for x in each.x]
     x = _log(words["x"], (min(xs), max(xs)), powers(min(xs), max(xs), 6))
-    y = axis(words["y"], {"range": [min(least, *here.y) - 0.1, MOST_LOSS]})
-    return _figure([*traces, _dots(here)], x, y, notes)
+    y = axis(words["y"], {"range": [min(least, *plan.y) - 0.1, MOST_LOSS]})
+    return _figure([*traces, _dots(plan)], x, y, notes)
 
 
 def _note(x: float, y: float | None, text: str, more: Mapping[str, object]) -> dict:
-    """Return a text at a place of logarithmic axes; without a y, `more` says it."""
-    at = {} if y is None else {"y": math.log10(y)}
-    return {"x": math.log10(x), "text": plotly_text(text), "showarrow": False} | at | more
+    """Build a text label on logarithmic axes. Without `y`, `more` sets the y coordinate."""
+    height = {} if y is None else {"y": math.log10(y)}
+    return {"x": math.log10(x), "text": plotly_text(text), "showarrow": False} | height | more
 
 
 _BESIDE = {
@@ -140,8 +143,9 @@ def plane_figure(
     bounds: tuple,
     words: Mapping[str, str],
 ) -> go.Figure:
-    """Return the tokens against parameters: lines of the same loss, the optimum of every law, and models. `words`: "x",
-    "y".
+    """Draw tokens against parameters: contours of equal loss, the optimum under every law, and models.
+
+    `bounds`: limits of x and of y. `words`: "x", "y".
     """
 
     def text(x: float, y: float) -> str:
@@ -150,9 +154,9 @@ def plane_figure(
     small = {"xanchor": "right", "yanchor": "bottom", "font": {"size": 10}, "opacity": 0.75}
     notes = [_note(each.x[-1], each.y[-1], each.name.split(" ")[0], small) for each in contours if each.x]
     notes += [
-        _note(each.x[at], each.y[at], each.texts[at].split(":")[0], _BESIDE[where] | {"font": {"size": 10}})
+        _note(each.x[at], each.y[at], each.texts[at].split(":")[0], _BESIDE[side] | {"font": {"size": 10}})
         for each in dots
-        for at, where in each.labeled
+        for at, side in each.labeled
     ]
     traces = [*_lines(contours, text, named=False), *_lines(lines, text), *map(_dots, dots)]
     x, y = (_log(words[name], each, powers(*each)) for name, each in zip("xy", bounds, strict=True))
@@ -160,7 +164,7 @@ def plane_figure(
 
 
 def price_figure(lines: Sequence[Line], limit: float, words: Mapping[str, str]) -> go.Figure:
-    """Compute over the least against the share of the optimal parameters. `words`: "x", "y"."""
+    """Draw compute relative to the minimum against model size relative to the optimum. `words`: "x", "y"."""
     traces = _lines(lines, lambda x, y: f"N/N* {number(x)}: {number(y)} ×")
     xs = [x for each in lines for x in each.x]
     x = _log(words["x"], (min(xs), max(xs)), {"tickvals": [0.1, 0.2, 0.5, 1, 2, 5]})
@@ -169,14 +173,15 @@ def price_figure(lines: Sequence[Line], limit: float, words: Mapping[str, str]) 
 
 
 def runs_figure(runs: Sequence[tuple[Line, Line | None]], ends: Line | None, words: Mapping[str, str]) -> go.Figure:
-    """Return the loss of each run against compute: measured points, and the power law through them.
-    `words`: "x", "y".
+    """Draw the loss of each run against compute: measured points, and the power law fitted to them.
+
+    `ends`: the power law across the runs. `words`: "x", "y".
     """
     traces = []
     for points, law in runs:
-        look = {"mode": "markers", "marker": {"size": 7, "color": points.color}}
+        style = {"mode": "markers", "marker": {"size": 7, "color": points.color}}
         text = [_loss_text(x, y) for x, y in zip(points.x, points.y, strict=True)]
-        traces.append(line(points.name, points.x, points.y, points.color, hover="%{text}", text=text, more=look))
+        traces.append(line(points.name, points.x, points.y, points.color, hover="%{text}", text=text, more=style))
         traces += _lines([law], _loss_text, named=False) if law else []
     traces += _lines([ends], _loss_text) if ends else []
     xs = [x for trace in traces for x in trace.x]

@@ -1,4 +1,4 @@
-"""Published laws on a budget, and the place of known models: all of it by formula."""
+"""Published scaling laws applied to a budget and to known models, by formula."""
 
 from dataclasses import dataclass
 
@@ -33,13 +33,13 @@ from viz.views.anatomy.scaling_laws.figures import MOST_LOSS
 from viz.words import Words
 
 
-def _budget_number(name: str, low: float, high: float, usual: float, chosen: str) -> Range:
-    """Return a number of any size, shown where `given` is set to `chosen`."""
-    return Number(name, low, high, usual, 0, {"given": (chosen,)})
+def _budget_number(name: str, low: float, high: float, default: float, option: str) -> Range:
+    """Build the setting of a budget, which is shown if the setting `given` equals `option`."""
+    return Number(name, low, high, default, 0, {"given": (option,)})
 
 
 def law_name(words: Words, law: str) -> str:
-    """Return the name of a law, from any words of the view."""
+    """Return the display name of a law. `words` may belong to any part of the view."""
     return words.catalogue[f"scaling_laws.laws.{law}"]
 
 
@@ -56,7 +56,7 @@ LAW = Choice("law", ("besiroglu", "hoffmann3_source", "hoffmann3"), label=law_na
 
 
 def budget(settings: Settings) -> tuple[Given, float]:
-    """Return the kind of budget and its value; accelerator hours are converted to compute."""
+    """Return the kind of budget and its value. Accelerator hours are converted to compute."""
     if settings.given == "gpu":
         return "compute", compute_of(settings.hours, 1e12 * settings.rate, settings.used / 100)
     return settings.given, settings["flops" if settings.given == "compute" else settings.given]
@@ -69,16 +69,16 @@ def budget(settings: Settings) -> tuple[Given, float]:
 class Plans:
     """The best use of a budget under every law."""
 
-    given: str  # "compute", "params" or "tokens"
+    kind: str  # "compute", "params" or "tokens"
     value: float
     plans: dict[str, Plan]  # by law
-    half: dict[str, float | None]  # compute of a model of half the size over the least one; None without a loss
-    kaplan: dict[str, float]  # loss by each of Kaplan's formulas at that law's own plan: "n", "d", "c" and "nd"
+    half: dict[str, float | None]  # compute for half the size, relative to the optimum; None without a loss
+    kaplan: dict[str, float]  # loss by each of Kaplan's formulas at Kaplan's own plan: "n", "d", "c" and "nd"
 
 
-def plans_of(given: Given, value: float) -> Plans:
-    """Return the plan of every law; raises InputError for a budget out of range."""
-    plans = {law: planned(law, given, value) for law in LAWS}
+def plans_of(kind: Given, value: float) -> Plans:
+    """Compute the plan under every law. Raises InputError if the budget is out of range."""
+    plans = {law: planned(law, kind, value) for law in LAWS}
     kaplan = plans["kaplan"]
     losses = {
         "n": kaplan_params(kaplan.params),
@@ -87,11 +87,11 @@ def plans_of(given: Given, value: float) -> Plans:
         "nd": float(loss_of("kaplan", kaplan.params, kaplan.tokens)),
     }
     half = {law: float(extra_compute(law, 0.5)) if law in WITH_PRICE else None for law in LAWS}
-    return Plans(given, value, plans, half, losses)
+    return Plans(kind, value, plans, half, losses)
 
 
 def measure_plans(scene: Scene, settings: Settings) -> Plans:
-    """Return the plan of every law for the budget of the form."""
+    """Compute the plan under every law for the budget of the form."""
     return plans_of(*budget(settings))
 
 
@@ -104,13 +104,13 @@ class Losses:
 
     law: str
     plan: Plan
-    sizes: list[ScalingCurve]  # of models of one size each
-    best: list[ScalingCurve]  # of all sizes, by law
+    sizes: list[ScalingCurve]  # one curve per model size
+    best: list[ScalingCurve]  # best over all sizes, one curve per law
 
 
 @dataclass(frozen=True)
 class Lines:
-    """The curves without a budget: lines of equal loss under one law, and the optima and prices of all."""
+    """The curves that need no budget: contours of equal loss under one law, and the optima and costs under all laws."""
 
     law: str
     contours: list[ScalingCurve]
@@ -119,14 +119,14 @@ class Lines:
 
 
 def measure_losses(scene: Scene, settings: Settings) -> Losses:
-    """Curves around the plan of the budget."""
+    """Compute the loss curves around the plan of the budget."""
     law, plan = settings.law, planned(settings.law, *budget(settings))
     sizes = [curve for curve in size_curves(law, plan.compute, MOST_LOSS) if curve.x]
     return Losses(law, plan, sizes, frontiers(plan.compute))
 
 
 def measure_lines(scene: Scene, settings: Settings) -> Lines:
-    """Return the lines of the plane of parameters and tokens, and the price of another size."""
+    """Compute the lines in the plane of parameters and tokens, and the cost of other model sizes."""
     return Lines(settings.law, contours(settings.law), optimal_lines(), price_curves())
 
 
@@ -135,24 +135,24 @@ def measure_lines(scene: Scene, settings: Settings) -> Lines:
 
 @dataclass(frozen=True)
 class Placed:
-    """A known model as a law sees it."""
+    """A known model as evaluated by one law."""
 
     model: KnownModel
-    share: float  # its parameters over the optimal ones for its own compute
-    loss: float  # of the law, for its parameters and tokens
+    share: float  # its parameters relative to the optimum for its own compute
+    loss: float  # predicted by the law for its parameters and tokens
 
 
 @dataclass(frozen=True)
 class Models:
-    """Known models, and the loaded one."""
+    """The known models, and the loaded one."""
 
     rows: tuple[Placed, ...]
-    loaded: KnownModel | None  # None where its training is not known
+    loaded: KnownModel | None  # None if its training is unknown
     n_params: int  # of the loaded model
 
 
 def measure_models(scene: Scene, settings: Settings) -> Models:
-    """Return every known model under the chosen law."""
+    """Evaluate every known model under the selected law."""
     law = settings.law
     rows = tuple(
         Placed(each, each.params / optimum(law, each.compute).params, float(loss_of(law, each.params, each.tokens)))

@@ -1,4 +1,4 @@
-"""The visitor's own training runs beside the scaling laws: their losses against compute, with exponents."""
+"""The visitor's own training runs beside the scaling laws: their losses against compute, with fitted exponents."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,46 +15,46 @@ from viz.theme import HUES
 from viz.views.anatomy.scaling_laws.figures import GRAY, Line, runs_figure
 from viz.work.processes.training_process import LiveRun
 
-RECENT = 0.05  # the last loss of a run is the mean over this share of its steps
+RECENT = 0.05  # the final loss of a run is the mean over this fraction of its steps
 
 
 @dataclass(frozen=True)
 class OwnRun:
-    """One run: what it learns, its sizes, and its loss so far in nats a token."""
+    """One run: its task, its sizes, and its loss so far in nats per token."""
 
     task: str
-    config: dict[str, int | str]  # sizes and choices of its model
+    config: dict[str, int | str]  # sizes and options of its model
     steps: int  # planned
     vocab_size: int
     n_params: int
     tokens: int  # read so far
-    last: float  # mean over its last steps
+    last: float  # mean loss over its last steps
     curve: RunCurve
 
     @property
     def compute(self) -> float:
-        """6 N D so far."""
+        """The training compute so far in FLOPs, 6 N D."""
         return 6.0 * self.n_params * self.tokens
 
 
 @dataclass(frozen=True)
 class OwnRuns:
-    """All runs that have learned something, and the law across those that can be compared."""
+    """All runs with a loss curve, and the power law across those that are comparable."""
 
     runs: tuple[OwnRun, ...]
-    group: tuple[int, ...] = ()  # places in `runs` of the largest group with one task and one vocabulary
-    across: Fit | None = None  # of their last losses against compute; None for fewer than three budgets
-    lacking: int = 0  # runs of other budgets that it needs
+    group: tuple[int, ...] = ()  # indices into `runs`: the largest group with one task and vocabulary
+    across: Fit | None = None  # of their final losses against compute; None for fewer than three budgets
+    lacking: int = 0  # number of runs with other budgets that the fit still needs
 
 
 def measure(scene: Scene, settings: Settings) -> OwnRuns:
-    """Return the runs of the visitor whose page it is."""
+    """Measure the current visitor's training runs, and fit the power law across them."""
     return compared([run for each in scene.playground.workshop.of(scene.visitor) if (run := own_run(each))])
 
 
 def own_run(run: LiveRun) -> OwnRun | None:
-    """Return a run in numbers; None before it has learned anything, and for what did not start from random weights."""
-    reports = list(run.reports)  # it may go on while this reads
+    """Summarize a run; None before its second report, and for a job that does not train from random weights."""
+    reports = list(run.reports)  # a copy: the run may add reports at any moment
     if run.started is None or len(reports) < 2 or not isinstance(run.job, Job):
         return None
     last = [each.loss for each in reports[-max(1, round(RECENT * len(reports))) :]]
@@ -71,7 +71,7 @@ def own_run(run: LiveRun) -> OwnRun | None:
 
 
 def compared(runs: Sequence[OwnRun]) -> OwnRuns:
-    """Return the runs with the power law across the largest group of one task and one vocabulary."""
+    """Fit the power law across the largest group of runs with one task and one vocabulary."""
     groups: dict[tuple, list[int]] = {}
     for at, run in enumerate(runs):
         groups.setdefault((run.task, run.vocab_size), []).append(at)
@@ -83,22 +83,22 @@ def compared(runs: Sequence[OwnRun]) -> OwnRuns:
     return OwnRuns(tuple(runs), tuple(group), fit, lacking(len({x for x, _ in ends})))
 
 
-# --- what is drawn ---
+# --- drawing ---
 
 
-def again(seen: Seen) -> Payload:
-    """Return a button that draws the view again, with what the runs have learned since."""
+def refit_button(seen: Seen) -> Payload:
+    """Build the button that redraws the view with the latest losses of the runs."""
     button = {"name": "fit", "kind": "button", "label": seen.here["fit"], "help": seen.here["help"], "value": None}
     return {"controls": [button]}
 
 
 def name_of(run: OwnRun, seen: Seen) -> str:
-    """Return the name of the run: as in the tab Training, with its size."""
+    """Format the name of a run as in the tab Training, followed by its size."""
     return f"{run_label(run.task, run.config, run.steps, seen.all_words)} · N {count(run.n_params)}"
 
 
 def figure(seen: Seen) -> Payload:
-    """Return the loss against compute of every run, with its law."""
+    """Draw the loss of every run against compute, with its power law."""
     words, result, drawn = seen.here, seen.result, []
     if not result.runs:
         return {"empty": {"text": words["none"], "hint": words["none_hint"]}}
@@ -126,7 +126,7 @@ def _exponent(fit: Fit | None) -> str:
 
 
 def table(seen: Seen) -> Payload:
-    """Exponents of every run, and across runs where there are enough."""
+    """Build the table of each run's exponents, and of the exponent across runs if there are enough."""
     words, result = seen.here, seen.result
     if not result.runs:
         return {"empty": {"text": words["title"], "hint": ""}}

@@ -21,7 +21,7 @@ from viz.views.anatomy.scaling_laws.figures import (
     loss_figure,
     plane_figure,
     price_figure,
-    size_colour,
+    size_color,
 )
 from viz.views.anatomy.scaling_laws.measure import (
     BUDGET,
@@ -37,7 +37,7 @@ from viz.words import Words
 from viz.work.playground import Playground
 
 _MODELS = "#5f7196"
-LABELLED = {
+LABELED = {
     "GPT-3 175B": "below",
     "Chinchilla 70B": "right",
     "Pythia 410M": "below",
@@ -50,12 +50,12 @@ LABELLED = {
 
 
 def times(value: float | None) -> str:
-    """Return a ratio of compute: 1.26 ×."""
+    """Format a ratio of compute, such as 1.26 ×."""
     return NONE if value is None else f"{number(value)} ×"
 
 
 def plan(seen: Seen) -> Payload:
-    """Return the plan of each law."""
+    """Build the table of the plan under each law."""
     words, result = seen.here, seen.result
     rows, lines = [], []
     for law, each in result.plans.items():
@@ -72,8 +72,8 @@ def plan(seen: Seen) -> Payload:
             ]
         )
         lines.append([name, each.params, each.tokens, each.compute, each.ratio, each.loss, half])
-    title = words["title" if result.given == "compute" else f"title_{result.given}"]
-    python = f"[planned(law, {result.given!r}, {result.value!r}) for law in LAWS]"
+    title = words["title" if result.kind == "compute" else f"title_{result.kind}"]
+    python = f"[planned(law, {result.kind!r}, {result.value!r}) for law in LAWS]"
     return {
         "title": title.format(flops=power(result.value), n=count(result.value)),
         "about": f"{words['note']} {words['kaplan_note']}",
@@ -90,11 +90,11 @@ def _columns(words: Words) -> list[str]:
 
 
 def loss(seen: Seen) -> Payload:
-    """Models of one size each, the best of all sizes under each law, and the plan."""
+    """Draw loss against compute: one line per model size, the best over all sizes under each law, and the plan."""
     words, result = seen.here, seen.result
     chosen, law, n = result.plan, result.law, len(result.sizes)
     sizes = [
-        Line(count(curve.of), curve.x, curve.y, size_colour(at, n), "solid", 1.5)
+        Line(count(curve.of), curve.x, curve.y, size_color(at, n), "solid", 1.5)
         for at, curve in enumerate(result.sizes)
     ]
     best = []
@@ -102,9 +102,9 @@ def loss(seen: Seen) -> Payload:
         style = ("solid", 3.5) if curve.of == law else (DASHES.get(curve.of, "dash"), 1.5)
         best.append(Line(law_name(words, curve.of), curve.x, curve.y, COLORS[curve.of], *style))
     text = words["here_text"].format(n=count(chosen.params), d=count(chosen.tokens), loss=nats(chosen.loss))
-    here = Dots(words["here"], [chosen.compute], [chosen.loss], [text], COLORS[law], "star")
+    star = Dots(words["here"], [chosen.compute], [chosen.loss], [text], COLORS[law], "star")
     return {
-        "figure": loss_figure(sizes, best, here, words),
+        "figure": loss_figure(sizes, best, star, words),
         "title": words["title"].format(law=law_name(words, law)),
         "note": words["note"],
         "file": "scaling-loss",
@@ -115,7 +115,7 @@ def loss(seen: Seen) -> Payload:
 
 
 def plane(seen: Seen) -> Payload:
-    """Return the parameters against tokens with every law's optimum, published models, and the loaded one."""
+    """Draw tokens against parameters, with every law's optimum, published models, and the loaded model."""
     words, result, models = seen.here, seen.result, seen.results["models"]
     law, chosen = result.law, seen.results["plan"].plans[result.law]
     equal = [
@@ -153,7 +153,7 @@ def _model_text(words: Words, name: str, params: float, tokens: float) -> str:
 
 
 def _dots(words: Words, key: str, models: Sequence[KnownModel], color: str, symbol: str = "circle") -> Dots:
-    places = tuple((at, LABELLED[each.name]) for at, each in enumerate(models) if each.name in LABELLED)
+    places = tuple((at, LABELED[each.name]) for at, each in enumerate(models) if each.name in LABELED)
     return Dots(
         words[key],
         [each.params for each in models],
@@ -166,7 +166,7 @@ def _dots(words: Words, key: str, models: Sequence[KnownModel], color: str, symb
 
 
 def price(seen: Seen) -> Payload:
-    """Return the price of a smaller or a larger model than the optimal one."""
+    """Draw the extra compute of a model smaller or larger than the optimum."""
     words, result = seen.here, seen.result
     law = result.law
     lines = [
@@ -192,7 +192,7 @@ def price(seen: Seen) -> Payload:
 
 
 def models(seen: Seen) -> Payload:
-    """N, D, C of known models, and where a law sees them."""
+    """Build the table of known models: N, D, C, and their size and loss according to the selected law."""
     words, result, rows, lines = seen.here, seen.result, [], []
     if result.loaded is None:
         name = words["loaded"].format(name=seen.facts.label)
@@ -204,8 +204,8 @@ def models(seen: Seen) -> Payload:
         ratio = each.tokens / each.params
         sizes = [count(each.params), count(each.tokens), power(each.compute), number(ratio), number(row.share)]
         rows.append([name, str(each.year), *sizes, nats(row.loss), each.source])
-        exactly = [each.params, each.tokens, each.compute, ratio, row.share, row.loss]
-        lines.append([name, each.year, *exactly, each.source])
+        unrounded = [each.params, each.tokens, each.compute, ratio, row.share, row.loss]
+        lines.append([name, each.year, *unrounded, each.source])
     columns = ("model", "year", "params", "tokens", "compute", "ratio", "share", "loss", "source_of")
     return {
         "title": words["title"],
@@ -222,7 +222,7 @@ def models(seen: Seen) -> Payload:
 
 
 def fits(seen: Seen) -> Payload:
-    """Return every formula with its published numbers, and its value at its own plan."""
+    """Build the table of all formulas, with their published coefficients and the loss at their own plans."""
     words, result = seen.here, seen.result
     (N_c, a_n), (D_c, a_d), (C_c, a_c), joint = KAPLAN.n, KAPLAN.d, KAPLAN.c_min, KAPLAN.joint
     both = f"N_c {power(joint[0], 2)}, α_N {number(joint[1])}, D_c {power(joint[2], 2)}, α_D {number(joint[3])}"
@@ -259,7 +259,7 @@ def fits(seen: Seen) -> Payload:
 
 
 def _coefficients(result: Parametric) -> str:
-    """Return the coefficients in a line, standard errors in brackets where they are published."""
+    """Format the coefficients in one line, each with its standard error in parentheses if published."""
     names = {"E": "E", "A": "A", "B": "B", "α": "alpha", "β": "beta"}
     errors = [f" ({exact(error)})" for error in result.errors] if result.errors else [""] * 5
     return ", ".join(
@@ -276,17 +276,17 @@ def scaling_laws(
     value: Annotated[float, Within(1e-3, 1e15)] = 5.76,
     exponent: Annotated[int, Within(0, 30)] = 23,
 ) -> dict:
-    """Return the compute-optimal model under every published scaling law, and what known models were trained with.
+    """Compute the optimal model for a budget under every published scaling law, and list known models.
 
     Args:
-        given: What `value` is: compute (FLOPs), params or tokens.
-        value: How much of it, times 10^exponent.
-        exponent: The power of ten: value 5.76 and exponent 23 are 5.76e23 FLOPs.
+        given: Quantity that the budget fixes: compute (FLOPs), params or tokens.
+        value: Budget as a multiple of 10^exponent.
+        exponent: Power of ten: value 5.76 and exponent 23 mean 5.76e23 FLOPs.
 
     Returns:
-        plans: law, params, tokens, compute, ratio (tokens a parameter), loss (nats a token of that study; null where
-        the law gives none) and half (compute of a model of half the size for the same loss, over the least); models:
-        name, params, tokens, year and source, as published.
+        given and value: the budget. plans: law, params, tokens, compute, ratio (tokens per parameter), loss (nats per
+        token of that study; null if the law has none) and half (compute that a model of half the size needs for the
+        same loss, relative to the optimum). models: name, params, tokens, year and source, as published.
     """
     result = plans_of(given, float(f"{value}e{exponent}"))
     rows = [vars(each) | {"ratio": each.ratio, "half": result.half[law]} for law, each in result.plans.items()]
@@ -310,7 +310,7 @@ VIEW = View(
         "plane": Figure(plane, ("lines", "plan", "models"), settings=()),
         "loss": Figure(loss, "losses", settings=()),
         "price": Figure(price, "lines", settings=()),
-        "again": Asking("controls", lambda value, scene: None, own_runs.again),
+        "again": Asking("controls", lambda value, scene: None, own_runs.refit_button),
         "mine": Figure(own_runs.figure, "mine", settings=()),
         "mine_table": Table(own_runs.table, "mine", settings=()),
         "models": Table(models, "models", settings=()),

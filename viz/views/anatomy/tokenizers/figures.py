@@ -1,4 +1,4 @@
-"""The same text in several vocabularies: sample sentences, their chips, and how unequal languages are."""
+"""One text in several vocabularies: sample sentences, their tokens as chips, and a comparison of languages."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,7 +10,7 @@ from viz.labels import plotly_text, visible
 from viz.theme import HUES
 
 HEIGHT = 380
-MOST_CHIPS = 160  # tokens of one vocabulary that are drawn
+MOST_CHIPS = 160  # most tokens drawn per vocabulary
 # Article 1 of the Universal Declaration of Human Rights (United Nations 1948), its first sentence in seven languages.
 LANGUAGES = {
     "en": "All human beings are born free and equal in dignity and rights.",
@@ -29,7 +29,7 @@ SAMPLES = LANGUAGES | {
 
 
 def part_text(raw: bytes) -> str:
-    """Return the bytes of a token as a visible label; bytes that are no text on their own in hexadecimal."""
+    """Format the bytes of a token as a visible label, in hexadecimal if they are not valid UTF-8 on their own."""
     try:
         return visible(raw.decode())
     except UnicodeDecodeError:
@@ -37,9 +37,9 @@ def part_text(raw: bytes) -> str:
 
 
 def chips(raw: Sequence[bytes], ids: Sequence[int | None], notes: Mapping[int, str]) -> list[list]:
-    """Return [label, id, number of bytes, whether it is only part of a character, its note] of the first tokens.
+    """Build one chip for each of the first tokens: [label, id, number of bytes, is a partial character, note].
 
-    `notes`: for each token that is only part of a character, by its position, which part of which character.
+    `notes` maps the position of a token that is only part of a character to a description of that part.
     """
     return [
         [part_text(each), number, len(each), not _is_text(each), notes.get(at, "")]
@@ -56,9 +56,9 @@ def _is_text(raw: bytes) -> bool:
 
 
 def premium_figure(counts: Mapping[str, Sequence[int]], names: Sequence[str], words: Mapping[str, str]) -> go.Figure:
-    """Return the tokens of the same sentence over those of the first language, a bar a vocabulary.
+    """Draw the number of tokens of the same sentence relative to the first language, one bar per vocabulary.
 
-    `counts`: vocabulary -> tokens in each language; `names`: of the languages. `words`: "y", "tokens".
+    `counts`: vocabulary -> tokens in each language; `names`: names of the languages. `words`: "y", "tokens".
     """
     hover, x = "%{x}: %{y:.2f} × (%{text})", [plotly_text(name) for name in names]
     traces = [
@@ -72,7 +72,7 @@ def premium_figure(counts: Mapping[str, Sequence[int]], names: Sequence[str], wo
         )
         for at, (vocabulary, tokens) in enumerate(counts.items())
     ]
-    across = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": 1, "y1": 1}
-    even = across | {"line": {"width": 1, "dash": "dot", "color": GRAY}}
+    horizontal = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": 1, "y1": 1}
+    parity = horizontal | {"line": {"width": 1, "dash": "dot", "color": GRAY}}
     more = {"barmode": "group", "bargap": 0.25}
-    return figure(traces, axis(""), axis(words["y"]), height=HEIGHT, meta={"shapes": [even]}, more=more)
+    return figure(traces, axis(""), axis(words["y"]), height=HEIGHT, meta={"shapes": [parity]}, more=more)

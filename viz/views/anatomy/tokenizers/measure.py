@@ -1,4 +1,4 @@
-"""A text, and sample texts, in every vocabulary that is at hand; and the merges of one of them step by step."""
+"""A text, and sample texts, in every available vocabulary; and the merges of one vocabulary step by step."""
 
 from dataclasses import dataclass
 
@@ -21,8 +21,8 @@ from viz.views.anatomy.tokenizers.figures import SAMPLES
 from viz.words import Words
 from viz.work.playground import Playground
 
-MOST_TEXT = 2000  # characters of a text that somebody writes
-MOST_PAIRS = 6  # pairs that could be merged, in one step
+MOST_TEXT = 2000  # most characters of a text in the form
+MOST_PAIRS = 6  # most mergeable pairs listed per step
 LOADED = "loaded"
 
 
@@ -30,13 +30,13 @@ def _label(words: Words, option: str) -> str:
     return words["merges_loaded"] if option == LOADED else Words(words.catalogue, "tokenizers.names")[option]
 
 
-TEXT = Text("text", max_length=20_000, lines=2)  # more than is compared, so that a longer text is refused and not cut
+TEXT = Text("text", max_length=20_000, lines=2)  # over the limit, so that a longer text is refused, not cut
 MERGES = Choice("merges", lambda scene: (LOADED, *local_vocabularies()), label=_label)
 
 
 @dataclass(frozen=True)
-class Tried:
-    """A text in one vocabulary; None and None where it has no token for a part of it."""
+class Tokenized:
+    """A text in one vocabulary, without `cut` and `counted` if the vocabulary has no token for a part of it."""
 
     key: str  # "loaded", the id of a built-in model, "bytes" or "characters"
     cut: Cut | None
@@ -48,56 +48,57 @@ class Compared:
     """One text in every vocabulary."""
 
     text: str
-    rows: tuple[Tried, ...]
+    rows: tuple[Tokenized, ...]
 
 
 def tokenizer_of(playground: Playground, name: str) -> Tokenizer:
-    """Return the vocabulary of a built-in model: that of the model in memory, else read alone."""
+    """Return the tokenizer of a built-in model, from memory if the model is loaded, else from its file."""
     loaded = playground.models.peek(name)
     return loaded.tokenizer if loaded else built_in(name)
 
 
 def vocabularies(scene: Scene) -> dict[str, Tokenizer | None]:
-    """Return the loaded model's, those of built-in models that are on this computer, and None for bytes and
-    characters.
+    """Return the vocabularies to compare, by key.
+
+    They are the loaded model's, those of the built-in models on this computer, and None for bytes and for characters.
     """
     others = {key: tokenizer_of(scene.playground, key) for key in local_vocabularies() if key != scene.model.id}
     return {LOADED: scene.model.tokenizer, **others, BYTES: None, CHARACTERS: None}
 
 
-def tried(key: str, tokenizer: Tokenizer | None, text: str) -> Tried:
-    """Return the text in one vocabulary."""
+def tokenize(key: str, tokenizer: Tokenizer | None, text: str) -> Tokenized:
+    """Tokenize a text in one vocabulary."""
     try:
         tokens = cut(key, tokenizer, text)
     except InputError:
-        return Tried(key, None, None)
-    return Tried(key, tokens, counted(tokens))
+        return Tokenized(key, None, None)
+    return Tokenized(key, tokens, counted(tokens))
 
 
 def text_of(scene: Scene, settings: Settings) -> str:
-    """Return the text of the form, else the prompt, of a conversation what its turns say; raises InputError.
+    """Return the text of the form, else the prompt or, for a conversation, the text of its turns.
 
-    For a text that is too long, and for turns without any.
+    Raises InputError if the text is too long, or if the turns have no text.
     """
     if len(settings.text) > MOST_TEXT:
         hint = say("At most {} characters are compared.", MOST_TEXT)
         raise InputError("The text is too long to compare.", f"{len(settings.text)} characters", hint)
     text = settings.text or scene.prompt.plain
     if not text:
-        raise InputError("The turns of the conversation hold no text.", "", "Write something into one of them.")
+        raise InputError("All turns of the conversation are empty.", "", "Write something into one turn.")
     return text
 
 
 def measure(scene: Scene, settings: Settings) -> Compared:
-    """Return the text in every vocabulary."""
+    """Tokenize the text in every vocabulary."""
     text = text_of(scene, settings)
-    return Compared(text, tuple(tried(key, each, text) for key, each in vocabularies(scene).items()))
+    return Compared(text, tuple(tokenize(key, each, text) for key, each in vocabularies(scene).items()))
 
 
 def measure_samples(scene: Scene, settings: Settings) -> dict[str, dict[str, Counted | None]]:
-    """Return every one of SAMPLES in every vocabulary: {vocabulary: {sample: what it costs}}."""
+    """Count the tokens of every text of SAMPLES in every vocabulary: {vocabulary: {sample: counts}}."""
     return {
-        key: {name: tried(key, each, text).counted for name, text in SAMPLES.items()}
+        key: {name: tokenize(key, each, text).counted for name, text in SAMPLES.items()}
         for key, each in vocabularies(scene).items()
     }
 
@@ -107,14 +108,14 @@ def measure_samples(scene: Scene, settings: Settings) -> dict[str, dict[str, Cou
 
 @dataclass(frozen=True)
 class Step:
-    """One merge: where the left part stood, its rank, what it made, and the pairs it was chosen from."""
+    """One merge: the index of its left part, its rank, both parts, and the pairs that could be merged at this step."""
 
     at: int
     rank: int
     left: bytes
     right: bytes
-    pairs: tuple[tuple[bytes, bytes, int], ...]  # left, right, rank; the one that is merged first
-    more: int  # pairs beyond those
+    pairs: tuple[tuple[bytes, bytes, int], ...]  # left, right, rank; the merged pair first
+    more: int  # number of pairs not listed
 
 
 @dataclass(frozen=True)
@@ -127,16 +128,16 @@ class Replayed:
 
 @dataclass(frozen=True)
 class Merged:
-    """How a vocabulary builds the tokens of a text."""
+    """The merges that build the tokens of a text in one vocabulary."""
 
-    which: str  # the vocabulary, as in `Tried`
-    text: str  # what is shown of it
-    whole: bool  # whether that is all of it
+    which: str  # the vocabulary: a key as in `Tokenized`
+    text: str  # its beginning, as far as it is shown
+    complete: bool  # whether that is the full text
     pieces: tuple[Replayed, ...]
 
 
 def replayed(tokenizer: Tokenizer, text: str) -> tuple[Replayed, ...]:
-    """Return every piece of the text with its merges; raises InputError for a text that is too long."""
+    """Replay the merges of every piece of the text. Raises InputError if the text is too long."""
     return tuple(_steps(tokenizer, piece) for piece in replay(tokenizer, text))
 
 
@@ -144,15 +145,15 @@ def _steps(tokenizer: Tokenizer, piece: Piece) -> Replayed:
     ranks, parts, steps = tokenizer.vocabulary.ranks, piece.parts(0), []
     for merge in piece.merges:
         left, right = parts[merge.at : merge.at + 2]
-        rivals = candidates(ranks, parts)
-        pairs = tuple((parts[at], parts[at + 1], rank) for rank, at in rivals[:MOST_PAIRS])
-        steps.append(Step(merge.at, merge.rank, left, right, pairs, max(0, len(rivals) - MOST_PAIRS)))
+        mergeable = candidates(ranks, parts)
+        pairs = tuple((parts[at], parts[at + 1], rank) for rank, at in mergeable[:MOST_PAIRS])
+        steps.append(Step(merge.at, merge.rank, left, right, pairs, max(0, len(mergeable) - MOST_PAIRS)))
         parts = [*parts[: merge.at], left + right, *parts[merge.at + 2 :]]
     return Replayed(piece, tuple(steps))
 
 
 def measure_merges(scene: Scene, settings: Settings) -> Merged:
-    """Return the beginning of the text, as the chosen vocabulary builds it."""
+    """Replay the merges of the beginning of the text in the selected vocabulary."""
     text, which = text_of(scene, settings), settings.merges
     tokenizer = scene.model.tokenizer if which == LOADED else tokenizer_of(scene.playground, which)
     shown = text[:MOST_CHARACTERS]

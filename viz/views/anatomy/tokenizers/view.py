@@ -1,4 +1,4 @@
-"""One text in several vocabularies: what it costs in each, how unequal languages are, and the merges step by step."""
+"""One text in several vocabularies: its token counts, a comparison of languages, and the merges step by step."""
 
 from typing import Annotated
 
@@ -32,12 +32,12 @@ _IMPORTS = ["from model.loading.tokenizer_comparison import counted, cut"]
 
 
 def name_of(seen: Seen, key: str) -> str:
-    """Return the name of a vocabulary."""
+    """Return the display name of a vocabulary."""
     return seen.words.within("names")[key].format(name=seen.facts.label)
 
 
 def counts(seen: Seen) -> Payload:
-    """Tokens, bytes and characters a token in every vocabulary."""
+    """Build the table of tokens, and of bytes and characters per token, in every vocabulary."""
     words, text = seen.here, seen.result.text
     rows, lines = [], []
     largest = max((row.counted.bytes_per_token for row in seen.result.rows if row.counted), default=0) or 1
@@ -58,8 +58,8 @@ def counts(seen: Seen) -> Payload:
             ]
         )
         lines.append([name, row.cut.size, *vars(counted).values()])
-    there = {row.key for row in seen.result.rows} | {seen.facts.model_id}
-    absent = "" if "smollm2-135m" in there else f" {words['absent']}"
+    available = {row.key for row in seen.result.rows} | {seen.facts.model_id}
+    absent = "" if "smollm2-135m" in available else f" {words['absent']}"
     turns = f" {words['turns']}" if seen.facts.prompt.turns and not seen.settings.text else ""
     python = [f"text = {text!r}", "counted(cut('loaded', lm.tokenizer, text))", "counted(cut('bytes', None, text))"]
     return {
@@ -75,7 +75,7 @@ def counts(seen: Seen) -> Payload:
 
 
 def side_by_side(seen: Seen) -> Payload:
-    """Return the tokens of each vocabulary in a row."""
+    """Build one row of token chips per vocabulary."""
     words, rows = seen.here, []
     for row in seen.result.rows:
         n = len(row.cut.raw) if row.cut else 0
@@ -101,12 +101,12 @@ def side_by_side(seen: Seen) -> Payload:
 
 
 def steps(seen: Seen) -> Payload:
-    """Return every piece of the text with its merges; the one with the most of them first."""
+    """List every piece of the text with its merges. `first` is the index of the piece with the most merges."""
     words, result = seen.here, seen.result
     if not result.pieces:
         return {"empty": {"text": words["none"], "hint": words["none_hint"]}}
     name = seen.facts.label if result.which == LOADED else name_of(seen, result.which)
-    about = words["about"] if result.whole else f"{words['about']} {words['cut'].format(n=MOST_CHARACTERS)}"
+    about = words["about"] if result.complete else f"{words['about']} {words['cut'].format(n=MOST_CHARACTERS)}"
     tokenizer, imports = "lm.tokenizer", ["from model.text.bpe_steps import replay"]
     if result.which != LOADED:
         tokenizer = f"built_in({result.which!r})"
@@ -123,7 +123,10 @@ def steps(seen: Seen) -> Payload:
 
 
 def _piece(result: Replayed) -> dict:
-    """Return a piece for the page: labels of its bytes, and of each merge the place, rank, label and rivals."""
+    """Convert a piece to the page's format.
+
+    Each merge is [index of the left part, rank, label, pairs that could be merged, number of pairs not listed].
+    """
     piece = result.piece
     return {
         "text": visible(piece.text),
@@ -148,7 +151,7 @@ def _piece(result: Replayed) -> dict:
 
 
 def languages(seen: Seen) -> Payload:
-    """Return the tokens of the same sentence over those of the English one."""
+    """Draw the number of tokens of the same sentence in each language, relative to English."""
     words, names = seen.here, seen.words.within("texts")
     rows = {key: [by_text[name] for name in LANGUAGES] for key, by_text in seen.result.items()}
     tokens = {name_of(seen, key): [each.tokens for each in row] for key, row in rows.items() if all(row)}
@@ -165,7 +168,7 @@ def languages(seen: Seen) -> Payload:
 
 
 def samples(seen: Seen) -> Payload:
-    """Return the bytes a token for every sample in every vocabulary but that of bytes."""
+    """Build the table of bytes per token, for every sample in every vocabulary except bytes."""
     words, names = seen.here, seen.words.within("texts")
     result = {key: row for key, row in seen.result.items() if key != BYTES}
     largest = max(each.bytes_per_token for row in result.values() for each in row.values() if each)
@@ -194,12 +197,12 @@ def samples(seen: Seen) -> Payload:
 
 
 def tokenizers(scene: Scene) -> dict:
-    """Return the prompt in several vocabularies, and sample texts of several languages and kinds in each.
+    """Count the tokens of the prompt, and of sample texts in several languages and formats, in several vocabularies.
 
     Returns:
         vocabularies: name, size, tokens, bytes_per_token, characters_per_token and single (share of the bytes that are
-        tokens of their own and only part of a character); null where the vocabulary cannot write the text. samples:
-        text, and tokens by vocabulary.
+        tokens of their own and only part of a character); only the name if the vocabulary cannot encode the text.
+        samples: kind, text, and tokens by vocabulary (null if it cannot encode the text).
     """
     result: Compared = measured(VIEW, "main", scene)
     rows = [
@@ -219,13 +222,14 @@ def tokenizers(scene: Scene) -> dict:
 
 
 def merges(playground: Playground, model: LanguageModel, text: Annotated[str, Long()] = "unbelievable") -> dict:
-    """How byte-pair encoding builds the tokens of a text, merge by merge, up to the tokenizer's own ids.
+    """Replay how byte-pair encoding builds the tokens of a text, merge by merge, up to the tokenizer's own ids.
 
     Args:
         text: At most 300 characters.
 
     Returns:
-        pieces: text, added and whole (found without a merge), merges (left, right, rank; in their order) and ids.
+        pieces: text, added (a token matched before any merge), whole (a token found without merges), merges (left,
+        right and rank, in order) and ids.
     """
     pieces = [
         {

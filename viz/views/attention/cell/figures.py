@@ -1,6 +1,6 @@
-"""One cell of one head's attention, step by step: what static/views/attention/cell.js shows, its numbers adding up.
+"""One cell of a head's attention, step by step, with displayed numbers that add up; for static/views/attention/cell.js.
 
-`steps` is a model.attention.cell.Explanation, or anything with its fields.
+`steps` is a model.attention.cell.Explanation or has its fields.
 """
 
 import math
@@ -12,39 +12,39 @@ from model.records import Tokens
 from viz.labels import shorten, visible
 from viz.theme import SIGNED_RAMPS
 
-NAMED = 3  # products that are named in words
-LINES = 8  # tokens of the row with a line of their own, besides the cell's
-DECIMALS = 4  # of exponentials and weights in the row's table; the largest exponential is 1
+NAMED = 3  # products listed by dimension
+LINES = 8  # tokens with their own line in the row's table, besides the cell's
+DECIMALS = 4  # decimals of exponentials and weights in the row's table; the largest exponential is 1
 SHORT = 24  # characters of a token's text
 
 
 def adding_up(parts: Sequence[float], decimals: int, keep: int | None = None) -> list[float]:
-    """Return the parts rounded so that they add up to their rounded sum, each at most one unit of the last place off.
+    """Round the parts so that they add up to their rounded sum, each at most one unit in the last place off.
 
-    What plain rounding gains or loses is taken from, or given to, the parts it moved furthest; part `keep` stays.
+    The rounding error of the sum is spread over the parts that rounding moved furthest. Part `keep` stays unchanged.
     """
     unit = 10.0**decimals
     scaled = np.asarray(parts, dtype=float) * unit
-    near = np.round(scaled)
-    lost = int(np.round(scaled.sum()) - near.sum())
-    moved = (scaled - near) * np.sign(lost)  # how far each would like to go the way that is needed
+    rounded = np.round(scaled)
+    missing = int(np.round(scaled.sum()) - rounded.sum())
+    errors = (scaled - rounded) * np.sign(missing)  # positive where a correction also reduces the part's own error
     if keep is not None:
-        moved[keep] = -np.inf
-    near[np.argsort(-moved, kind="stable")[: abs(lost)]] += np.sign(lost)
-    return [round(float(value) / unit, decimals) + 0.0 for value in near]
+        errors[keep] = -np.inf
+    rounded[np.argsort(-errors, kind="stable")[: abs(missing)]] += np.sign(missing)
+    return [round(float(value) / unit, decimals) + 0.0 for value in rounded]
 
 
 def decimals_of(total: float, largest: float) -> int:
-    """Decimals that show a sum with four significant digits, but its largest part with at most six; 0 to 8."""
+    """Compute the decimals for a sum with four significant digits, but its largest part with at most six; 0 to 8."""
     places = [digits - 1 - math.floor(math.log10(abs(x))) for x, digits in ((total, 4), (largest, 6)) if x]
     return min(max(min(places, default=0), 0), 8)
 
 
 def products_shown(products: np.ndarray) -> dict:
-    """Return the largest products by size, what the others come to, and their sum, as shown. products [E]"""
+    """Build the displayed dot product: the largest of the products [E], the total of the others, and their sum."""
     order = np.argsort(-np.abs(products), kind="stable")[:NAMED]
-    rest = float(products.sum() - products[order].sum())
-    exact = [*(float(products[d]) for d in order), rest]
+    remainder = float(products.sum() - products[order].sum())
+    exact = [*(float(products[d]) for d in order), remainder]
     decimals = decimals_of(sum(exact), max(map(abs, exact)))
     others = len(products) - len(order)
     shown = adding_up(exact if others else exact[:-1], decimals)
@@ -59,9 +59,9 @@ def products_shown(products: np.ndarray) -> dict:
 
 
 def row_shown(scores: np.ndarray, exponentials: np.ndarray, key: int) -> dict:
-    """Return the row's table: its largest tokens and the cell's, largest first, then all others together.
+    """Build the row's table: its largest tokens and the cell's, in descending order, then the total of all others.
 
-    scores, exponentials [n]. Shown exponentials add up to the shown denominator and shown weights to 1.
+    scores, exponentials [n]. Displayed exponentials add up to the displayed denominator, displayed weights to 1.
     """
     order = np.argsort(-exponentials, kind="stable")
     largest = order[:LINES]
@@ -85,10 +85,15 @@ def row_shown(scores: np.ndarray, exponentials: np.ndarray, key: int) -> dict:
         }
         for n, k in enumerate(keys)
     ]
-    rest = {"count": others, "exponential": exact[-1], "weight": exact[-1] / total, "shown": [shown[-1], weights[-1]]}
+    remainder = {
+        "count": others,
+        "exponential": exact[-1],
+        "weight": exact[-1] / total,
+        "shown": [shown[-1], weights[-1]],
+    }
     return {
         "lines": lines,
-        "others": rest if others else None,
+        "others": remainder if others else None,
         "peak": peak,
         "denominator": total,
         "shown": [round(sum(shown), DECIMALS), round(sum(weights), DECIMALS)],
@@ -97,7 +102,7 @@ def row_shown(scores: np.ndarray, exponentials: np.ndarray, key: int) -> dict:
 
 
 def stages_of(steps) -> list[dict]:
-    """q and k on their way into the dot product; the last stage is the one that is multiplied. [E] each"""
+    """Return q and k at each stage before the dot product; the last stage enters the product. [E] each"""
     stages = [("raw", steps.q_raw, steps.k_raw)]
     if steps.q_normed is not None:
         stages.append(("normed", steps.q_normed, steps.k_normed))
@@ -107,7 +112,7 @@ def stages_of(steps) -> list[dict]:
 
 
 def steps_payload(steps, tokens: Tokens) -> dict:
-    """Return every number of the view, in full; what is shown rounded is rounded here or by its significant digits."""
+    """Build the payload of the steps: every number in full, and rounded where the displayed numbers must add up."""
     exponentials = np.asarray(steps.exponentials)
     length = steps.row_output_norm
     return {
@@ -137,7 +142,7 @@ def steps_payload(steps, tokens: Tokens) -> dict:
 
 
 def finite(value: float) -> float | None:
-    """Return a number with all its digits, None where it is none."""
+    """Return a number in full; None if it is not finite."""
     return float(value) if math.isfinite(value) else None
 
 

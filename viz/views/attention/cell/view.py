@@ -1,4 +1,4 @@
-"""Why this number: one cell of the main head, computed in front of the reader."""
+"""Why this number: one cell of the main head, computed step by step."""
 
 import dataclasses
 import math
@@ -22,13 +22,13 @@ from viz.views.attention import cells
 from viz.views.attention.cell.figures import finite, steps_payload
 from viz.views.attention.cells import cell_of
 
-# What float32 may lose: of a score, relative to its absolute terms; of a weight, as a share.
+# Rounding error of float32: of a score relative to the sum of its absolute terms; of a weight, absolute.
 ROUNDING = 1e-5
 
 
 @dataclass(frozen=True)
 class Changed:
-    """How edits reach one row of one head, beyond its queries, keys and values."""
+    """The effects of edits on one row of one head, beyond its queries, keys and values."""
 
     cell_blocked: bool
     row_blocked: bool
@@ -37,41 +37,41 @@ class Changed:
 
 
 def measure(scene: Scene, settings: Settings) -> Explanation:
-    """Return every step of the cell; raises InputError where its numbers are not finite."""
+    """Compute every step of the cell. Raises InputError if its numbers are not finite."""
     (layer, head), (query, key) = scene.head, cell_of(scene)
     steps = explain(scene.trace, layer, head, query, key)
     if not all(map(math.isfinite, (steps.dot, steps.denominator, steps.row_output_norm))):
         raise InputError(
             "The numbers of this head are not finite.",
             f"{layer}.{head}",
-            "Choose another head, or look for an edit or a model that makes them overflow.",
+            "Choose another head, or remove the edit that makes them overflow.",
         )
     return steps
 
 
 @dataclass(frozen=True)
 class Lines:
-    """The code of every step."""
+    """The model's code for every step."""
 
     steps: dict[str, Code]
 
 
 def measure_code(scene: Scene, settings: Settings) -> Lines:
-    """Return the lines that compute the steps, with the shapes of this run."""
+    """Return the code that computes the steps, with the shapes of this run."""
     wiring, (query, _) = wiring_of(scene.model.model, scene.head[0]), cell_of(scene)
     return Lines({step: code_of_step(wiring, step, len(scene.tokens), query) for step in STEPS})
 
 
 def shown_steps(seen: Seen) -> Payload:
-    """Return the steps, what the run itself computed, and the words."""
+    """Build the payload of the steps, with a check against the run's own numbers, and the words."""
     result, facts, words = seen.result, seen.facts, seen.here
     (layer, head), (query, key) = facts.head, (result.query, result.key)
     names = [cells.named(facts.tokens, query), cells.named(facts.tokens, key)]
-    where = {"layer": layer, "head": head, "query": names[0], "key": names[1]}
+    labels = {"layer": layer, "head": head, "query": names[0], "key": names[1]}
     payload = steps_payload(result, facts.tokens)
     return payload | {
         "run": f"{facts.run} {layer}.{head} {query} {key}",
-        "title": words["title"].format(**where, weight=number(result.weight, 4)),
+        "title": words["title"].format(**labels, weight=number(result.weight, 4)),
         "note": seen.words["about"],
         "names": names,
         "group": facts.config.group_size,
@@ -88,20 +88,21 @@ def shown_steps(seen: Seen) -> Payload:
 
 
 def changes(edits: tuple[Edit, ...], head: tuple[int, int], cell: tuple[int, int]) -> Changed:
-    """The effect of the edits on this head's row after its queries, keys and values are computed."""
-    here = [edit for edit in edits if edit.layer in (None, head[0]) and edit.head in (None, head[1])]
-    blocked = {edit.key for edit in here if edit.kind == "block_edge" and edit.query == cell[0]}
-    sites = {EDITS[edit.kind].site for edit in here}
+    """Determine how edits affect this head's row once its queries, keys and values are computed."""
+    local = [edit for edit in edits if edit.layer in (None, head[0]) and edit.head in (None, head[1])]
+    blocked = {edit.key for edit in local if edit.kind == "block_edge" and edit.query == cell[0]}
+    sites = {EDITS[edit.kind].site for edit in local}
     return Changed(cell[1] in blocked, bool(blocked), "pattern" in sites, "z" in sites)
 
 
 def check(steps: Explanation, changed: Changed) -> dict:
-    """Return the run's own numbers beside ours: "same" to rounding, else why not: "forced", "cell", "row"
-    or "apart".
+    """Compare the run's own score and weight with the recomputed ones.
+
+    The state is "same" up to rounding, otherwise the reason for the difference: "forced", "cell", "row" or "apart".
     """
-    size = float(abs(steps.products).sum()) / steps.scale
-    apart = {"score": steps.model_score - steps.score, "weight": steps.model_weight - steps.weight}
-    if abs(apart["score"]) <= ROUNDING * size and abs(apart["weight"]) <= ROUNDING:
+    scale = float(abs(steps.products).sum()) / steps.scale
+    differences = {"score": steps.model_score - steps.score, "weight": steps.model_weight - steps.weight}
+    if abs(differences["score"]) <= ROUNDING * scale and abs(differences["weight"]) <= ROUNDING:
         state = "same"
     elif changed.forced:
         state = "forced"
@@ -113,7 +114,7 @@ def check(steps: Explanation, changed: Changed) -> dict:
         "state": state,
         "score": finite(steps.model_score),
         "weight": finite(steps.model_weight),
-        "apart": [finite(apart["score"]), finite(apart["weight"])],
+        "apart": [finite(differences["score"]), finite(differences["weight"])],
         "output": changed.output,
     }
 
@@ -122,23 +123,22 @@ def check(steps: Explanation, changed: Changed) -> dict:
 
 
 def attention_cell(scene: Scene, layer: int, head: int, query: int = -1, key: int | None = None) -> dict:
-    """Why one cell of a head's attention has its number, step by step: projections, rotation, products, score,
-    softmax, and what the cell writes.
+    """Explain one cell of a head's attention step by step: projections, rotation, products, score, softmax and output.
 
     Args:
-        query: Position of the token that looks; negative counts from the end.
-        key: Position of the token that is looked at, not after the query. Not given: the one it reads most, itself
-            and the first token aside.
+        query: Position of the query token; negative counts from the end.
+        key: Position of the key token, not after the query. By default the one with the largest weight, the query
+            itself and the first token excluded.
 
     Returns:
-        Every vector and number of the way: q, k, products, dot, score, exponentials, weight, value, output; and
+        Every intermediate vector and number: q, k, products, dot, score, exponentials, weight, value, output; and
         check: whether the run's own score and weight are the same.
     """
-    here = at(on(scene, layer, head), query)
+    selected = at(on(scene, layer, head), query)
     if key is not None:
         pair = (place(scene, query), place(scene, key))
-        here = dataclasses.replace(here, picked=dataclasses.replace(here.picked, pair=pair))
-    result = measured(VIEW, "main", here)
+        selected = dataclasses.replace(selected, picked=dataclasses.replace(selected.picked, pair=pair))
+    result = measured(VIEW, "main", selected)
     tokens, changed = prompt_tokens(scene), changes(scene.picked.edits, (layer, head), (result.query, result.key))
     steps = {field.name: getattr(result, field.name) for field in dataclasses.fields(result)}
     texts = {"query_text": tokens[result.query], "key_text": tokens[result.key]}
@@ -146,13 +146,13 @@ def attention_cell(scene: Scene, layer: int, head: int, query: int = -1, key: in
 
 
 def head_vectors(scene: Scene, layer: int, head: int, positions: list[int] = ()) -> dict:
-    """Queries, keys and values of one head, positions applied (RoPE), and its output before the projection o.
+    """Return one head's queries, keys and values, with positions applied (RoPE), and its output before projection o.
 
     Args:
-        positions: Tokens whose vectors are wanted; all where none are given.
+        positions: Positions of the tokens; all by default.
 
     Returns:
-        q, k, v, z: a vector of d_head numbers a position; kv_head: which of the shared key and value heads it has.
+        q, k, v, z: one vector of d_head numbers per position; kv_head: index of the key and value head that it shares.
     """
     on(scene, layer, head)
     rows = places(scene, positions)

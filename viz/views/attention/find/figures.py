@@ -1,4 +1,4 @@
-"""Find the head: positions that a page sent, checked; heads in order; and all of them as one heat map."""
+"""Find the head: parsed positions, ranked heads, and the grid of all heads."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,31 +13,29 @@ SHOWN = 12  # heads in the list
 
 
 def positions_of(value: object, T: int) -> tuple[int, ...] | None:
-    """Return the positions of T tokens in a list, sorted, each once; None where the value is not a list."""
+    """Parse a list of positions of T tokens, sorted and without duplicates; None if the value is not a list."""
     if not isinstance(value, list):
         return None
     return tuple(sorted({at for at in value if type(at) is int and 0 <= at < T}))
 
 
 def ranked(values: np.ndarray, limit: int = SHOWN) -> list[dict]:
-    """Return the heads of the largest values, largest first; equal ones by layer and head. values [L, H],
-    NaN left out.
-    """
+    """Return the heads with the largest finite values in descending order; ties by layer and head. values [L, H]"""
     order = np.argsort(-values.ravel(), kind="stable")[:limit]
     heads = [divmod(int(n), values.shape[1]) for n in order if np.isfinite(values.flat[n])]
     return [{"head": [layer, head], "value": float(values[layer, head])} for layer, head in heads]
 
 
 def even_share(queries: Sequence[int], keys: Sequence[int]) -> float:
-    """Return the weight on the keys if every query read all visible tokens alike, as a mean over the queries."""
+    """Compute the mean weight on the keys if every query attended evenly to all visible tokens."""
     return float(np.mean([sum(key <= query for key in keys) / (query + 1) for query in queries]))
 
 
 def heads_figure(values: np.ndarray, words: Mapping[str, str], kind: str) -> go.Figure:
-    """Return a heat map, layers across and heads down, exact values on hover. values [L, H]
+    """Draw the grid of heads, layers across and heads down, with exact values on hover. values [L, H]
 
-    `kind` "share" goes from 0 to 1, "size" from 0 to the largest. words: layer, head, name ("head {layer}.{head}"),
-    measure.
+    `kind` "share" goes from 0 to 1, "size" from 0 to the maximum. `words`: "layer", "head", "name" ("head
+    {layer}.{head}"), "measure".
     """
     layers, heads = values.shape
     top = 1.0 if kind == "share" else float(np.nanmax(values, initial=0)) or 1.0
@@ -57,14 +55,14 @@ def heads_figure(values: np.ndarray, words: Mapping[str, str], kind: str) -> go.
     bar |= {"title": {"text": plotly_text(words["measure"]), "side": "right"}, "tickformat": ".3~g"}
     return figure(
         [heat],
-        axis(words["layer"], _whole(layers) | {"range": [-0.5, layers - 0.5]}),
-        axis(words["head"], _whole(heads) | {"range": [heads - 0.5, -0.5]}),
+        axis(words["layer"], _integer_axis(layers) | {"range": [-0.5, layers - 0.5]}),
+        axis(words["head"], _integer_axis(heads) | {"range": [heads - 0.5, -0.5]}),
         height=height,
         meta={"scales": ramps, "heads": True},
         more={"coloraxis": {"cmin": 0, "cmax": top, "colorbar": bar}},
     )
 
 
-def _whole(count: int) -> dict:
-    """Return an axis of whole numbers."""
+def _integer_axis(count: int) -> dict:
+    """Build the options of an axis with whole numbers."""
     return {"tickmode": "linear", "tick0": 0, "dtick": 1 if count <= 16 else 4, "showgrid": False}

@@ -1,4 +1,4 @@
-"""Find the head: which heads look from these tokens back to those?"""
+"""Find the head: which heads attend from these tokens back to those?"""
 
 import functools
 from collections.abc import Mapping
@@ -23,58 +23,58 @@ from viz.views.attention.cells import cell_of, named
 from viz.views.attention.find.figures import even_share, heads_figure, positions_of, ranked
 from viz.words import translate
 
-MOST_ROWS = 1 << 16  # tokens that look x tokens of the prompt: beyond it a ranking takes longer than a click may
-NAMED = 3  # tokens of a row that are named in a sentence
-PLACES = 4  # decimals of a head's number, as in the list beside the sentence
+MOST_ROWS = 1 << 16  # query tokens x prompt tokens that a ranking on a click may take
+NAMED = 3  # tokens of a row that a sentence names
+PLACES = 4  # decimals of a head's score, as in the list next to the sentence
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """From which tokens to which, compared by what; and the prompt and the selection on which they were chosen."""
+    """Query tokens, key tokens and a measure, and the prompt and selection on which they were chosen."""
 
     queries: tuple[int, ...]
     keys: tuple[int, ...]
-    measure: str  # of model.attention.find_heads.RANKINGS
-    prompt: str = ""  # a short name of it
+    measure: str  # key of model.attention.find_heads.RANKINGS
+    prompt: str = ""  # short id of the prompt
     tokens: tuple[int, ...] = ()
     pair: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """How much each head reads."""
+    """The score of each head."""
 
     values: np.ndarray  # [L, H]
 
 
 @dataclass(frozen=True)
 class Refused:
-    """Why no head can be found from these tokens to those."""
+    """The reason why heads cannot be ranked for these tokens."""
 
     what: str
     got: str
     hint: str
 
 
-def chosen_of(sent: object, scene: Scene) -> Chosen:
-    """Return the rows that the page chose, if on this prompt and this selection; else those of the selection.
+def chosen_of(value: object, scene: Scene) -> Chosen:
+    """Parse the rows from the page if they belong to this prompt and selection, otherwise derive them from the latter.
 
-    A pair asks from its query to its key; several tokens from the last to the others; one token, or none, from it or
-    the last one to what the main head reads most there.
+    A pair gives its query and key. With several tokens selected, the last is the query and the others are keys. With
+    one or no token, the query and key are those of `cell_of`.
     """
-    values = sent if isinstance(sent, Mapping) else {}
-    name, T, picked = values.get("measure"), len(scene.tokens), scene.picked
+    fields = value if isinstance(value, Mapping) else {}
+    name, T, picked = fields.get("measure"), len(scene.tokens), scene.picked
     measure = name if isinstance(name, str) and name in RANKINGS else next(iter(RANKINGS))
-    on = (measure, prompt_id(scene), picked.tokens, picked.pair)
-    if values.get("run") == prompt_id(scene) and values.get("at") == _at(picked.tokens, picked.pair):
-        queries, keys = positions_of(values.get("from"), T), positions_of(values.get("to"), T)
+    origin = (measure, prompt_id(scene), picked.tokens, picked.pair)
+    if fields.get("run") == prompt_id(scene) and fields.get("at") == _at(picked.tokens, picked.pair):
+        queries, keys = positions_of(fields.get("from"), T), positions_of(fields.get("to"), T)
         if queries is not None and keys is not None:
-            return Chosen(queries, keys, *on)
+            return Chosen(queries, keys, *origin)
     if not picked.pair and len(picked.tokens) > 1:
         last = max(picked.tokens)
-        return Chosen((last,), tuple(sorted(set(picked.tokens) - {last})), *on)
+        return Chosen((last,), tuple(sorted(set(picked.tokens) - {last})), *origin)
     query, key = cell_of(scene)
-    return Chosen((query,), (key,), *on)
+    return Chosen((query,), (key,), *origin)
 
 
 def _at(tokens: tuple[int, ...], pair: tuple[int, int] | None) -> dict:
@@ -83,13 +83,13 @@ def _at(tokens: tuple[int, ...], pair: tuple[int, int] | None) -> dict:
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """The rows and the measure, whatever they were chosen on."""
+    """Return the rows and the measure, without the selection on which they were chosen."""
     rows = settings.rows
     return Settings((("queries", rows.queries), ("to", rows.keys), ("measure", rows.measure)))
 
 
 def measure(scene: Scene, settings: Settings) -> Ranking | Refused:
-    """Return every head's number; or why there is none, so that the rows stay to be corrected."""
+    """Compute every head's score, or return the reason for a refusal, so that the rows can be corrected."""
     try:
         return Ranking(ranking(scene, settings))
     except PlaygroundError as error:
@@ -97,13 +97,13 @@ def measure(scene: Scene, settings: Settings) -> Ranking | Refused:
 
 
 def ranking(scene: Scene, settings: Settings) -> np.ndarray:
-    """Return every head's number, [L, H]; raises InputError where it would take too long."""
+    """Compute every head's score, [L, H]. Raises InputError if it would take too long."""
     T = len(scene.tokens)
     if len(settings.queries) * T > MOST_ROWS:
         raise InputError(
-            say("At most {} tokens may look at once in a prompt of this length.", MOST_ROWS // T),
+            say("In a prompt of this length, at most {} query tokens can be selected.", MOST_ROWS // T),
             str(len(settings.queries)),
-            "Take some out of the first row.",
+            "Remove some from the first row.",
         )
     return rank_heads(scene.trace, settings.queries, settings.to, settings.measure)
 
@@ -112,7 +112,7 @@ def ranking(scene: Scene, settings: Settings) -> np.ndarray:
 
 
 def rows(seen: Seen) -> Payload:
-    """Return both rows, the heads in order and what the first of them does; or what is wrong with the rows."""
+    """Build both rows of tokens, the list of heads and a sentence on the first one, or the reason for a refusal."""
     chosen, facts, words, result = seen.settings.rows, seen.facts, seen.here, seen.result
     shown = {
         "run": facts.run,
@@ -147,7 +147,7 @@ def _place(line: dict) -> dict:
 
 
 def _sentence(seen: Seen, line: dict) -> str:
-    """Return a sentence on the first head of the list."""
+    """Format a sentence about the first head of the list."""
     chosen = seen.settings.rows
     several = "_mean" if len(chosen.queries) > 1 else ""
     gaps = {**_ends(seen), "n": whole(len(chosen.queries)), "value": decimals(line["value"], PLACES)}
@@ -155,12 +155,12 @@ def _sentence(seen: Seen, line: dict) -> str:
 
 
 def _ends(seen: Seen) -> dict[str, str]:
-    """Return both rows of tokens by name."""
+    """Format both rows of tokens."""
     return {"from": _names(seen, seen.settings.rows.queries), "to": _names(seen, seen.settings.rows.keys)}
 
 
 def _names(seen: Seen, positions: tuple[int, ...]) -> str:
-    """Up to three tokens by name, and how many more."""
+    """Format the first NAMED tokens, and the number of the others."""
     words = seen.words
     first, *others = (named(seen.facts.tokens, at) for at in positions[:NAMED])
     names = functools.reduce(lambda names, name: words["two"].format(names=names, name=name), others, first)
@@ -172,7 +172,7 @@ def _names(seen: Seen, positions: tuple[int, ...]) -> str:
 
 
 def heads_map(seen: Seen) -> Payload:
-    """Return the same numbers for all heads as a heat map."""
+    """Draw the scores of all heads as a grid."""
     chosen, words, texts, result = seen.settings.rows, seen.here, seen.all_words, seen.result
     if isinstance(result, Refused):
         raise InputError(result.what, result.got, result.hint)
@@ -193,7 +193,7 @@ def heads_map(seen: Seen) -> Payload:
 
 
 def _spell(positions: tuple[int, ...]) -> str:
-    """Return the positions in a file's name."""
+    """Format positions for a file name."""
     return "_".join(map(str, positions[:NAMED])) + (f"_and_{len(positions) - NAMED}" if len(positions) > NAMED else "")
 
 
@@ -207,16 +207,16 @@ def find_heads(
     measure: Annotated[str, OneOf(tuple(RANKINGS))] = "weights",
     most: Rows = 20,
 ) -> dict:
-    """Which heads look from some tokens back to some others, the strongest first.
+    """Rank the heads that attend from some tokens back to others, the strongest first.
 
     Args:
-        queries: Positions of the tokens that look, counted from 0, negative from the end.
-        keys: Positions of the tokens that are looked at.
-        measure: weights: summed attention weight on the keys, mean over the queries. value_weighted: length of what
-            the keys write.
+        queries: Positions of the query tokens, counted from 0, negative from the end.
+        keys: Positions of the key tokens.
+        measure: weights: summed attention weight on the keys, mean over the queries. value_weighted: length of the
+            keys' summed output, mean over the queries.
 
     Returns:
-        heads: records with layer, head, value; of all heads the strongest.
+        heads: records with layer, head and value of the strongest heads.
     """
     if not queries or not keys:
         raise InputError("An argument is missing.", "queries" if not queries else "keys", "Give at least one position.")

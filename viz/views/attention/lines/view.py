@@ -1,4 +1,4 @@
-"""The lines: tokens in two columns, a line from each to those that it attends to."""
+"""The lines: tokens in two columns, with a line from each query token to its key tokens."""
 
 from viz.seam.view import Custom, View
 from viz.views.attention.links import drawn_links

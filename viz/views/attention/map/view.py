@@ -1,4 +1,4 @@
-"""The map: rows of attending tokens, columns of attended ones, a cell's color what the one reads of the other."""
+"""The map: one row per query token, one column per key token, colored by a measure of attention."""
 
 from collections.abc import Mapping
 from typing import Annotated
@@ -19,18 +19,18 @@ from viz.theme import CURVES
 from viz.views.attention.patterns import HEADS, MEASURE, PATTERNS, hidden_note, lines_of, titles, value_name
 from viz.words import joined
 
-PANEL = 330  # pixels of a panel's height where there are several
+PANEL = 330  # pixels: height of each of several panels
 
 
-def window_of(sent: object, scene: Scene) -> Window:
-    """Return the part of the matrices that was zoomed into, on this run; else all of them."""
-    values, T = sent if isinstance(sent, Mapping) else {}, len(scene.tokens)
-    ours = str(values.get("run", "")).startswith(f"{scene.run} ")
-    return Window.of(values.get("window") if ours else None, T)
+def window_of(value: object, scene: Scene) -> Window:
+    """Parse the zoomed window of the matrices; all of them if the page's value belongs to another run."""
+    fields, T = value if isinstance(value, Mapping) else {}, len(scene.tokens)
+    is_current = str(fields.get("run", "")).startswith(f"{scene.run} ")
+    return Window.of(fields.get("window") if is_current else None, T)
 
 
 def plot(seen: Seen) -> Payload:
-    """Heat maps of the matrices, with what is to be known of this drawing."""
+    """Draw the attention maps, with title, notes and Python lines."""
     facts, texts, settings, result = seen.facts, seen.all_words, seen.settings, seen.result
     shown = titles(facts, texts, settings.measure, settings.of)
     measure = value_name(facts, texts, settings.measure, settings.of)
@@ -38,7 +38,7 @@ def plot(seen: Seen) -> Payload:
     panels = [Panel(name, z) for name, z in zip(shown.panels, result.z, strict=True)]
     look = Look(MEASURES[settings.measure].scale, settings.curve)
     window, n = settings.plot, len(panels)
-    meta = {"whole": _whole(seen)} | ({"height": PANEL * -(-n // 2), "narrow": PANEL * n} if n > 1 else {})
+    meta = {"whole": _is_complete(seen)} | ({"height": PANEL * -(-n // 2), "narrow": PANEL * n} if n > 1 else {})
     figure = pattern_figure(panels, facts.tokens, words, window, look, meta=meta, revision=facts.run)
     ramp = texts["attention.ramp"].format(curve=texts[f"attention.settings.curve_{settings.curve}"])
     return {
@@ -55,15 +55,15 @@ def plot(seen: Seen) -> Payload:
     }
 
 
-def _whole(seen: Seen) -> bool:
-    """Whether all of the prompt is drawn."""
+def _is_complete(seen: Seen) -> bool:
+    """Return whether every token of the prompt is drawn."""
     return seen.settings.plot == Window.whole(len(seen.facts.tokens))
 
 
 def notes(seen: Seen, block: int) -> list[str]:
-    """Which part is drawn, what is pooled, which rows have no numbers, and which layers no softmax."""
+    """List the notes below the map: its window, its pooling, undefined rows, and layers without a softmax."""
     words, window, texts = seen.here, seen.settings.plot, []
-    if not _whole(seen):
+    if not _is_complete(seen):
         place = {"q0": window.q0, "q1": window.q1 - 1, "k0": window.k0, "k1": window.k1 - 1}
         texts.append(words["window"].format(**place))
     if block > 1:
@@ -81,23 +81,24 @@ MeasureName = Annotated[str, OneOf(tuple(MEASURES))]
 
 
 def matrix(scene: Scene, name: str, layer: int, head: int) -> np.ndarray:
-    """Return a measure of one head, [T, T], NaN where nothing is seen; raises PlaygroundError."""
+    """Return a measure of one head, [T, T], NaN where undefined. Raises PlaygroundError if it cannot be measured."""
     (z,) = measured(VIEW, "main", on(scene, layer, head), measure=name, of="each").z
     return z
 
 
 def attention(scene: Scene, layer: int, head: int, measure: MeasureName = "weights", queries: list[int] = ()) -> dict:
-    """Return one head's attention as a matrix: a row a query, a column a key.
+    """Return one head's attention as a matrix: one row per query, one column per key.
 
     Args:
         measure: weights: attention after the softmax. scores: q.k / sqrt(d_head) before it. without_first: weights
-            with the first token left out. value_weighted: length of what each key writes. rollout and flow: how much
-            of each input token reaches a token through all layers up to this one, heads together.
-        queries: Positions whose rows are wanted, counted from 0, negative from the end; all where none are given.
-            A whole matrix has tokens x tokens numbers.
+            with the first token left out. value_weighted: length of each key's output. rollout and flow: share of
+            each input token that reaches a token through all layers up to this one, all heads combined.
+        queries: Positions of the rows, counted from 0, negative from the end; all by default. A complete matrix has
+            tokens x tokens numbers.
 
     Returns:
-        rows: a list a query, null for keys that it cannot see; queries: their positions; tokens: texts of the prompt.
+        rows: one list per query, null for keys that it cannot see; queries: their positions; tokens: texts of the
+        prompt.
     """
     rows, z = places(scene, queries), matrix(scene, measure, layer, head)
     return {
@@ -111,7 +112,7 @@ def attention(scene: Scene, layer: int, head: int, measure: MeasureName = "weigh
 
 
 def attention_links(scene: Scene, layer: int, head: int, measure: MeasureName = "weights", most: Rows = 40) -> dict:
-    """Return the strongest links of one head: which token reads which, the largest number first.
+    """Return the strongest edges of one head, from query token to key token, in descending order.
 
     Args:
         measure: As in attention.

@@ -1,4 +1,4 @@
-"""All heads at a glance: every one's attention as a small picture, and its numbers on this prompt."""
+"""All heads at a glance: a thumbnail of each head's attention map, and its metrics on this prompt."""
 
 from dataclasses import dataclass
 
@@ -16,19 +16,19 @@ from viz.seam.view import Asking, Measure, Payload, Seen, View
 
 @dataclass(frozen=True, eq=False)
 class Heads:
-    """Every head of the model on one prompt."""
+    """Thumbnails and metrics of every head of the model on one prompt."""
 
-    thumbnails: np.ndarray  # uint8 [L, H, t, t], square roots of the largest weights, 255 in the future
-    metrics: pd.DataFrame  # indexed (layer, head), a column a metric
+    thumbnails: np.ndarray  # uint8 [L, H, t, t], square roots of each block's largest weight, 255 in the future
+    metrics: pd.DataFrame  # indexed by (layer, head), one column per metric
 
 
 def measure(scene: Scene, settings: Settings) -> Heads:
-    """Return the numbers of all heads that the run reduced while it went through the layers."""
+    """Return the thumbnails and metrics that the run computed on its way through the layers."""
     return Heads(scene.trace.thumbnails, scene.trace.head_metrics())
 
 
 def heads(seen: Seen) -> Payload:
-    """Return every head's small picture and numbers."""
+    """Build the overview: thumbnails and metrics of all heads, and the names of the metrics."""
     words, result = seen.all_words, seen.result
     unit = {"tokens": words["metric.unit_tokens"]}
     names = [
@@ -44,11 +44,11 @@ def heads(seen: Seen) -> Payload:
 
 
 def head_metrics(scene: Scene) -> dict:
-    """Return every head of the model in a few numbers on this prompt. They are: METRICS.
+    """Return a few metrics of every head of the model on this prompt. They are: METRICS.
 
     Returns:
-        heads: a record a head with layer, head and the metrics, in the units named above; null where the prompt has
-        nothing to measure, as without a repeated token.
+        heads: one record per head with layer, head and the metrics, in the units named above; null for a metric that
+        is undefined on this prompt, as without a repeated token.
     """
     return {"tokens": prompt_tokens(scene), "heads": measured(VIEW, "main", scene).metrics}
 
@@ -60,9 +60,9 @@ head_metrics.__doc__ = head_metrics.__doc__.replace(
 
 VIEW = View(
     "overview",
-    measures=(Measure("main", measure, locks=False, keep=False),),  # the trace holds both
+    measures=(Measure("main", measure, locks=False, keep=False),),  # the trace caches both
     layout=("heads",),
-    # Order and filter belong to a link; the page applies them by itself.
+    # Links keep the sort order and filter, but only the page applies them.
     parts={"heads": Asking("heads", lambda value, scene: None, heads, of="main")},
     api=(Endpoint(head_metrics, ("attention.overview", "heads")),),
 )

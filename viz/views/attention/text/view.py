@@ -1,4 +1,4 @@
-"""In the text: the prompt as it reads, colored by what one token attends to, or by who attends to it."""
+"""The text: the prompt as prose, colored by the attention from or to one of its tokens."""
 
 from viz.seam.view import Custom, View
 from viz.views.attention.links import drawn_links

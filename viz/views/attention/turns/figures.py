@@ -1,4 +1,4 @@
-"""Bars by turn of a conversation: a group of bars a turn, a color a head or a method."""
+"""The bar chart by turn of a conversation: one group of bars per turn, one color per head or method."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,7 +9,7 @@ from viz.charts.axes import ZERO, axis, figure
 from viz.charts.lines import bars
 from viz.theme import HUES
 
-HOVER = "%{x}<br>%{hovertext}"  # text of bars would be a column of their table
+HOVER = "%{x}<br>%{hovertext}"  # `text` would add a column to the table of the bars
 
 
 def turn_figure(
@@ -20,8 +20,9 @@ def turn_figure(
     words: Mapping[str, str],
     more: Mapping | None = None,
 ) -> go.Figure:
-    """Return the numbers of each series by turn, [series, turns], with the text of each on hover. Words:
-    turn, value.
+    """Draw the numbers of each series by turn, with texts on hover. numbers, texts [series, turns]
+
+    `words`: "turn", "value".
     """
     traces = [
         bars(name, names, row, HUES[at % len(HUES)], hover=HOVER, more={"hovertext": list(shown)})

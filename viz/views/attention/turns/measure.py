@@ -1,4 +1,4 @@
-"""Attention, parts of a logit and gradients of it, summed by the turns of a conversation."""
+"""Attention, contributions to a logit and its gradients, summed by the turns of a conversation."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,51 +18,51 @@ from viz.seam.settings import Settings
 
 @dataclass(frozen=True, eq=False)
 class Reads:
-    """What the picked heads read from one token, by turn. The last number of each is the template's."""
+    """Attention of the selected heads from one token, by turn; the template comes last."""
 
-    position: int  # of the token that reads
-    turns: np.ndarray  # [T] the turn of each token, -1 for the template's
-    roles: tuple[str, ...]  # of each turn that has tokens of its own
-    tokens: np.ndarray  # [turns + 1] how many of them it can read
-    weights: np.ndarray  # [heads, turns + 1] shares of the attention: a row sums to 1
+    position: int  # of the query token
+    turns: np.ndarray  # [T] turn of each token, -1 for the template
+    roles: tuple[str, ...]  # of each turn
+    tokens: np.ndarray  # [turns + 1] number of visible tokens
+    weights: np.ndarray  # [heads, turns + 1] share of the attention; rows sum to 1
 
 
 @dataclass(frozen=True, eq=False)
 class Writes:
-    """What the heads write into the logit of the likeliest next token, by the turn that they read it from."""
+    """Contributions of the heads to the most likely next token's logit, by the turn that they read from."""
 
     token: int
-    logits: np.ndarray | None  # [heads, turns + 1]; None where an output is edited, which is then no sum over tokens
+    logits: np.ndarray | None  # [heads, turns + 1]; None if an edited output is no longer a sum over tokens
 
 
 @dataclass(frozen=True, eq=False)
 class Rests:
-    """What the logit of the likeliest next token rests on, through every path, by turn. In logits."""
+    """Attribution of the most likely next token's logit to turns, by gradients through every path. In logits."""
 
     token: int
-    by_token: Gradients  # of the token at the position that is looked at
-    turns: np.ndarray  # [2, turns + 1] gradient x activation and integrated gradients: rows add up to those by token
+    by_token: Gradients  # at the selected position
+    turns: np.ndarray  # [2, turns + 1] gradient x activation and integrated gradients; sums are those of by_token
 
 
 def measure_reads(scene: Scene, settings: Settings) -> Reads | None:
-    """Return the sums of the picked heads' attention; None without a conversation."""
+    """Sum the selected heads' attention by turn; None without a conversation."""
     turns, query = scene.turns, scene.position
     if turns is None:
         return None
     messages = scene.prompt.messages
     rows = np.stack([scene.trace.pattern(*head)[query] for head in scene.picked.heads])
-    seen = (np.arange(len(turns)) <= query).astype(float)
+    visible = (np.arange(len(turns)) <= query).astype(float)
     return Reads(
         query,
         turns,
         tuple(message["role"] for message in messages),
-        by_turn(seen, turns, len(messages)),
+        by_turn(visible, turns, len(messages)),
         by_turn(rows, turns, len(messages)),
     )
 
 
 def measure_writes(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Writes | None:
-    """Return the same of their parts of a logit."""
+    """Sum the selected heads' contributions to the logit by turn; None without a conversation."""
     reads: Reads | None = results["main"]
     if reads is None:
         return None
@@ -73,23 +73,23 @@ def measure_writes(scene: Scene, settings: Settings, results: Mapping[str, Any])
             by_source(scene.trace, layer, head, parts.position, parts.directions[layer])
             for layer, head in scene.picked.heads
         ]
-    except InputError:  # an edited output
+    except InputError:  # the output is edited
         return Writes(token, None)
     return Writes(token, by_turn(np.stack(rows), reads.turns, len(reads.roles)))
 
 
 def measure_rests(scene: Scene, settings: Settings, progress: Progress) -> Rests:
-    """Return the gradients of the same logit by turn; raises InputError without a conversation."""
+    """Sum the gradients of the logit by turn. Raises InputError without a conversation."""
     turns, at = scene.turns, scene.position
     if turns is None:
         raise InputError(scene.words["turns.none"], "", scene.words["turns.none_hint"])
     token = likeliest(scene.trace.logits_at(at), 1)[0]
-    found = gradients(scene.trace, at, token, None, affordable(at + 1), progress)
-    rows = np.stack([found.gradient_x_activation, found.integrated])
-    return Rests(token, found, by_turn(rows, turns[: at + 1], len(scene.prompt.messages)))
+    slopes = gradients(scene.trace, at, token, None, affordable(at + 1), progress)
+    rows = np.stack([slopes.gradient_x_activation, slopes.integrated])
+    return Rests(token, slopes, by_turn(rows, turns[: at + 1], len(scene.prompt.messages)))
 
 
 def cost_of_rests(scene: Scene, settings: Settings) -> tuple[float, float]:
-    """As many forwards as its gradients are worth."""
+    """Estimate the cost of the gradients: forward passes, and the tokens they read in all."""
     runs = forwards(affordable(scene.position + 1))
     return runs, runs * (scene.position + 1)

@@ -1,4 +1,4 @@
-"""By turn: which turns of a conversation heads read, what each writes through them into a logit, what that rests on."""
+"""By turn: attention to the turns of a conversation, the contributions to a logit through them, and its gradients."""
 
 from collections.abc import Mapping
 
@@ -25,7 +25,7 @@ from viz.work.prompt import turn_names
 
 
 def _names(reads: Reads, catalogue: Mapping[str, str]) -> list[str]:
-    """Return the turns' names, the template last."""
+    """Return the names of the turns, the template last."""
     return [*turn_names(reads.roles, catalogue), catalogue["chat.template"]]
 
 
@@ -33,49 +33,49 @@ def _heads(facts: Facts, words: Words) -> list[str]:
     return [words["head"].format(layer=layer, head=head) for layer, head in facts.heads]
 
 
-def _none(seen: Seen) -> Payload:
-    """What stands here without a conversation."""
+def _placeholder(seen: Seen) -> Payload:
+    """Build the placeholder for a prompt without a conversation."""
     return {"empty": {"text": seen.words["none"], "hint": seen.words["none_hint"]}}
 
 
 _IMPORTS = ("import numpy as np", "from model.attention.turns import by_turn")
 
 
-def _lines(facts: Facts, found: Reads) -> list[str]:
+def _lines(facts: Facts, reading: Reads) -> list[str]:
     return [
         f"turns = lm.turns({facts.prompt.messages!r}{facts.prompt.ending})  # [T], -1: the template's",
         f"heads = {[list(head) for head in facts.heads]}",
-        f"rows = np.stack([run.pattern(layer, head)[{found.position}] for layer, head in heads])",
-        f"by_turn(rows, turns, {len(found.roles)})  # [heads, turns + 1], the template last; rows sum to 1",
+        f"rows = np.stack([run.pattern(layer, head)[{reading.position}] for layer, head in heads])",
+        f"by_turn(rows, turns, {len(reading.roles)})  # [heads, turns + 1], the template last; rows sum to 1",
     ]
 
 
 def reads(seen: Seen) -> Payload:
-    """Return the attention of each head by turn."""
-    found: Reads | None = seen.result
-    if found is None:
-        return _none(seen)
+    """Draw the attention of each head by turn."""
+    reading: Reads | None = seen.result
+    if reading is None:
+        return _placeholder(seen)
     words, facts = seen.here, seen.facts
-    names = _names(found, seen.all_words)
+    names = _names(reading, seen.all_words)
     texts = [
-        [words["hover"].format(share=percent(share), n=whole(n)) for share, n in zip(row, found.tokens, strict=True)]
-        for row in found.weights
+        [words["hover"].format(share=percent(share), n=whole(n)) for share, n in zip(row, reading.tokens, strict=True)]
+        for row in reading.weights
     ]
     more = {"rangemode": "tozero", "tickformat": ".0%"}
-    token = axis_name(found.position, facts.pieces[found.position])
+    token = axis_name(reading.position, facts.pieces[reading.position])
     return {
-        "figure": turn_figure(names, _heads(facts, seen.words), found.weights, texts, words, more),
+        "figure": turn_figure(names, _heads(facts, seen.words), reading.weights, texts, words, more),
         "title": words["title"].format(token=token),
         "note": words["note"],
         "columns": [words["by"], words["turn"], words["value"]],
-        "python": script(facts, _lines(facts, found), _IMPORTS),
+        "python": script(facts, _lines(facts, reading), _IMPORTS),
     }
 
 
 def writes(seen: Seen) -> Payload:
-    """Return the parts of the likeliest next token's logit by turn."""
-    words, found, result = seen.here, seen.results["main"], seen.results["writes"]
-    if found is None:
+    """Draw each head's contributions to the most likely next token's logit by turn."""
+    words, reading, result = seen.here, seen.results["main"], seen.results["writes"]
+    if reading is None:
         return {"empty": {"text": words["none"], "hint": words["none_hint"]}}
     facts = seen.facts
     if result.logits is None:
@@ -83,14 +83,14 @@ def writes(seen: Seen) -> Payload:
     token = quoted(facts.piece(result.token))
     texts = [[logit(value) for value in row] for row in result.logits]
     more = [
-        *_lines(facts, found)[:-1],
-        f"parts = attribute(components(run, {found.position}), lm.model, {result.token})",
+        *_lines(facts, reading)[:-1],
+        f"parts = attribute(components(run, {reading.position}), lm.model, {result.token})",
         "rows = [by_source(run, layer, head, parts.position, parts.directions[layer]) for layer, head in heads]",
-        f"by_turn(np.stack(rows), turns, {len(found.roles)})  # [heads, turns + 1], the template last",
+        f"by_turn(np.stack(rows), turns, {len(reading.roles)})  # [heads, turns + 1], the template last",
     ]
     imports = [*_IMPORTS, "from model.predictions.attribution import attribute, by_source, components"]
     return {
-        "figure": turn_figure(_names(found, seen.all_words), _heads(facts, seen.words), result.logits, texts, words),
+        "figure": turn_figure(_names(reading, seen.all_words), _heads(facts, seen.words), result.logits, texts, words),
         "title": words["title"].format(token=token),
         "note": words["note"],
         "columns": [words["by"], words["turn"], words["value"]],
@@ -98,45 +98,45 @@ def writes(seen: Seen) -> Payload:
     }
 
 
-# --- what the logit rests on: gradients ---
+# --- gradients of the logit ---
 
 
 def job(seen: Seen) -> Payload:
-    """How many gradients it takes, or why there is nothing to sum."""
+    """Describe the number of gradients, or the missing conversation."""
     if seen.results["main"] is None:
         return {"text": seen.words["none"], "unready": True}
     return {"text": seen.here["hint"].format(most=whole(affordable(seen.facts.position + 1)))}
 
 
 def rests(seen: Seen) -> Payload:
-    """Return two bars a turn, what they add up to, and how far integrated gradients are from what the logit moved."""
-    words, found, result = seen.here, seen.results["main"], seen.results["rests"]
-    if found is None:
+    """Draw two bars per turn, with notes on their sums and on the gap between integrated gradients and logit change."""
+    words, reading, result = seen.here, seen.results["main"], seen.results["rests"]
+    if reading is None:
         return {"empty": {"text": words["none"], "hint": words["none_hint"]}}
     if result is None:
         return {"empty": {"text": words["empty"], "hint": words["empty_hint"]}}
     shown: Rests = result
-    slopes, at = shown.by_token, found.position
+    slopes, at = shown.by_token, reading.position
     series = [words["gradient_x_activation"], words["integrated"]]
     texts = [
-        [words["hover"].format(value=signed(value), n=whole(n)) for value, n in zip(row, found.tokens, strict=True)]
+        [words["hover"].format(value=signed(value), n=whole(n)) for value, n in zip(row, reading.tokens, strict=True)]
         for row in shown.turns
     ]
     numbers = {"activation": shown.turns[0].sum(), "sum": shown.turns[1].sum(), "change": slopes.moved}
     numbers |= {"baseline": slopes.baseline, "value": slopes.value}
-    told = {name: logit(float(value)) for name, value in numbers.items()}
-    notes = [words["note"], words["adds_up"].format(**told, gap=signed(slopes.gap), taken=whole(slopes.taken))]
+    formatted = {name: logit(float(value)) for name, value in numbers.items()}
+    notes = [words["note"], words["adds_up"].format(**formatted, gap=signed(slopes.gap), taken=whole(slopes.taken))]
     if slopes.rough:
         notes.append(words["rough"])
     lines = [
-        _lines(seen.facts, found)[0],
+        _lines(seen.facts, reading)[0],
         f"slopes = gradients(run, {at}, {shown.token}, None, {affordable(at + 1)})",
         "rows = np.stack([slopes.gradient_x_activation, slopes.integrated])",
-        f"by_turn(rows, turns[: {at + 1}], {len(found.roles)})  # [2, turns + 1], the template last",
+        f"by_turn(rows, turns[: {at + 1}], {len(reading.roles)})  # [2, turns + 1], the template last",
     ]
     imports = [*_IMPORTS, "from model.predictions.gradients import gradients"]
     return {
-        "figure": turn_figure(_names(found, seen.all_words), series, shown.turns, texts, words),
+        "figure": turn_figure(_names(reading, seen.all_words), series, shown.turns, texts, words),
         "title": words["title"].format(token=quoted(seen.facts.piece(shown.token))),
         "note": joined(notes),
         "columns": [words["method"], words["turn"], words["value"]],
@@ -148,46 +148,50 @@ def rests(seen: Seen) -> Payload:
 
 
 def attention_by_turn(scene: Scene, layer: int, head: int, position: int = -1) -> dict:
-    """Which turns of a conversation one head reads from a token, and what each writes through it into a logit.
+    """Measure a head's attention from a token to each turn of a conversation, and its contribution to a logit from it.
 
     Returns:
-        turns: records with role (system, user, assistant, or template for what the chat template wrote), tokens (that
-        can be read), weight (share of the attention; they add up to 1) and logit (part of the logit of the likeliest
-        next token; null where the head's output is edited). target: that token.
+        turns: records with role (system, user, assistant, or template for tokens of the chat template), tokens
+        (number of visible ones), weight (share of the attention; they add up to 1) and logit (contribution to the
+        logit of the most likely next token; null if the head's output is edited). target: that token.
     """
-    looked = at(on(scene, layer, head), place(scene, position))
+    selected = at(on(scene, layer, head), place(scene, position))
     if not scene.prompt.turns:
         raise InputError(scene.words["turns.none"], "", scene.words["turns.none_hint"])
-    found, parts = measured(VIEW, "main", looked), measured(VIEW, "writes", looked)
-    logits = [None] * (len(found.roles) + 1) if parts.logits is None else parts.logits[0].tolist()
+    reading, parts = measured(VIEW, "main", selected), measured(VIEW, "writes", selected)
+    logits = [None] * (len(reading.roles) + 1) if parts.logits is None else parts.logits[0].tolist()
     rows = zip(
-        [*found.roles, "template"], found.tokens.astype(int).tolist(), found.weights[0].tolist(), logits, strict=True
+        [*reading.roles, "template"],
+        reading.tokens.astype(int).tolist(),
+        reading.weights[0].tolist(),
+        logits,
+        strict=True,
     )
     return {
-        "position": found.position,
+        "position": reading.position,
         "target": named(scene.model, parts.token),
         "turns": [dict(zip(("role", "tokens", "weight", "logit"), row, strict=True)) for row in rows],
     }
 
 
 def gradients_by_turn(scene: Scene, position: int = -1) -> dict:
-    """What the logit of the likeliest next token rests on, by turn of a conversation, by gradients through every path.
+    """Compute the contribution of each turn of a conversation to the most likely next token's logit, by gradients.
 
     Returns:
-        turns: records with role (system, user, assistant, or template for what the chat template wrote),
-        gradient_x_activation and integrated, in logits. value and baseline: the logit here and where all embeddings
-        are the baseline; gap: how far the turns' integrated gradients are from adding up to their difference; taken:
-        how many gradients were computed. target: that token.
+        turns: records with role (system, user, assistant, or template for tokens of the chat template),
+        gradient_x_activation and integrated, in logits. value and baseline: the logit on the prompt and with all
+        embeddings at the baseline; gap: sum of integrated minus (value - baseline); taken: number of computed
+        gradients. target: that token.
     """
-    looked = at(scene, position)
-    found: Rests = measured(VIEW, "rests", looked)
+    selected = at(scene, position)
+    result: Rests = measured(VIEW, "rests", selected)
     roles = (*(message["role"] for message in scene.prompt.messages), "template")
     names = ("role", "gradient_x_activation", "integrated")
-    slopes = found.by_token
+    slopes = result.by_token
     return {
-        "position": looked.position,
-        "target": named(scene.model, found.token),
-        "turns": [dict(zip(names, row, strict=True)) for row in zip(roles, *found.turns.tolist(), strict=True)],
+        "position": selected.position,
+        "target": named(scene.model, result.token),
+        "turns": [dict(zip(names, row, strict=True)) for row in zip(roles, *result.turns.tolist(), strict=True)],
         "value": slopes.value,
         "baseline": slopes.baseline,
         "gap": slopes.gap,

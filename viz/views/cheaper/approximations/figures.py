@@ -1,4 +1,4 @@
-"""Softmax and what replaces it as pictures: two maps, their difference, errors by size, and losses of the model."""
+"""Figures of softmax and its replacements: two attention maps, their difference, errors by size, and model losses."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -26,39 +26,40 @@ COLORS = {
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """One kind of approximation against its size."""
+    """The values of one kind of approximation by its size."""
 
-    key: str  # of COLORS
+    key: str  # a key of COLORS
     name: str
-    sizes: Sequence[int]  # one entry, 0, where there is no size
+    sizes: Sequence[int]  # a single entry, 0, for a method without a size
     values: np.ndarray  # [draws, sizes]
 
 
-def panels(exact: np.ndarray, made: np.ndarray, names: tuple[str, str]) -> list[Panel]:
-    """Return both maps, blank where a key lies in the future. [T, T] each"""
-    return [Panel(name, _blank(z)) for name, z in zip(names, (exact, made), strict=True)]
+def panels(exact: np.ndarray, approximate: np.ndarray, names: tuple[str, str]) -> list[Panel]:
+    """Build the panels of the exact and the approximate attention map, with the future blank. [T, T] each"""
+    return [Panel(name, _blank(z)) for name, z in zip(names, (exact, approximate), strict=True)]
 
 
-def difference_panel(exact: np.ndarray, made: np.ndarray, name: str) -> list[Panel]:
-    """What replaces the softmax minus the softmax. [T, T] each"""
-    return [Panel(name, _blank(made - exact))]
+def difference_panel(exact: np.ndarray, approximate: np.ndarray, name: str) -> list[Panel]:
+    """Build the panel of the approximate minus the exact attention map. [T, T] each"""
+    return [Panel(name, _blank(approximate - exact))]
 
 
 def _blank(z: np.ndarray) -> np.ndarray:
     return np.where(np.triu(np.ones(z.shape, bool), 1), np.nan, z).astype(np.float32)
 
 
-def look_of(made: np.ndarray) -> Look:
-    """Return the shares from 0 to 1, or signed numbers where the matrix has others."""
-    return Look() if made.min() >= -1e-6 and made.max() <= 1 + 1e-6 else Look("signed")
+def look_of(weights: np.ndarray) -> Look:
+    """Return the colors of a map: shares from 0 to 1, or signed numbers if a weight lies outside that range."""
+    return Look() if weights.min() >= -1e-6 and weights.max() <= 1 + 1e-6 else Look("signed")
 
 
 def sweep_figure(
     lines: Sequence[Line], uniform: float, chosen: tuple[int, float] | None, words: Mapping[str, str]
 ) -> go.Figure:
-    """Error against size, both logarithmic: mean and span over the draws. What has no size is a flat line.
+    """Draw the error against the size on logarithmic axes, as mean and range over the draws.
 
-    `chosen`: size and error of what the maps show. `words`: "size", "error", "uniform", "chosen".
+    A method without a size is a flat line. `uniform`: error of uniform attention; `chosen`: size and error of the
+    approximation on the maps. `words`: "size", "error", "uniform", "chosen".
     """
     sizes = sorted({size for each in lines for size in each.sizes if size})
     ends, hover = [sizes[0], sizes[-1]], f"{plotly_text(words['size'])} %{{x:,}}: %{{y:.4~g}}"
@@ -71,8 +72,10 @@ def sweep_figure(
         elif len(values) > 1:
             traces += runs(each.name, each.sizes, values, color, hover=hover)
         else:
-            there = ~np.isnan(values[0])
-            traces.append(line(each.name, np.array(each.sizes)[there].tolist(), values[0][there], color, hover=hover))
+            positive = ~np.isnan(values[0])
+            traces.append(
+                line(each.name, np.array(each.sizes)[positive].tolist(), values[0][positive], color, hover=hover)
+            )
     if chosen and chosen[1] > 0:
         ring = {"size": 15, "color": GRAY, "symbol": "circle-open", "line": {"width": 3}}
         look = {"mode": "markers", "marker": ring}
@@ -83,10 +86,10 @@ def sweep_figure(
 
 
 def _steps(low: float, high: float) -> dict:
-    """Return the labels at 1, 2 and 5 times powers of ten; at powers of ten alone where they are many."""
+    """Build the ticks of a logarithmic axis: 1, 2 and 5 times powers of ten, or powers of ten alone on a long axis."""
     tens = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    at = [first * 10.0**ten for ten in tens for first in ((1, 2, 5) if len(tens) < 5 else (1,))]
-    return {"tickmode": "array", "tickvals": at, "ticktext": [number(each) for each in at]}
+    values = [first * 10.0**ten for ten in tens for first in ((1, 2, 5) if len(tens) < 5 else (1,))]
+    return {"tickmode": "array", "tickvals": values, "ticktext": [number(each) for each in values]}
 
 
 def _size_axis(title: str, sizes: Sequence[int]) -> dict:
@@ -94,23 +97,23 @@ def _size_axis(title: str, sizes: Sequence[int]) -> dict:
 
 
 def rows_figure(distance: np.ndarray, off: np.ndarray, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
-    """Return each row's distance and the error of its output, one above the other. [T] each
+    """Draw the distance of each row of the map and the error of its output, one plot above the other. [T] each
 
     `words`: "distance", "off", "query".
     """
     T, x = len(off), list(range(len(off)))
-    names, found = token_names(pieces), {}
+    names, plots = token_names(pieces), {}
     for key, values, color in (("distance", distance, BLUE), ("off", off, ORANGE)):
         hover = f"{plotly_text(words['query'])}: %{{text}}<br>%{{y:.4~g}}"
         more = {"customdata": token_data(T)}
-        found[key] = [line(words[key], x, values, color, hover=hover, text=names, more=more)]
-    y = {key: axis(words[f"{key}_axis"], {"rangemode": "tozero"}) for key in found}
-    places = {"places": True}
-    return stacked(found, token_axis(words["query"], pieces), y, height=420, legend=LEGEND, meta=places)
+        plots[key] = [line(words[key], x, values, color, hover=hover, text=names, more=more)]
+    y = {key: axis(words[f"{key}_axis"], {"rangemode": "tozero"}) for key in plots}
+    meta = {"places": True}
+    return stacked(plots, token_axis(words["query"], pieces), y, height=420, legend=LEGEND, meta=meta)
 
 
 def losses_figure(each: Line, before: float | None, uniform: float, words: Mapping[str, str]) -> go.Figure:
-    """Return the model's loss (or KL) against size between what softmax has and what reading all alike has.
+    """Draw the model's loss (or KL) against the size, with guides at softmax (`before`) and at uniform attention.
 
     `words`: "size", "value", "softmax", "uniform".
     """

@@ -1,4 +1,4 @@
-"""What the view of approximations measures: one head under one way, under all sizes, and the whole model."""
+"""Measurements of the approximations: one head with the selected method, with all of them, and the whole model."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,10 +18,11 @@ from viz.seam.settings import Check, Choice, Number, Settings
 from viz.words import Words
 
 ON, ERRORS = ("text", "prompt"), ("output", "rows")
-MOST = 256  # tokens on which the whole model is measured
+MOST = 256  # most tokens on which the whole model is measured
 MOST_SEED = 999
 SIZES = {method: tuple(map(str, sizes)) for method, sizes in heads.SIZES.items()}
-SIZE_NAMES = {"performer": "features", "linformer": "projected", "nystrom": "landmarks"}  # the setting of each method
+# The setting with the size of each method.
+SIZE_NAMES = {"performer": "features", "linformer": "projected", "nystrom": "landmarks"}
 
 
 def _whole(words: Words, option: str) -> str:
@@ -48,7 +49,7 @@ OF_KIND = ("method", "orthogonal", "projection")
 
 
 def way_of(settings: Settings) -> Way:
-    """Return the way that the settings name; what does not concern its method is left at the default."""
+    """Build the approximation method from the settings; fields that the method does not use keep their defaults."""
     method = settings.method
     if method == "performer":
         return Way(method, int(settings.features), settings.seed, settings.orthogonal)
@@ -59,44 +60,44 @@ def way_of(settings: Settings) -> Way:
 
 
 def way_question(scene: Scene, settings: Settings) -> Settings:
-    """Return the way, and the layer whose draws are used."""
+    """Return the approximation method, and the layer, which decides the random draws."""
     return Settings((("way", way_of(settings)), ("layer", scene.head[0])))
 
 
 def measure_qkv(scene: Scene, settings: Settings) -> HeadQKV:
-    """Queries, keys and values of the main head."""
+    """Return the queries, keys and values of the main head. Raises InputError unless every layer has full attention."""
     need_attention(scene.model.config)
     return scene.trace.qkv(*scene.head)
 
 
 def measure(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Approximation:
-    """Return the main head with its softmax replaced."""
+    """Replace the softmax of the main head by the selected method."""
     return heads.approximate(results["qkv"], settings.way, settings.layer)
 
 
 def measure_sweep(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Sweep:
-    """Return the main head under every kind and size."""
+    """Measure the main head with every kind and size of approximation."""
     return heads.sweep(results["qkv"], scene.head[0])
 
 
 def text_limit(limit: int) -> int:
-    """Return the tokens of the bundled text on a server that measures so long a context."""
+    """Return the number of held-out tokens to measure on a server whose context limit is `limit` tokens."""
     return min(MOST, limit)
 
 
 def model_question(scene: Scene, settings: Settings) -> Settings:
-    """What is tried, and the tokens of the prompt; none where they are those of the bundled text."""
+    """Return the methods to try, and the prompt's token ids to measure on; no ids mean the held-out text."""
     ids = tuple(scene.tokens.ids.tolist()[:MOST]) if settings.on == "prompt" else ()
     kind = Settings((("features", "1"), ("projected", "1"), ("landmarks", "1"), ("seed", 0), *settings.items()))
-    return Settings((("ways", ways_asked(way_of(kind))), ("ids", ids)))
+    return Settings((("ways", ways_of_kind(way_of(kind))), ("ids", ids)))
 
 
-def ways_asked(way: Way) -> tuple[Way, ...]:
-    """Return all sizes and draws of the way's kind."""
+def ways_of_kind(way: Way) -> tuple[Way, ...]:
+    """Return all sizes and draws of an approximation's kind."""
     return whole_model.ways_of(way.method, orthogonal=way.orthogonal, projection=way.projection)
 
 
 def measure_model(scene: Scene, settings: Settings, progress: Progress) -> Experiment:
-    """Return the plain model with every softmax replaced, size after size."""
+    """Measure the plain model with every softmax replaced, one size after another."""
     ids = list(settings.ids) or held_out_ids(scene.model, text_limit(scene.limit))
     return whole_model.measure(scene.model.model, ids, settings.ways, progress)

@@ -1,4 +1,4 @@
-"""The view of approximations in numbers: what the matrix is like, what it costs by formula, what the model loses."""
+"""Tables and texts of the approximations: properties of the matrix, costs by formula, and the model's loss."""
 
 import numpy as np
 
@@ -11,24 +11,24 @@ from viz.numbers import NONE, decimals, flops, nats, number, percent, size, whol
 from viz.seam.python_lines import script
 from viz.seam.view import Payload, Seen
 from viz.views.cheaper.approximations.figures import Line, losses_figure
-from viz.views.cheaper.approximations.measure import MOST, text_limit, way_of, ways_asked
+from viz.views.cheaper.approximations.measure import MOST, text_limit, way_of, ways_of_kind
 from viz.words import Words, joined
 
 LENGTHS = (128, 512, 2048, 8192, 32768, 131072)
-SAME = 1e-9  # relative: recurrent and parallel form in float64
-SHARES = 5e-4  # by which rows that are shown as shares may be off
-_CLOSE = 0.05  # nats from softmax that count as the same
+SAME = 1e-9  # largest relative difference of the recurrent and parallel form, in float64
+SHARES = 5e-4  # tolerance of a row that counts as a distribution
+_CLOSE = 0.05  # nats; a loss within it counts as that of softmax
 
-# --- words and lines that the pictures share -----------------------------------------------------------------
+# --- shared names and Python lines -----------------------------------------------------------------
 
 
 def kind_name(words: Words, way: Way) -> str:
-    """Return a method with what makes it another kind, in words."""
+    """Return the name of an approximation's kind, without its size."""
     return words[f"is_{curve_of(way)}"]
 
 
 def way_name(words: Words, way: Way) -> str:
-    """Return a method with its size, in words."""
+    """Format the name of an approximation with its size."""
     if way.method == "linear":
         return kind_name(words, way)
     sized = words[f"size_{way.method}"].format(n=whole(way.size))
@@ -36,16 +36,16 @@ def way_name(words: Words, way: Way) -> str:
 
 
 def way_python(way: Way) -> str:
-    """Return the call that makes the way."""
-    more = f", {way.size}" if way.size else ""
-    more += f", seed={way.seed}" if way.seed else ""
-    more += ", orthogonal=True" if way.orthogonal else ""
-    more += f", projection={way.projection!r}" if way.projection != "random" else ""
-    return f'Way("{way.method}"{more})'
+    """Format the Python call that constructs an approximation method."""
+    arguments = f", {way.size}" if way.size else ""
+    arguments += f", seed={way.seed}" if way.seed else ""
+    arguments += ", orthogonal=True" if way.orthogonal else ""
+    arguments += f", projection={way.projection!r}" if way.projection != "random" else ""
+    return f'Way("{way.method}"{arguments})'
 
 
 def head_python(seen: Seen, last: str) -> str:
-    """`last` after the lines that approximate the picked head as `found`."""
+    """Build the Python lines that approximate the selected head as `found` and end with `last`."""
     layer, head = seen.facts.head
     way = way_python(way_of(seen.settings))
     lines = [f"found = approximate(run.qkv({layer}, {head}), {way}, {layer})", last]
@@ -57,48 +57,56 @@ def head_python(seen: Seen, last: str) -> str:
 
 
 def facts(seen: Seen) -> Payload:
-    """What the matrix is like, what that does to the output, and that both forms are one."""
+    """List properties of the matrix: errors of its rows and output, sums of rows, and agreement of its two forms."""
     words, way = seen.here, way_of(seen.settings)
-    found: Approximation = seen.result
-    key = "worse" if found.error > found.uniform_error else "better"
+    result: Approximation = seen.result
+    key = "worse" if result.error > result.uniform_error else "better"
     items = [
-        [words["rows"], words["rows_text"].format(distance=number(found.mean_distance))],
+        [words["rows"], words["rows_text"].format(distance=number(result.mean_distance))],
         [
             words["output"],
-            words[f"output_{key}"].format(error=percent(found.error), uniform=percent(found.uniform_error)),
+            words[f"output_{key}"].format(error=percent(result.error), uniform=percent(result.uniform_error)),
         ],
-        [words["matrix"], words["matrix_plain" if _plain(found) else "matrix_signed"].format(**_sums(found))],
+        [words["matrix"], words["matrix_plain" if _plain(result) else "matrix_signed"].format(**_sums(result))],
     ]
-    if found.gap is not None:
-        said = words["forms_same" if found.gap <= SAME else "forms_differ"]
-        items.append([words["forms"], said.format(gap=number(found.gap, 2), E=seen.facts.config.d_head)])
+    if result.gap is not None:
+        template = words["forms_same" if result.gap <= SAME else "forms_differ"]
+        items.append([words["forms"], template.format(gap=number(result.gap, 2), E=seen.facts.config.d_head)])
     items.append([words["causal"], words[f"causal_{curve_of(way).removesuffix('_orthogonal')}"]])
     return {"title": words["title"].format(name=way_name(seen.words, way)), "items": items}
 
 
-def _plain(found: Approximation) -> bool:
-    """Whether every row is a distribution."""
-    return found.least >= -SHARES and max(abs(each - 1) for each in found.sums) <= SHARES
+def _plain(result: Approximation) -> bool:
+    """Return whether every row of the matrix is a distribution, within SHARES."""
+    return result.least >= -SHARES and max(abs(each - 1) for each in result.sums) <= SHARES
 
 
-def _sums(found: Approximation) -> dict[str, str]:
-    low, high = found.sums
-    return {"low": number(low), "high": number(high), "least": number(found.least)}
+def _sums(result: Approximation) -> dict[str, str]:
+    low, high = result.sums
+    return {"low": number(low), "high": number(high), "least": number(result.least)}
 
 
 def costs(seen: Seen) -> Payload:
-    """Return the operations and bytes by formula for growing prompts, and from where on it is cheaper."""
+    """Build the table of operations and bytes by formula; name the prompt length from which the method is cheaper."""
     words, way, E = seen.here, way_of(seen.settings), seen.facts.config.d_head
     nystrom, rows = way.method == "nystrom", []
     for T in LENGTHS:
-        exact, ours = formulas.softmax_operations(T, E), formulas.operations(way, T, E)
-        state, kept = formulas.softmax_bytes(T, E), formulas.state_bytes(way, T, E)
+        exact, replaced = formulas.softmax_operations(T, E), formulas.operations(way, T, E)
+        softmax_size, state_size = formulas.softmax_bytes(T, E), formulas.state_bytes(way, T, E)
         published = [flops(formulas.published_operations(way, T, E))] if nystrom else []
         rows.append(
-            [whole(T), flops(exact), flops(ours), f"{number(exact / ours)} ×", *published, size(state), size(kept)]
+            [
+                whole(T),
+                flops(exact),
+                flops(replaced),
+                f"{number(exact / replaced)} ×",
+                *published,
+                size(softmax_size),
+                size(state_size),
+            ]
         )
-    begins = formulas.cheaper_from(way, E)
-    about = words["never"] if begins is None else words["from"].format(n=whole(begins))
+    shortest = formulas.cheaper_from(way, E)
+    about = words["never"] if shortest is None else words["from"].format(n=whole(shortest))
     names = ["length", "softmax", "ours", "ratio", *(["published"] if nystrom else []), "softmax_bytes", "bytes"]
     name = way_name(seen.words, way)
     lines = [f"way = {way_python(way)}", f"[(operations(way, T, {E}), softmax_operations(T, {E})) for T in {LENGTHS}]"]
@@ -120,26 +128,26 @@ def costs(seen: Seen) -> Payload:
 
 
 def job(seen: Seen) -> Payload:
-    """How many runs it takes, and that edits are left out."""
+    """Describe the measurement: the number of runs, and that edits are left out."""
     kind = kind_name(seen.words, way_of(seen.settings))
-    n = len(ways_asked(way_of(seen.settings)))
+    n = len(ways_of_kind(way_of(seen.settings)))
     hint = seen.here["hint" if n > 1 else "hint_one"].format(n=n, kind=kind, layers=seen.facts.config.n_layer)
     return {"text": joined([hint, seen.words["no_edits"]]) if seen.facts.edits else hint}
 
 
 def _common(seen: Seen) -> Payload:
-    """Return the fields that the pictures of the whole model share."""
-    words, way, found = seen.words, way_of(seen.settings), seen.result
-    values = {"model": seen.facts.label, "dtype": seen.facts.dtype, "n": whole(found.uniform.positions)}
+    """Build the payload fields shared by the parts on the whole model."""
+    words, way, experiment = seen.words, way_of(seen.settings), seen.result
+    values = {"model": seen.facts.label, "dtype": seen.facts.dtype, "n": whole(experiment.uniform.positions)}
     source = words[f"source_{seen.settings.on}"].format(**values)
-    more = f", orthogonal={way.orthogonal}" if way.method == "performer" else ""
-    more += f', projection="{way.projection}"' if way.method == "linformer" else ""
+    arguments = f", orthogonal={way.orthogonal}" if way.method == "performer" else ""
+    arguments += f', projection="{way.projection}"' if way.method == "linformer" else ""
     ids, imports = f"run.tokens.ids.tolist()[:{MOST}]", ["from model.attention.approximations import whole_model"]
     if seen.settings.on == "text":
         ids = f"held_out_ids(lm, {text_limit(seen.facts.limit)})"
         imports.append("from model.quantization.texts import held_out_ids")
     lines = [
-        f'found = whole_model.measure(lm.model, {ids}, whole_model.ways_of("{way.method}"{more}))',
+        f'found = whole_model.measure(lm.model, {ids}, whole_model.ways_of("{way.method}"{arguments}))',
         "[(each.way.size, each.way.seed, each.reading.loss, each.reading.kl) for each in found.rows]",
     ]
     edited = f" · {words['plain']}" if seen.facts.edits else ""
@@ -147,50 +155,50 @@ def _common(seen: Seen) -> Payload:
     return {"title": title, "source": source + edited, "python": script(seen.facts, lines, imports)}
 
 
-def by_size(found: Experiment) -> dict[int, list[Reading]]:
-    """Return the readings of the draws by size."""
-    return {size: found.of(size) for size in dict.fromkeys(each.way.size for each in found.rows)}
+def by_size(experiment: Experiment) -> dict[int, list[Reading]]:
+    """Group the readings of all draws by size."""
+    return {size: experiment.of(size) for size in dict.fromkeys(each.way.size for each in experiment.rows)}
 
 
 def _value(reading: Reading) -> float:
-    """Return the loss; for a text of one token, which has none, the KL."""
+    """Return the loss of a reading, or its KL for a text of one token, which has no loss."""
     return reading.kl if reading.loss is None else reading.loss
 
 
 def losses(seen: Seen) -> Payload:
-    """Return the loss against size."""
-    words, found, way = seen.here, seen.result, way_of(seen.settings)
-    groups = by_size(found)
+    """Draw the model's loss against the size of the approximation."""
+    words, experiment, way = seen.here, seen.result, way_of(seen.settings)
+    groups = by_size(experiment)
     values = np.array([[_value(reading) for reading in group] for group in groups.values()]).T  # [draws, sizes]
-    drawn = Line(curve_of(way), kind_name(seen.words, way), tuple(groups), values)
-    said = words.plain() | {"size": seen.words[f"axis_{way.method}"] if way.method != "linear" else ""}
-    said["value"] = words["loss" if found.before is not None else "kl"]
+    curve = Line(curve_of(way), kind_name(seen.words, way), tuple(groups), values)
+    labels = words.plain() | {"size": seen.words[f"axis_{way.method}"] if way.method != "linear" else ""}
+    labels["value"] = words["loss" if experiment.before is not None else "kl"]
     return _common(seen) | {
-        "figure": losses_figure(drawn, found.before, _value(found.uniform), said),
+        "figure": losses_figure(curve, experiment.before, _value(experiment.uniform), labels),
         "note": words["note_draws" if values.shape[0] > 1 else "note"].format(n=values.shape[0]),
         "file": f"approximations-losses-{curve_of(way)}",
-        "columns": [words["series"], said["size"] or words["none"], said["value"]],
+        "columns": [words["series"], labels["size"] or words["none"], labels["value"]],
     }
 
 
 def results(seen: Seen) -> Payload:
-    """Return every number, and what follows from them."""
-    words, found, way = seen.here, seen.result, way_of(seen.settings)
-    rows = [[words["softmax"], nats(found.before), NONE, nats(0.0), percent(1.0)]]
-    for n, group in by_size(found).items():
+    """Build the table of loss, KL and agreement by size, with a conclusion."""
+    words, experiment, way = seen.here, seen.result, way_of(seen.settings)
+    rows = [[words["softmax"], nats(experiment.before), NONE, nats(0.0), percent(1.0)]]
+    for n, group in by_size(experiment).items():
         name = words["size"].format(n=whole(n)) if n else kind_name(seen.words, way)
         rows.append([name, *_cells(group)])
-    rows.append([words["uniform"], *_cells([found.uniform])])
+    rows.append([words["uniform"], *_cells([experiment.uniform])])
     columns = [seen.words[f"axis_{way.method}"] if way.method != "linear" else words["kind"]]
     return _common(seen) | {
-        "about": conclusion(seen.words.within("results"), found),
+        "about": conclusion(seen.words.within("results"), experiment),
         "columns": [*columns, *(words[key] for key in ("loss", "more", "kl", "agree"))],
         "rows": rows,
     }
 
 
 def _cells(group: list[Reading]) -> list[str]:
-    """Return the means over the draws, the loss with its span."""
+    """Format the means over the draws: loss with its range, extra loss over softmax, KL, and agreement."""
     kl, agree = (float(np.mean([getattr(each, name) for each in group])) for name in ("kl", "agree"))
     if group[0].loss is None:
         return [NONE, NONE, nats(kl), percent(agree)]
@@ -200,33 +208,33 @@ def _cells(group: list[Reading]) -> list[str]:
     return [f"{nats(mean)}{span}", nats(mean - group[0].before), nats(kl), percent(agree)]
 
 
-def conclusion(words: Words, found: Experiment) -> str:
-    """Return the sentences that follow from the losses."""
-    if found.before is None:
+def conclusion(words: Words, experiment: Experiment) -> str:
+    """Describe how the loss changes with the size, and how close the largest size comes to softmax."""
+    if experiment.before is None:
         return words["one_token"]
-    groups = by_size(found)
+    groups = by_size(experiment)
     mean = {size: float(np.mean([each.loss for each in group])) for size, group in groups.items()}
-    small, large, floor = min(mean), max(mean), found.uniform.loss
+    small, large, floor = min(mean), max(mean), experiment.uniform.loss
     values = {
         "small": whole(small),
         "large": whole(large),
         "times": number(large / small) if small else NONE,
         "first": nats(mean[small]),
         "last": nats(mean[large]),
-        "softmax": nats(found.before),
-        "away": nats(mean[large] - found.before),
+        "softmax": nats(experiment.before),
+        "away": nats(mean[large] - experiment.before),
         "uniform": nats(floor),
     }
-    fell = mean[small] - mean[large]
-    key = "alone" if small == large else "falls" if fell > 0 else "rises"
-    said = [words[key].format(**values)]
-    if abs(mean[large] - found.before) <= _CLOSE:
-        said.append(words["there"].format(**values))
-    elif mean[large] < found.before:
-        said.append(words["less"].format(**values))
+    decrease = mean[small] - mean[large]
+    key = "alone" if small == large else "falls" if decrease > 0 else "rises"
+    sentences = [words[key].format(**values)]
+    if abs(mean[large] - experiment.before) <= _CLOSE:
+        sentences.append(words["there"].format(**values))
+    elif mean[large] < experiment.before:
+        sentences.append(words["less"].format(**values))
     elif mean[large] >= floor:
-        said.append(words["no_better"].format(**values))
+        sentences.append(words["no_better"].format(**values))
     else:
-        share = (floor - mean[large]) / (floor - found.before)
-        said.append(words["part"].format(**values, share=percent(share)))
-    return joined(said)
+        share = (floor - mean[large]) / (floor - experiment.before)
+        sentences.append(words["part"].format(**values, share=percent(share)))
+    return joined(sentences)

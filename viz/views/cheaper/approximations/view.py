@@ -1,4 +1,4 @@
-"""Softmax replaced by what costs less: the same head's map, its errors by size, and the whole model's loss."""
+"""The approximations view: softmax replaced by cheaper methods, on one head's map, by size, and in the whole model."""
 
 from typing import Annotated
 
@@ -51,12 +51,15 @@ def _heading(seen: Seen) -> dict[str, object]:
     return {"layer": layer, "head": head, "name": way_name(seen.words, way_of(seen.settings))}
 
 
-def _map(seen: Seen, shown: list, look: Look, last: str) -> Payload:
-    """Return the fields that the maps share."""
+def _map(seen: Seen, panels_shown: list, look: Look, last: str) -> Payload:
+    """Build the payload fields shared by both figures of maps."""
     words, T = seen.words, len(seen.facts.tokens)
     axes = PatternWords(*(words[key] for key in ("query", "key", "weight", "largest")))
-    meta = {"whole": True, "height": 380, "narrow": 740 if len(shown) > 1 else 360}  # no part of it can be asked for
-    figure = pattern_figure(shown, seen.facts.tokens, axes, Window.whole(T), look, meta=meta, revision=seen.facts.run)
+    narrow = 740 if len(panels_shown) > 1 else 360
+    meta = {"whole": True, "height": 380, "narrow": narrow}  # zooming requests no part of the maps
+    figure = pattern_figure(
+        panels_shown, seen.facts.tokens, axes, Window.whole(T), look, meta=meta, revision=seen.facts.run
+    )
     return {
         "figure": figure,
         "title": seen.here["title"].format(**_heading(seen)),
@@ -67,39 +70,41 @@ def _map(seen: Seen, shown: list, look: Look, last: str) -> Payload:
 
 
 def maps(seen: Seen) -> Payload:
-    """Return the head's map, and what replaces it."""
-    words, found = seen.here, seen.result
+    """Draw the exact attention map of the head and its approximation."""
+    words, approximation = seen.here, seen.result
     names = words["exact"], way_name(seen.words, way_of(seen.settings))
-    note = words["note"].format(distance=number(found.mean_distance))
-    shown = panels(found.exact, found.matrix, names)
-    return _map(seen, shown, look_of(found.matrix), "found.exact, found.matrix  # [T, T] each") | {"note": note}
+    note = words["note"].format(distance=number(approximation.mean_distance))
+    shown = panels(approximation.exact, approximation.matrix, names)
+    return _map(seen, shown, look_of(approximation.matrix), "found.exact, found.matrix  # [T, T] each") | {"note": note}
 
 
 def difference(seen: Seen) -> Payload:
-    """Return their difference."""
-    found = seen.result
-    shown = difference_panel(found.exact, found.matrix, seen.here["name"])
+    """Draw the approximate attention map minus the exact one."""
+    approximation = seen.result
+    shown = difference_panel(approximation.exact, approximation.matrix, seen.here["name"])
     return _map(seen, shown, Look("signed"), "found.matrix - found.exact") | {"note": seen.here["note"]}
 
 
 def sweep(seen: Seen) -> Payload:
-    """Errors of all kinds by size."""
-    words, swept, found = seen.here, seen.results["sweep"], seen.results["main"]
+    """Draw the errors of all kinds of approximation against their size."""
+    words, errors, approximation = seen.here, seen.results["sweep"], seen.results["main"]
     by, way, (layer, head) = seen.settings.error, way_of(seen.settings), seen.facts.head
-    at = 1 if by == "output" else 0
+    index = 1 if by == "output" else 0
     lines = [
-        Line(each.key, seen.words[f"is_{each.key}"], each.sizes, each.errors if at else each.distances)
-        for each in swept.curves
+        Line(each.key, seen.words[f"is_{each.key}"], each.sizes, each.errors if index else each.distances)
+        for each in errors.curves
     ]
-    chosen = (way.size, found.error if at else found.mean_distance) if way.size else None
-    said = words.plain() | {"error": words[by]}
-    note = [words["note"].format(n=whole(len(swept.curves[0].errors)))]
-    if swept.queries < len(seen.facts.tokens):
+    chosen = (way.size, approximation.error if index else approximation.mean_distance) if way.size else None
+    labels = words.plain() | {"error": words[by]}
+    note = [words["note"].format(n=whole(len(errors.curves[0].errors)))]
+    if errors.queries < len(seen.facts.tokens):
         note.append(words["few"].format(n=ROWS))
     python = [f"found = sweep(run.qkv({layer}, {head}), {layer})"]
-    python.append(f"[(each.key, each.sizes, each.{'errors' if at else 'distances'}.mean(0)) for each in found.curves]")
+    python.append(
+        f"[(each.key, each.sizes, each.{'errors' if index else 'distances'}.mean(0)) for each in found.curves]"
+    )
     return {
-        "figure": sweep_figure(lines, swept.uniform[at], chosen, said),
+        "figure": sweep_figure(lines, errors.uniform[index], chosen, labels),
         "title": words["title"].format(layer=layer, head=head),
         "note": joined(note),
         "file": f"approximations-sweep-{by}",
@@ -109,12 +114,12 @@ def sweep(seen: Seen) -> Payload:
 
 
 def rows(seen: Seen) -> Payload:
-    """Return each row's distance and its output's error."""
-    words, found = seen.here, seen.result
+    """Draw the distance of each row and the error of its output."""
+    words, approximation = seen.here, seen.result
     return {
-        "figure": rows_figure(found.distance, found.off, seen.facts.pieces, words.plain()),
+        "figure": rows_figure(approximation.distance, approximation.off, seen.facts.pieces, words.plain()),
         "title": words["title"].format(**_heading(seen)),
-        "note": words["note"].format(error=percent(found.error)),
+        "note": words["note"].format(error=percent(approximation.error)),
         "columns": [words["series"], words["query"], words["position"], words["value"]],
         "python": head_python(seen, "found.distance, found.off  # a number a row"),
     }
@@ -135,43 +140,43 @@ def softmax_approximation(
     projection: Annotated[str, OneOf(PROJECTIONS)] = "random",
     seed: Annotated[int, Within(0, MOST_SEED)] = 0,
 ) -> dict:
-    """Return one head with its softmax replaced: how far its map and its output are from the exact ones, by size and
-    draw.
+    """Replace the softmax of one head, and measure the error of its map and its output, also by size and draw.
 
     Args:
         method: performer (positive random features), linear (elu + 1), linformer (projected keys) or nystrom
             (landmarks); each in a causal form.
         size: Random features (8 to 1024), projected keys (4 to 256) or landmarks (2 to 32), a power of two; linear
-            has none.
-        orthogonal: Whether Performer's features stand at right angles.
-        projection: Linformer's, untrained: random, or mean (of segments).
-        seed: Of random draws.
+            ignores it.
+        orthogonal: Use orthogonal random features in performer.
+        projection: Linformer's untrained projection: random, or mean (of segments).
+        seed: Seed of the random draws.
 
     Returns:
-        distance: mean over the rows of the sum of |difference|; error: |Z' - Z| / |Z| of the output; uniform_error: the
-        same for reading all tokens alike; sums: smallest and largest sum of a row; least: smallest weight; gap: largest
-        relative difference of recurrent and parallel form, null where there is none; rows: distance and off (of the
-        output) of each query. sweep: for every kind its sizes, errors and distances, a list of draws each.
+        layer; head; distance: mean over the rows of the sum of |difference|; error: |Z' - Z| / |Z| of the output;
+        uniform_error: the same for uniform attention; sums: smallest and largest sum of a row; least: smallest weight;
+        gap: largest relative difference of recurrent and parallel form, null for a method with only one form; rows:
+        distance and off (error of the output) of each query; sweep: sizes, errors and distances of each kind, one list
+        per draw.
     """
     if method in SIZES and str(size) not in SIZES[method]:
         raise InputError(
-            "An argument is none of its names.", f"size: {size}", say("Choose one of: {}.", ", ".join(SIZES[method]))
+            "An argument has an unknown value.", f"size: {size}", say("Choose one of: {}.", ", ".join(SIZES[method]))
         )
-    looked, chosen = on_head(scene, layer, head), {"method": method, "orthogonal": orthogonal, "seed": seed}
-    chosen |= {"projection": projection} | ({SIZE_NAMES[method]: str(size)} if method in SIZES else {})
-    found: Approximation = measured(VIEW, "main", looked, **chosen)
-    swept: Sweep = measured(VIEW, "sweep", looked)
+    selected, options = on_head(scene, layer, head), {"method": method, "orthogonal": orthogonal, "seed": seed}
+    options |= {"projection": projection} | ({SIZE_NAMES[method]: str(size)} if method in SIZES else {})
+    result: Approximation = measured(VIEW, "main", selected, **options)
+    errors: Sweep = measured(VIEW, "sweep", selected)
     return {
         "layer": layer,
         "head": head,
-        "distance": found.mean_distance,
-        "error": found.error,
-        "uniform_error": found.uniform_error,
-        "sums": list(found.sums),
-        "least": found.least,
-        "gap": found.gap,
-        "rows": [{"distance": d, "off": o} for d, o in zip(found.distance.tolist(), found.off.tolist(), strict=True)],
-        "sweep": [_curve(each) for each in swept.curves],
+        "distance": result.mean_distance,
+        "error": result.error,
+        "uniform_error": result.uniform_error,
+        "sums": list(result.sums),
+        "least": result.least,
+        "gap": result.gap,
+        "rows": [{"distance": d, "off": o} for d, o in zip(result.distance.tolist(), result.off.tolist(), strict=True)],
+        "sweep": [_curve(each) for each in errors.curves],
     }
 
 
@@ -187,25 +192,25 @@ def softmax_replaced(
     projection: Annotated[str, OneOf(PROJECTIONS)] = "random",
     on: Annotated[str, OneOf(ON)] = "text",
 ) -> dict:
-    """What the model's predictions lose when the softmax of every head is replaced, size after size.
+    """Measure the model's predictions with the softmax of every head replaced, one size after another.
 
     Args:
         method: performer, linear, linformer or nystrom, in a causal form.
-        orthogonal: Whether Performer's features stand at right angles.
-        projection: Linformer's, untrained: random, or mean (of segments).
-        on: text: a bundled one, or the prompt.
+        orthogonal: Use orthogonal random features in performer.
+        projection: Linformer's untrained projection: random, or mean (of segments).
+        on: text: a held-out one, or prompt.
 
     Returns:
-        tokens; softmax: loss in nats (null for one token); uniform: with all tokens read alike; rows: size, seed, loss,
-        kl to the model with softmax (nats) and agree (share of positions with the same likeliest token).
+        tokens; softmax: loss in nats (null for one token); uniform: loss, kl and agree with uniform attention; rows:
+        size, seed, loss, kl to the model with softmax (nats) and agree (share of positions with the same top token).
     """
-    chosen = {"method": method, "orthogonal": orthogonal, "projection": projection, "on": on}
-    found: Experiment = measured(VIEW, "model", scene, **chosen)
+    options = {"method": method, "orthogonal": orthogonal, "projection": projection, "on": on}
+    experiment: Experiment = measured(VIEW, "model", scene, **options)
     return {
-        "tokens": found.uniform.positions,
-        "softmax": found.before,
-        "uniform": _reading(found.uniform),
-        "rows": [{"size": each.way.size, "seed": each.way.seed} | _reading(each.reading) for each in found.rows],
+        "tokens": experiment.uniform.positions,
+        "softmax": experiment.before,
+        "uniform": _reading(experiment.uniform),
+        "rows": [{"size": each.way.size, "seed": each.way.seed} | _reading(each.reading) for each in experiment.rows],
     }
 
 

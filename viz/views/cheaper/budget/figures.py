@@ -1,4 +1,4 @@
-"""The loss against the keys that are kept."""
+"""The figure of the loss against the number of kept keys."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,15 +17,18 @@ DASHES = ("solid", "dash")
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """One kind of policy over the budgets."""
+    """The loss of one kind of policy by budget."""
 
     name: str
     loss: np.ndarray  # [budgets]
-    cache: bool  # whether a cache can follow it; patterns are dashed
+    cache: bool  # whether a KV cache can follow it; other patterns are dashed
 
 
 def budget_figure(curves: Sequence[Curve], budgets: Sequence[int], full: float, words: Mapping[str, str]) -> go.Figure:
-    """`words`: "kept", "loss", "full"."""
+    """Draw the loss against the number of kept keys, one line per policy, with a guide at the loss of full attention.
+
+    `words`: "kept", "loss", "full".
+    """
     hover = f"{plotly_text(words['kept'])}: %{{x:,}}<br>{plotly_text(words['loss'])}: %{{y:.3f}}"
     x = list(budgets)
     lines = [

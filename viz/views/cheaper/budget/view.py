@@ -1,4 +1,4 @@
-"""How many keys must stay: the loss of a text under every policy at several budgets."""
+"""The budget view: the loss of a text under every eviction policy at several budgets."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -24,15 +24,15 @@ from viz.words import joined
 from viz.work.playground import Playground
 
 BUDGETS = (4, 8, 16, 32, 64, 128)
-SMALL, FEW = 5e7, 2  # weights of a model that reads all windows; windows that a larger one reads
-MANY = 4
-NEAR = 0.1  # nats that count as almost nothing
+SMALL = 5e7  # weights; a model up to this size reads MANY windows, a larger one FEW
+MANY, FEW = 4, 2
+NEAR = 0.1  # nats; an extra loss within it counts as close to full attention
 WHICH = {"caches": CACHES, "all": tuple(POLICIES)}
 
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """The loss over the second half of every window, in nats a token."""
+    """The loss over the second half of every window, in nats per token."""
 
     kinds: tuple[str, ...]
     budgets: tuple[int, ...]
@@ -40,17 +40,17 @@ class Sweep:
     length: int
     full: float
     loss: np.ndarray  # float64 [kinds, budgets]
-    agree: np.ndarray  # float64 [kinds, budgets], share of positions with the same likeliest token
+    agree: np.ndarray  # float64 [kinds, budgets], share of positions with the same top token
     kl: np.ndarray  # float64 [kinds, budgets], mean KL(full || policy), nats
 
 
 def budgets_of(length: int) -> tuple[int, ...]:
-    """Budgets up to half of a window: the second half is what is measured."""
+    """Return the budgets up to half of a window, since only its second half is measured; (1,) for a very short one."""
     return tuple(n for n in BUDGETS if n <= length // 2) or (1,)
 
 
 def measure(scene: Scene, settings: Settings, progress: Progress) -> Sweep:
-    """Return every policy at every budget on the bundled text; the model stays as it is."""
+    """Measure every policy at every budget on the bundled text; the model is not changed."""
     windows = text_windows(scene.model, scene.limit)
     windows = windows[: MANY if scene.model.n_params <= SMALL else FEW]
     length = windows.shape[1] - 1
@@ -62,21 +62,21 @@ def measure(scene: Scene, settings: Settings, progress: Progress) -> Sweep:
         return tuple(float(each.mean(dtype=np.float64)) for each in parts)
 
     size = scene.model.tokenizer.vocab_size
-    found = read_all(scene.model.model, windows, policies, progress, size=size, since=half, keep=keep)
-    loss, full, agree, kl = (np.array(each).reshape(len(kinds), len(budgets)) for each in zip(*found, strict=True))
+    means = read_all(scene.model.model, windows, policies, progress, size=size, since=half, keep=keep)
+    loss, full, agree, kl = (np.array(each).reshape(len(kinds), len(budgets)) for each in zip(*means, strict=True))
     return Sweep(kinds, budgets, len(windows), length, float(full[0, 0]), loss, agree, kl)
 
 
-# --- what is drawn ---
+# --- parts ---
 
 
 def kind_name(seen: Seen, kind: str) -> str:
-    """Return a kind of policy without its numbers."""
+    """Return the name of a kind of policy, without its numbers."""
     return seen.all_words[f"cheaper.kind.{kind}"]
 
 
 def job(seen: Seen) -> Payload:
-    """How much is read."""
+    """Describe the measurement: the number of policies and budgets."""
     return {"text": seen.here["hint"].format(n=len(WHICH[seen.settings.which]), budgets=len(BUDGETS))}
 
 
@@ -105,7 +105,7 @@ def _lines(seen: Seen, last: str) -> str:
 
 
 def figure(seen: Seen) -> Payload:
-    """Return the loss against kept keys, one line a policy."""
+    """Draw the loss against the number of kept keys, one line per policy."""
     words, result = seen.here, seen.result
     curves = [
         Curve(kind_name(seen, kind), loss, may_forget(Policy(kind)))
@@ -124,7 +124,7 @@ def figure(seen: Seen) -> Payload:
 
 
 def _enough(seen: Seen) -> str:
-    """Return the policy that first comes close to full attention, by the numbers."""
+    """Describe the best policy at the smallest budget close to full attention, or else the best one overall."""
     words, result = seen.here, seen.result
     close = result.loss - result.full <= NEAR
     if not close.any():
@@ -138,7 +138,7 @@ def _enough(seen: Seen) -> str:
 
 
 def table(seen: Seen) -> Payload:
-    """How much more surprised the model is, by policy and budget."""
+    """Build the table of the extra loss over full attention, by policy and budget."""
     words, result = seen.here, seen.result
     rows = [
         [kind_name(seen, kind), *(difference(float(each - result.full)) for each in result.loss[n])]
@@ -164,14 +164,15 @@ def table(seen: Seen) -> Payload:
 def forgetting_by_budget(
     playground: Playground, model: LanguageModel, which: Annotated[str, OneOf(tuple(WHICH))] = "caches"
 ) -> dict:
-    """Return the loss of a text against the keys that are kept, for every way of forgetting. Nothing is retrained.
+    """Measure the loss of a text against the number of kept keys, for every eviction policy. Nothing is retrained.
 
     Args:
-        which: caches: those that a cache of keys can follow. all: fixed patterns, too.
+        which: caches: policies that a KV cache can follow. all: fixed patterns, too.
 
     Returns:
-        full: loss with full attention, nats a token over the second half of every window; ways: kind and, one a
-        budget, loss, agree (share of positions with the same likeliest token) and kl (nats).
+        windows and length of the text; full: loss with full attention, nats per token over the second half of every
+        window; budgets; ways: kind and, one value per budget, loss, agree (share of positions with the same top token)
+        and kl (nats).
     """
     sweep: Sweep = measured(VIEW, "main", unprompted(playground, model), which=which)
     ways = [

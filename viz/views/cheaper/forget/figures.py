@@ -1,4 +1,4 @@
-"""Pictures of a model that may see less: one head, its losses, its heads, and when each key went."""
+"""Figures of attention to fewer keys: one head, losses by position and by token, and when each key is evicted."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,31 +18,31 @@ HEIGHT, NARROW = 380, 380
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """Losses by bucket of positions; the first curve of a figure is that of full attention."""
+    """The loss by bucket of positions; the first curve of a figure is full attention."""
 
     name: str
     loss: np.ndarray  # [K]
 
 
 def map_panels(full: np.ndarray, seen: np.ndarray, left: np.ndarray, names: Sequence[str]) -> list[Panel]:
-    """Return a head in full, what may be seen, what it reads then, and what it could no longer read. All [T, T]"""
+    """Build the panels of a head: full attention, mask of seen keys, rescaled weights, and lost weights. [T, T] each"""
     mask = np.where(seen, 1.0, np.where(np.isnan(full), np.nan, 0.0))
     return [Panel(name, z) for name, z in zip(names, (full, mask, left, np.where(seen, np.nan, full)), strict=True)]
 
 
 def buckets(length: int, most: int = 32) -> list[int]:
-    """First positions of buckets of equal width, and the end of the last one. [K + 1]"""
+    """Return the first positions of at most `most` buckets of equal width, and the end of the last one. [K + 1]"""
     width = -(-length // most)
     return [*range(0, length, width), length]
 
 
 def bucketed(loss: np.ndarray, ends: Sequence[int]) -> np.ndarray:
-    """Return the mean over windows and a bucket's positions. [W, T] -> [K]"""
+    """Compute the mean loss of each bucket, over windows and positions. loss [W, T], ends [K + 1] -> [K]"""
     return np.array([np.nanmean(loss[:, a:b]) for a, b in pairwise(ends)])
 
 
 def loss_figure(curves: Sequence[Curve], ends: Sequence[int], words: Mapping[str, str]) -> go.Figure:
-    """Return the loss against the position in the text. `words`: "position", "positions", "loss"."""
+    """Draw the loss against the position in the text, one line per curve. `words`: "position", "positions", "loss"."""
     middles = [(a + b - 1) / 2 for a, b in pairwise(ends)]
     spans = [f"{a:,}–{b - 1:,}" if b - a > 1 else f"{a:,}" for a, b in pairwise(ends)]
     hover = f"{plotly_text(words['positions'])} %{{text}}<br>{plotly_text(words['loss'])}: %{{y:.3f}}"
@@ -66,7 +66,7 @@ def loss_figure(curves: Sequence[Curve], ends: Sequence[int], words: Mapping[str
 def token_loss_figure(
     full: np.ndarray, less: np.ndarray, pieces: Sequence[str], names: tuple[str, str], words: Mapping[str, str]
 ) -> go.Figure:
-    """Return the loss of each token of a prompt, in full and with less. Both [T - 1], of the tokens from the second on.
+    """Draw the loss of each prompt token with full attention and under a policy. [T - 1] each, from the second token on
 
     `words`: "token", "loss".
     """
@@ -82,26 +82,26 @@ def token_loss_figure(
 
 
 def timeline_figure(gone: np.ndarray, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
-    """How long each token's key stays, layer by layer. `gone` [L, T]: the mean first query that no longer sees it.
+    """Draw how many queries see each token's key, layer by layer. gone [L, T]: the mean first query without it
 
-    A key that stays to the end has the color of the largest stay and says so. `words`: "layer", "token", "stay",
-    "gone", "stays".
+    For a key that stays to the end, the count runs to the end and the hover text says so. `words`: "layer", "token",
+    "stay", "gone", "stays".
     """
     L, T = gone.shape
-    there = np.arange(T)
-    stay = gone - there  # queries that saw it
+    positions = np.arange(T)
+    stay = gone - positions  # number of queries that see it
     names = token_names(pieces)
     texts = [
         [
             f"{plotly_text(words['stays'])}"
-            if gone[layer, at] >= T
-            else f"{plotly_text(words['gone'])} {gone[layer, at]:.4g}"
-            for at in range(T)
+            if gone[layer, position] >= T
+            else f"{plotly_text(words['gone'])} {gone[layer, position]:.4g}"
+            for position in range(T)
         ]
         for layer in range(L)
     ]
     heat = go.Heatmap(
-        z=np.where(gone >= T, T - there, stay).astype(np.float32),
+        z=np.where(gone >= T, T - positions, stay).astype(np.float32),
         x=list(range(T)),
         y=list(range(L)),
         text=texts,
@@ -115,9 +115,9 @@ def timeline_figure(gone: np.ndarray, pieces: Sequence[str], words: Mapping[str,
         ygap=1,
     )
     height = min(max(170 + 18 * L, 260), 620)
-    shown = frame(go.Figure(heat), meta={"scales": scales("size", "linear"), "height": height, "narrow": height})
-    shown.update_xaxes(**token_axis(words["token"], pieces, {"range": [-0.5, T - 0.5]}))
-    shown.update_yaxes(**count_axis(words["layer"], L), autorange="reversed")
-    bar = {"thickness": 10, "len": 1, "outlinewidth": 0, "tickformat": ".3~g"}
-    bar["title"] = {"text": plotly_text(words["stay"]), "side": "right"}
-    return shown.update_layout(coloraxis={"cmin": 0, "cmax": T, "colorbar": bar})
+    chart = frame(go.Figure(heat), meta={"scales": scales("size", "linear"), "height": height, "narrow": height})
+    chart.update_xaxes(**token_axis(words["token"], pieces, {"range": [-0.5, T - 0.5]}))
+    chart.update_yaxes(**count_axis(words["layer"], L), autorange="reversed")
+    colorbar = {"thickness": 10, "len": 1, "outlinewidth": 0, "tickformat": ".3~g"}
+    colorbar["title"] = {"text": plotly_text(words["stay"]), "side": "right"}
+    return chart.update_layout(coloraxis={"cmin": 0, "cmax": T, "colorbar": colorbar})

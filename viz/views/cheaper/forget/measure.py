@@ -1,4 +1,4 @@
-"""A model that may see less: one head's map, the whole prompt, and a text that everybody has."""
+"""Measurements of attention to fewer keys: one head's map, the whole prompt, and the bundled text."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,14 +18,14 @@ from model.text.held_out import bundled_text
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Range, Settings
 
-WINDOW = 32  # keys that a query sees in the comparison of the first picture
-WINDOWS, LENGTH = 8, 256  # of the bundled text
-MOST_DEFAULT = 32  # keys that are kept where nothing was chosen
+WINDOW = 32  # keys that a query sees in the comparison on the bundled text
+WINDOWS, LENGTH = 8, 256  # number and length of the windows of the bundled text
+MOST_DEFAULT = 32  # largest default budget
 LOCAL = tuple(name for name, kind in POLICIES.items() if kind.mask is not None)
 
 
 def _half(scene: Scene) -> int:
-    """Half of the prompt, so that something is forgotten from the start."""
+    """Return the default budget: half of the prompt, at most MOST_DEFAULT, so that keys are evicted from the start."""
     return max(1, min(MOST_DEFAULT, len(scene.tokens) // 2))
 
 
@@ -40,18 +40,18 @@ NAMES = tuple(each.name for each in SETTINGS)
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """What of the form the policy really depends on, and the picked tokens where they are global."""
+    """Return the settings that the policy depends on, and the selected tokens if it uses global tokens."""
     uses = POLICIES[settings.kind].uses
     defaults = Policy()
-    chosen = {
+    values = {
         name: settings[name] if name in uses else getattr(defaults, name) for name in ("first", "dilation", "seed")
     }
-    picked = tuple(sorted(scene.picked.tokens)) if "global_at" in uses else ()
-    return Settings((("kind", settings.kind), ("budget", settings.budget), *chosen.items(), ("global_at", picked)))
+    selected = tuple(sorted(scene.picked.tokens)) if "global_at" in uses else ()
+    return Settings((("kind", settings.kind), ("budget", settings.budget), *values.items(), ("global_at", selected)))
 
 
 def policy_of(settings: Settings) -> Policy:
-    """Return the policy of a question."""
+    """Build the policy from a measurement's question."""
     return Policy(**dict(settings))
 
 
@@ -60,73 +60,76 @@ def policy_of(settings: Settings) -> Policy:
 
 @dataclass(frozen=True, eq=False)
 class HeadCut:
-    """One head with full attention and with what a policy leaves of its own queries and keys. All [T, T]."""
+    """One head with full attention, and with the keys that a policy leaves. All [T, T]."""
 
     seen: np.ndarray  # bool, whether the query sees the key
     full: np.ndarray  # float32 weights, NaN in the future
-    left: np.ndarray  # float32 weights among what is seen, which add up to 1 again; NaN where a key is not seen
+    left: np.ndarray  # float32 weights on the seen keys, rescaled to a sum of 1; NaN elsewhere
 
     @property
     def gone(self) -> np.ndarray:
-        """The weights on keys that are not seen, NaN elsewhere."""
+        """The full-attention weights on keys that are not seen, NaN elsewhere."""
         return np.where(self.seen, np.nan, self.full)
 
     @property
     def lost(self) -> float:
-        """The share of a row's weight that is gone, in the mean of all rows."""
+        """The share of a row's weight on keys that are not seen, averaged over the rows."""
         return float(np.nansum(self.gone) / len(self.full))
 
 
 def measure_head(scene: Scene, settings: Settings) -> HeadCut:
-    """Return the main head of the plain run under the policy; later layers and other heads are as they were."""
+    """Apply the policy to the main head of the plain run, with all other heads and layers unchanged.
+
+    Raises InputError unless every layer has full attention.
+    """
     layer, head = scene.head
     need_attention(scene.model.config)
     group = scene.model.config.group_size
     first = head // group * group
-    heads = range(first, first + group) if POLICIES[settings.kind].mask is None else (head,)  # they vote together
+    heads = range(first, first + group) if POLICIES[settings.kind].mask is None else (head,)  # share their keys
     parts = [scene.unedited.qkv(layer, each) for each in heads]
     q = torch.from_numpy(np.stack([part.q for part in parts]))[None]  # [1, R, T, E]
     scores = attention_scores(q, torch.from_numpy(parts[0].k)[None, None])[:, None]  # [1, 1, R, T, T]
     weights, seen = read_through(policy_of(settings), scores)
-    at = head - heads[0]
-    here = seen.expand(weights.shape[0], 1, 1, *weights.shape[-2:])[0, 0, 0].numpy()
-    future = np.triu(np.ones(here.shape, bool), 1)
-    full = scores[0, 0, at].softmax(-1).numpy()
-    return HeadCut(here, np.where(future, np.nan, full), np.where(here, weights[0, 0, at].numpy(), np.nan))
+    index = head - heads[0]
+    visible = seen.expand(weights.shape[0], 1, 1, *weights.shape[-2:])[0, 0, 0].numpy()
+    future = np.triu(np.ones(visible.shape, bool), 1)
+    full = scores[0, 0, index].softmax(-1).numpy()
+    return HeadCut(visible, np.where(future, np.nan, full), np.where(visible, weights[0, 0, index].numpy(), np.nan))
 
 
 # --- the prompt ---
 
 
 def measure_prompt(scene: Scene, settings: Settings, progress: Progress) -> Reading:
-    """Return the plain model reads the prompt under the policy, in every layer and head."""
+    """Run the plain model on the prompt with the policy in every layer and head."""
     ids = torch.from_numpy(np.ascontiguousarray(scene.tokens.ids, dtype=np.int64))[None]
     return read(scene.model.model, ids, policy_of(settings), size=scene.model.tokenizer.vocab_size)
 
 
 def cost_prompt(scene: Scene, settings: Settings) -> tuple[float, float]:
-    """Return two runs of the prompt; explicit weights and the choice of what goes cost about as much again."""
+    """Estimate the number of runs and tokens read: two runs, doubled for explicit weights and the selection of keys."""
     T = len(scene.tokens)
-    by_token = T / 8 if POLICIES[settings.kind].mask is None else 0  # one key at a time is let go
+    by_token = T / 8 if POLICIES[settings.kind].mask is None else 0  # keys are evicted one at a time
     return 4 + by_token, 4.0 * T
 
 
-# --- a text that everybody has ---
+# --- the bundled text ---
 
 
 @dataclass(frozen=True, eq=False)
 class TextRead:
-    """Windows of the bundled text under some policies, in nats."""
+    """Losses on windows of the bundled text under several policies, in nats."""
 
     policies: tuple[Policy, ...]
     full: np.ndarray  # float32 [W, T], loss with full attention
     loss: np.ndarray  # float32 [policies, W, T]
-    agree: np.ndarray  # float64 [policies], share of positions with the same likeliest token
+    agree: np.ndarray  # float64 [policies], share of positions with the same top token
     kl: np.ndarray  # float64 [policies], mean KL(full || policy), nats
 
 
 def text_windows(model: LanguageModel, limit: int) -> torch.Tensor:
-    """Return the windows of the bundled text. int64 [W, T + 1]"""
+    """Return windows of the bundled text, within a context limit of `limit` tokens. int64 [W, T + 1]"""
     length = min(LENGTH, model.config.n_ctx, limit)
     first = model.tokenizer.begin_id
     return windows_of(model.tokenizer.encode_ids(bundled_text()), length, WINDOWS, first)
@@ -135,29 +138,29 @@ def text_windows(model: LanguageModel, limit: int) -> torch.Tensor:
 def read_text(
     model: LanguageModel, windows: torch.Tensor, policies: tuple[Policy, ...], progress: Progress
 ) -> TextRead:
-    """Return the windows under each policy."""
-    found: list[Any] = read_all(model.model, windows, policies, progress, size=model.tokenizer.vocab_size)
+    """Measure the model on the windows under each policy."""
+    readings: list[Any] = read_all(model.model, windows, policies, progress, size=model.tokenizer.vocab_size)
     return TextRead(
         policies,
-        found[0].full_loss,
-        np.stack([each.loss for each in found]),
-        np.array([each.agree.mean() for each in found]),
-        np.array([each.kl.mean(dtype=np.float64) for each in found]),
+        readings[0].full_loss,
+        np.stack([each.loss for each in readings]),
+        np.array([each.agree.mean() for each in readings]),
+        np.array([each.kl.mean(dtype=np.float64) for each in readings]),
     )
 
 
 def first_policies(length: int) -> tuple[Policy, ...]:
-    """Return a window, and a window of the same size with the first token in place of its oldest one."""
+    """Return two policies of equal budget: a window, and a window with the first token in place of its oldest one."""
     n = min(WINDOW, max(2, length // 4))
     return Policy("window", n), Policy("first", n, first=1)
 
 
 def measure_text(scene: Scene, settings: Settings, progress: Progress) -> TextRead:
-    """Return the comparison of the first picture."""
+    """Measure the plain model on the bundled text with full attention, a window, and a window with the first token."""
     windows = text_windows(scene.model, scene.limit)
     return read_text(scene.model, windows, first_policies(windows.shape[1] - 1), progress)
 
 
 def cost_text(scene: Scene, settings: Settings) -> tuple[float, float]:
-    """Return three runs over all windows."""
+    """Estimate the cost of three runs over all windows, as a number of runs and of tokens read."""
     return 3, 3.0 * WINDOWS * min(LENGTH, scene.limit)

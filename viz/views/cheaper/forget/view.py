@@ -1,4 +1,4 @@
-"""What a model may forget: a pattern or a cache that lets go of keys, and what becomes of its predictions."""
+"""The forget view: attention patterns and caches that evict keys, and their effect on the predictions."""
 
 from dataclasses import replace
 from typing import Annotated
@@ -44,18 +44,18 @@ from viz.views.cheaper.forget.measure import (
 from viz.views.cheaper.naming import lines_of, name_of
 from viz.words import joined
 
-MOST = 4096  # keys that a program may ask for
+MOST = 4096  # largest budget of the API
 
-# --- a text that everybody has ---
+# --- the bundled text ---
 
 
 def text_job(seen: Seen) -> Payload:
-    """How much is read, and that the model itself stays as it is."""
+    """Describe the measurement on the bundled text: the number of windows and the policies compared."""
     return {"text": seen.here["hint"].format(n=WINDOWS)}
 
 
 def text(seen: Seen) -> Payload:
-    """Return the loss by position: everything, the last tokens only, and the same with the first token."""
+    """Draw the loss by position with full attention, with a window, and with a window that keeps the first token."""
     words, read = seen.here, seen.result
     ends = buckets(read.full.shape[1])
     names = [seen.words["full"], *(name_of(seen.all_words, each) for each in read.policies)]
@@ -73,7 +73,7 @@ def text(seen: Seen) -> Payload:
 
 
 def _saved(seen: Seen, read: TextRead) -> str:
-    """What the window loses, and how much of that one token gives back, beyond the window."""
+    """Describe the extra loss of the window beyond its length, and the share of it that the first token recovers."""
     words, n = seen.here, read.policies[0].budget
     full, window, first = (float(np.nanmean(each[:, n:])) for each in (read.full, *read.loss))
     values = {"n": whole(n), "full": nats(full), "window": nats(window), "first": nats(first)}
@@ -109,22 +109,22 @@ _IMPORTS = ["from model.forgetting.policies import Policy", "from model.forgetti
 
 
 def head(seen: Seen) -> Payload:
-    """Return the picked head in full, what it may see, what it reads then, and what is gone."""
-    words, cut, (layer, at), policy = seen.here, seen.result, seen.facts.head, _policy(seen)
-    assert isinstance(cut, HeadCut)
-    T = len(cut.full)
+    """Draw the selected head: full attention, mask of seen keys, rescaled weights, and lost weights."""
+    words, limited, (layer, index), policy = seen.here, seen.result, seen.facts.head, _policy(seen)
+    assert isinstance(limited, HeadCut)
+    T = len(limited.full)
     names = [words["full"], words["mask"], words["left"], words["gone"]]
     axes = PatternWords(*(words[key] for key in ("query", "key", "weight", "largest")))
     meta = {"whole": True, "height": 860, "narrow": 1300}
     figure = pattern_figure(
-        map_panels(cut.full, cut.seen, cut.left, names), seen.facts.tokens, axes, Window.whole(T), meta=meta
+        map_panels(limited.full, limited.seen, limited.left, names), seen.facts.tokens, axes, Window.whole(T), meta=meta
     )
-    kept = int(cut.seen.sum(1).max())
-    note = words["note" if cut.lost >= 5e-4 else "note_nothing"].format(
-        lost=percent(cut.lost), kept=whole(kept), source=POLICIES[policy.kind].source
+    kept = int(limited.seen.sum(1).max())
+    note = words["note" if limited.lost >= 5e-4 else "note_nothing"].format(
+        lost=percent(limited.lost), kept=whole(kept), source=POLICIES[policy.kind].source
     )
     lines = [
-        f"scores = torch.tensor(run.scores({layer}, {at})).nan_to_num(-torch.inf)  # without edits",
+        f"scores = torch.tensor(run.scores({layer}, {index})).nan_to_num(-torch.inf)  # without edits",
         f"weights, seen = read_through({lines_of(policy)}, scores[None, None, None])",
     ]
     imports = [
@@ -134,34 +134,34 @@ def head(seen: Seen) -> Payload:
     ]
     return {
         "figure": figure,
-        "title": words["title"].format(layer=layer, head=at, policy=name_of(seen.all_words, policy)),
+        "title": words["title"].format(layer=layer, head=index, policy=name_of(seen.all_words, policy)),
         "note": note,
-        "file": f"forget-{policy.kind}-{layer}-{at}",
+        "file": f"forget-{policy.kind}-{layer}-{index}",
         "columns": [words["map"], words["query"], words["key"], words["weight"]],
         "python": script(seen.facts, lines, imports),
     }
 
 
 def _policy(seen: Seen) -> Policy:
-    """Return the policy of the form, as it is measured."""
+    """Build the policy from the form; fields that its kind does not use keep their defaults."""
     uses = POLICIES[seen.settings.kind].uses
     values = {name: seen.settings[name] for name in ("first", "dilation", "seed") if name in uses}
-    picked = tuple(sorted(seen.facts.picked)) if "global_at" in uses else ()
-    return Policy(seen.settings.kind, seen.settings.budget, **values, global_at=picked)
+    selected = tuple(sorted(seen.facts.picked)) if "global_at" in uses else ()
+    return Policy(seen.settings.kind, seen.settings.budget, **values, global_at=selected)
 
 
 # --- the prompt ---
 
 
 def job(seen: Seen) -> Payload:
-    """That every layer sees less, and that edits are left out."""
+    """Describe the measurement: the policy for every head and layer, and that edits are left out."""
     words = seen.here
     hint = words["hint"].format(policy=name_of(seen.all_words, _policy(seen)))
     return {"text": joined([hint, words["no_edits"]]) if seen.facts.edits else hint}
 
 
 def _shared(seen: Seen, read: Reading) -> Payload:
-    """Return the source line, and the beginning of the Python lines."""
+    """Build the payload fields shared by the parts on the prompt: source line and file name."""
     facts = seen.facts
     values = {"model": facts.label, "dtype": facts.dtype, "policy": name_of(seen.all_words, read.policy)}
     return {"source": seen.words["prompt_source"].format(**values), "file": f"forget-{seen.part}-{read.policy.kind}"}
@@ -174,7 +174,7 @@ def _lines(seen: Seen, read: Reading, last: str) -> str:
 
 
 def loss(seen: Seen) -> Payload:
-    """Return the loss of each token of the prompt, in full and with less."""
+    """Draw the loss of each prompt token with full attention and under the policy."""
     words, read = seen.here, seen.result
     if len(seen.facts.pieces) < 2:
         return {"empty": {"text": words["empty"], "hint": words["one"]}}
@@ -192,7 +192,7 @@ def loss(seen: Seen) -> Payload:
 
 
 def lost(seen: Seen) -> Payload:
-    """Return the share of its weight that each head can no longer put where it would."""
+    """Draw the share of each head's attention weight that is on hidden keys."""
     words, read = seen.here, seen.result
     layer, head = (int(n) for n in np.unravel_index(int(read.lost.argmax()), read.lost.shape))
     note = words["note"].format(layer=layer, head=head, share=percent(float(read.lost[layer, head])))
@@ -207,7 +207,7 @@ def lost(seen: Seen) -> Payload:
 
 
 def following(seen: Seen) -> Payload:
-    """Return the likeliest next tokens before and after."""
+    """Build the table of the most likely next tokens with full attention and under the policy."""
     words, read = seen.here, seen.result
     both = {i: (p, less) for i, p, less in (*read.before, *read.after)}
     rows = [
@@ -232,17 +232,19 @@ def following(seen: Seen) -> Payload:
 
 
 def timeline(seen: Seen) -> Payload:
-    """Which key went when, layer by layer."""
+    """Draw when each key is evicted, layer by layer."""
     words, read = seen.here, seen.result
     if not may_forget(read.policy) or read.gone is None:
         return {"empty": {"text": words["empty"], "hint": words["no_cache"]}}
     T = len(seen.facts.pieces)
-    gone = read.gone.mean(1)  # [L, T], over heads of keys
+    gone = read.gone.mean(1)  # [L, T], averaged over KV heads
     if not (read.gone < T).any():
         return {"empty": {"text": words["empty"], "hint": words["nothing"].format(n=whole(read.policy.budget))}}
-    stays = (read.gone >= T).mean((0, 1))  # share of layers and heads in which a token's key is there at the end
-    old = int(stays[: max(1, T - read.policy.budget)].argmax())
-    note = words["note"].format(token=quoted(seen.facts.pieces[old]), position=old, share=percent(float(stays[old])))
+    stays = (read.gone >= T).mean((0, 1))  # share of layers and KV heads that keep a token's key to the end
+    longest = int(stays[: max(1, T - read.policy.budget)].argmax())
+    note = words["note"].format(
+        token=quoted(seen.facts.pieces[longest]), position=longest, share=percent(float(stays[longest]))
+    )
     return {
         "figure": timeline_figure(gone, seen.facts.pieces, words.plain()),
         "title": words["title"],
@@ -269,30 +271,32 @@ def forgetting(
 
     Args:
         kind: window, first (a window and the first tokens), h2o, snapkv, dilated, strided, block, longformer, bigbird.
-        budget: Keys that a query sees at most, itself included.
-        first: Of first: how many tokens of the beginning stay.
-        dilation: Of dilated: the distance of two neighbors.
-        seed: Of bigbird: of its random keys.
-        global_at: Of longformer and bigbird: positions that all see and that see all. Empty: the first ones.
+        budget: Maximum number of keys that a query sees, including itself.
+        first: For kind first: number of tokens at the beginning that stay.
+        dilation: For kind dilated: distance between neighboring keys.
+        seed: For kind bigbird: seed of its random keys.
+        global_at: For longformer and bigbird: positions of global tokens, which see every earlier token and are seen
+            by every later one. Empty: the first tokens.
 
     Returns:
-        loss and full_loss: nats, of each token from the second on; kl (nats) and agree (share of positions with the
-        same likeliest token), means over the prompt; lost: by layer and head the share of its weight that it would
-        have put on what it could not see; strongest: heads that lose most; before and after: the likeliest next tokens
-        with p in full and with less; gone: by layer, KV head and token the first query that no longer sees its key
-        (the length where it stays; null for patterns that are no caches).
+        kind; budget; loss and full_loss: nats, of each token from the second on; kl (nats) and agree (share of
+        positions with the same top token), means over the prompt; lost: by layer and head, the share of its weight on
+        hidden keys; strongest: the heads that lose most; before and after: the most likely next tokens with full
+        attention and under the policy, each with both probabilities; gone: by layer, KV head and token, the first
+        query that no longer sees its key (the prompt's length for a key that stays; null for patterns that are not
+        caches).
     """
-    picked = tuple(places(scene, global_at)) if global_at else ()
-    looked = replace(scene, picked=replace(scene.picked, tokens=picked))
-    chosen = {"kind": kind, "budget": min(budget, len(scene.tokens)), "first": first, "dilation": dilation}
-    read: Reading = measured(VIEW, "main", looked, **chosen, seed=seed)
+    positions = tuple(places(scene, global_at)) if global_at else ()
+    selected = replace(scene, picked=replace(scene.picked, tokens=positions))
+    options = {"kind": kind, "budget": min(budget, len(scene.tokens)), "first": first, "dilation": dilation}
+    read: Reading = measured(VIEW, "main", selected, **options, seed=seed)
     tokens = {
         name: [named(scene.model, i) | {"full": p, "less": less} for i, p, less in getattr(read, name)]
         for name in ("before", "after")
     }
     return {
         "kind": kind,
-        "budget": chosen["budget"],
+        "budget": options["budget"],
         "loss": read.loss[0, :-1],
         "full_loss": read.full_loss[0, :-1],
         "kl": float(read.kl.mean()),

@@ -1,4 +1,4 @@
-"""Operations and times of a text, by its length."""
+"""The figure of operations or times by text length."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,17 +13,20 @@ from viz.theme import HUES
 
 @dataclass(frozen=True)
 class Curve:
-    """A number by length."""
+    """A quantity by text length."""
 
     name: str
     y: Sequence[float]
-    thick: bool = False  # the one that others are compared with
+    thick: bool = False  # the reference that others are compared with
 
 
 def by_length(
     curves: Sequence[Curve], lengths: Sequence[int], words: Mapping[str, str], beside: Curve | None = None
 ) -> go.Figure:
-    """Return both axes logarithmic. `words`: "length", "value"; `beside`: a line to compare with, without a hover."""
+    """Draw curves by text length on logarithmic axes.
+
+    `words`: "length", "value"; `beside`: a curve for comparison, drawn as a guide without hover text.
+    """
     hover = f"{plotly_text(words['length'])}: %{{x:,}}<br>{plotly_text(words['value'])}: %{{y:.3~g}}"
     lines = [
         line(

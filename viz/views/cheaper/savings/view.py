@@ -1,4 +1,4 @@
-"""What seeing less saves: operations and bytes by formula for any length, and times where blocks are really skipped."""
+"""The savings view: operations and bytes of attention by formula, and times of kernels that skip hidden keys."""
 
 import math
 from dataclasses import dataclass
@@ -24,27 +24,27 @@ from viz.work.playground import Playground
 
 BUDGETS = (16, 4096)
 TIMED = (512, 1024, 2048, 4096, 8192, 16_384)
-MOST_WORK = 4e11  # operations of the longest text that is measured in full
+MOST_WORK = 4e11  # most operations of full attention at a timed length
 
 
 @dataclass(frozen=True)
 class Row:
-    """One way to see less at every length."""
+    """The costs of one policy at every length."""
 
     policy: Policy | None  # None: full attention
-    costs: tuple[Cost, ...]  # by LENGTHS
+    costs: tuple[Cost, ...]  # one per length of LENGTHS
 
 
 @dataclass(frozen=True)
 class Counted:
-    """All ways, and what the rest of the blocks costs."""
+    """The costs of all policies, and of the other matrices in the blocks."""
 
     rows: tuple[Row, ...]
-    other: tuple[float, ...]  # operations of the blocks' matrices, by LENGTHS
+    other: tuple[float, ...]  # operations of the blocks' other matrices, one per length of LENGTHS
 
 
 def measure(scene: Scene, settings: Settings) -> Counted:
-    """Counted by formula; nothing runs."""
+    """Compute the costs of every policy by formula, without running the model."""
     model, policies = scene.model, [None, *(Policy(kind, settings.budget) for kind in POLICIES)]
     rows = tuple(Row(each, tuple(cost_of(model.config, each, T) for T in LENGTHS)) for each in policies)
     weights = sum(parameter.numel() for parameter in model.model.blocks.parameters())
@@ -52,17 +52,17 @@ def measure(scene: Scene, settings: Settings) -> Counted:
 
 
 def timed_lengths(scene: Scene) -> tuple[int, ...]:
-    """Return the lengths at which full attention of one layer takes no more than a few seconds."""
+    """Return the lengths to time: those within MOST_WORK operations for full attention in one layer, at least one."""
     config = scene.model.config
     return tuple(T for T in TIMED if 4.0 * config.d_head * config.n_head * T * T <= MOST_WORK) or TIMED[:1]
 
 
 def measure_times(scene: Scene, settings: Settings, progress: Progress) -> tuple[Timed, ...]:
-    """Return one layer's attention in full, by a mask and by blocks, on this machine."""
+    """Time one layer's attention on this machine: in full, with a mask, and by blocks."""
     return timed(scene.model.config, Policy(settings.kind, settings.budget), timed_lengths(scene), progress)
 
 
-# --- what is drawn ---
+# --- parts ---
 
 
 def _name(seen: Seen, policy: Policy | None) -> str:
@@ -70,19 +70,19 @@ def _name(seen: Seen, policy: Policy | None) -> str:
 
 
 def table(seen: Seen) -> Payload:
-    """Return the operations and bytes at two lengths."""
+    """Build the table of operations and bytes at the shortest and the longest length."""
     words, result = seen.here, seen.result
-    full, at = result.rows[0], (0, len(LENGTHS) - 1)
+    full, shown = result.rows[0], (0, len(LENGTHS) - 1)
     rows = []
     for row in result.rows:
         cells = []
-        for n in at:
-            cost, reference = row.costs[n], full.costs[n]
+        for index in shown:
+            cost, reference = row.costs[index], full.costs[index]
             share = percent(cost.operations / reference.operations)
             cells += [{"text": flops(cost.operations), "help": share}, share, size(cost.cache)]
         runs = words["measured"] if row.policy is None or row.policy.kind in SPARSE else words["simulated"]
         rows.append([_name(seen, row.policy), *cells, runs])
-    lengths = [whole(LENGTHS[n]) for n in at]
+    lengths = [whole(LENGTHS[index]) for index in shown]
     columns = [words["way"]]
     for length in lengths:
         columns += [words[key].format(T=length) for key in ("operations", "share", "cache")]
@@ -106,7 +106,7 @@ def _count_lines(seen: Seen, last: str) -> str:
 
 
 def figure(seen: Seen) -> Payload:
-    """Return the operations by length, with those of the other matrices to compare."""
+    """Draw the operations of attention by length, with those of the other matrices for comparison."""
     words, result = seen.here, seen.result
     shown = [row for row in result.rows if row.policy is None or row.policy.kind in ("window", "strided", "snapkv")]
     curves = [
@@ -129,32 +129,34 @@ def figure(seen: Seen) -> Payload:
 
 
 def job(seen: Seen) -> Payload:
-    """What is measured."""
+    """Describe the measurement: the policy to time."""
     words, policy = seen.here, Policy(seen.settings.kind, seen.settings.budget)
     return {"text": words["hint"].format(policy=name_of(seen.all_words, policy))}
 
 
 def times(seen: Seen) -> Payload:
-    """Return the seconds of one layer's attention by length, measured."""
+    """Draw the measured milliseconds of one layer's attention by length."""
     words, result, settings = seen.here, seen.result, seen.settings
     policy, lengths = Policy(settings.kind, settings.budget), [each.T for each in result]
     curves = [Curve(words["full"], [1e3 * each.full for each in result], thick=True)]
     curves.append(Curve(words["sparse"], [1e3 * each.sparse for each in result]))
     masked = [each for each in result if each.masked is not None]
     if masked:
-        after = [math.nan] * (len(result) - len(masked))  # a mask of all pairs takes too much memory there
-        curves.append(Curve(words["masked"], [*(1e3 * each.masked for each in masked), *after]))
+        missing = [math.nan] * (len(result) - len(masked))  # a mask of all pairs would take too much memory
+        curves.append(Curve(words["masked"], [*(1e3 * each.masked for each in masked), *missing]))
     last = result[-1]
     values = {"T": whole(last.T), "full": duration(last.full), "sparse": duration(last.sparse)}
     values |= {"ratio": factor(last.full / last.sparse), "pairs": whole(computed(policy, last.T))}
     values["all"] = whole(last.T * (last.T + 1) // 2)
-    slower = words["note_masked"].format(T=whole(masked[-1].T), masked=duration(masked[-1].masked)) if masked else ""
+    masked_note = (
+        words["note_masked"].format(T=whole(masked[-1].T), masked=duration(masked[-1].masked)) if masked else ""
+    )
     line = f"timed(lm.config, {lines_of(policy)}, {lengths})"
     imports = ["from model.forgetting.policies import Policy", "from model.forgetting.sparse import timed"]
     return {
         "figure": by_length(curves, lengths, words.plain()),
         "title": words["title"].format(policy=name_of(seen.all_words, policy)),
-        "note": joined((words["note"].format(**values), slower)),
+        "note": joined((words["note"].format(**values), masked_note)),
         "source": words["source"].format(model=seen.facts.label),
         "columns": [words["way"], words["length"], words["value"]],
         "python": model_script(seen.facts, [line], imports),
@@ -167,14 +169,14 @@ def times(seen: Seen) -> Payload:
 def attention_savings(
     playground: Playground, model: LanguageModel, budget: Annotated[int, Within(*BUDGETS)] = 128
 ) -> dict:
-    """Return the operations and bytes of attention by text length, by formula, for at most `budget` keys per query.
+    """Compute the operations and bytes of attention by text length, by formula, for at most `budget` keys per query.
 
     Args:
-        budget: Keys that a query sees at most, itself included.
+        budget: Maximum number of keys that a query sees, including itself.
 
     Returns:
-        lengths; other: operations of the blocks' matrices by length; ways: kind ("full" first), and by length pairs
-        (of a query and a key, one head), operations (all heads and layers) and cache (bytes of keys and values).
+        lengths; other: operations of the blocks' other matrices by length; ways: kind ("full" first), and by length
+        pairs (query-key pairs of one head), operations (all heads and layers) and cache (bytes of keys and values).
     """
     counted: Counted = measured(VIEW, "main", unprompted(playground, model), budget=budget)
     ways = [
@@ -191,20 +193,19 @@ def attention_times(
     kind: Annotated[str, OneOf(SPARSE)] = "window",
     budget: Annotated[int, Within(*BUDGETS)] = 128,
 ) -> dict:
-    """Return the seconds of one layer's attention on this machine: in full, by a mask, and by blocks that are really
-    skipped.
+    """Time one layer's attention on this machine: in full, with a mask, and with blocks that are really skipped.
 
     Args:
-        kind: The pattern; others are only simulated by a mask.
-        budget: Keys that a query sees at most, itself included.
+        kind: The pattern, one that has a kernel; all other patterns are only simulated with a mask.
+        budget: Maximum number of keys that a query sees, including itself.
 
     Returns:
-        times: T, full, masked (null where the text is too long for a whole mask) and sparse, seconds; pairs: of a query
-        and a key that the blocks multiply.
+        times: T; full, masked (null if the text is too long for a full mask) and sparse, in seconds; pairs: query-key
+        pairs that the blocks multiply.
     """
-    found = measured(VIEW, "times", unprompted(playground, model), kind=kind, budget=budget)
+    timings = measured(VIEW, "times", unprompted(playground, model), kind=kind, budget=budget)
     policy = Policy(kind, budget)
-    return {"times": [vars(each) | {"pairs": computed(policy, each.T)} for each in found]}
+    return {"times": [vars(each) | {"pairs": computed(policy, each.T)} for each in timings]}
 
 
 VIEW = View(

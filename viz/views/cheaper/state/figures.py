@@ -1,4 +1,4 @@
-"""Pictures of a Mamba layer along a prompt: step sizes, rates, what is written and read, and what stays of a token."""
+"""Figures of a Mamba layer along a prompt: step sizes, decay times, B and C, and what remains of a token."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,49 +14,54 @@ from viz.labels import plotly_text, tick_text
 from viz.numbers import number, tens
 from viz.theme import frame, scales
 
-ROWS = 48  # of a heat map of channels; more of them are put together in groups of neighbors
+ROWS = 48  # most rows of a heat map; further channels are averaged with their neighbors
 QUARTERS = (0.25, 0.5, 0.75)
 BINS = 40
-BARE = {"showticklabels": False, "ticks": "", "showgrid": False}  # an axis of channels, which have no names
+BARE = {"showticklabels": False, "ticks": "", "showgrid": False}  # an axis of channels, which have no labels
 HEIGHT, NARROW, TALL = 340, 340, 480
 
 
 @dataclass(frozen=True, eq=False)
 class Channels:
-    """Channels in some order, those next to each other put together, as rows of a heat map."""
+    """Ordered channels, averaged in groups of neighbors, as rows of a heat map."""
 
-    values: np.ndarray  # means of the groups, NaN where a group has no number. [R, T]
+    values: np.ndarray  # means of the groups, NaN for a group without a number. [R, T]
     first: np.ndarray  # the rank of each group's first channel, [R + 1]; the last is the number of channels
 
 
 def grouped(values: np.ndarray, by: np.ndarray) -> Channels:
-    """Channels as rows, the smallest `by` first. values [T, I], by [I]"""
+    """Order the channels by `by`, smallest first, and average neighbors into at most ROWS rows.
+
+    values [T, I], by [I]
+    """
     ordered = values[:, np.argsort(by, kind="stable")].T
     first = np.linspace(0, len(ordered), min(ROWS, len(ordered)) + 1).round().astype(int)
-    there = ~np.isnan(ordered)
-    sums, counts = (np.add.reduceat(each, first[:-1], 0) for each in (np.where(there, ordered, 0), there.astype(int)))
+    present = ~np.isnan(ordered)
+    sums, counts = (
+        np.add.reduceat(each, first[:-1], 0) for each in (np.where(present, ordered, 0), present.astype(int))
+    )
     with np.errstate(invalid="ignore"):
         return Channels(np.where(counts > 0, sums / counts, np.nan), first)
 
 
 def quartiles(values: np.ndarray) -> np.ndarray:
-    """Return the quartiles of the channels that have a number, after each token. [T, I] -> [3, T]"""
-    there = ~np.isnan(values).all(-1)
-    found = np.full((len(QUARTERS), len(values)), np.nan)
-    if there.any():
-        found[:, there] = np.nanquantile(values[there], QUARTERS, axis=-1)
-    return found
+    """Compute the quartiles over the channels after each token, ignoring NaN. [T, I] -> [3, T]"""
+    present = ~np.isnan(values).all(-1)
+    quantiles = np.full((len(QUARTERS), len(values)), np.nan)
+    if present.any():
+        quantiles[:, present] = np.nanquantile(values[present], QUARTERS, axis=-1)
+    return quantiles
 
 
-# --- what the state holds ---
+# --- the content of the state ---
 
 
 def share_figure(
-    whole: np.ndarray, share: np.ndarray, source: int, pieces: Sequence[str], words: Mapping[str, str]
+    total: np.ndarray, share: np.ndarray, source: int, pieces: Sequence[str], words: Mapping[str, str]
 ) -> go.Figure:
-    """Return the token's share of the state after each token from it on: all channels, and the middle half of them.
+    """Draw the token's share of the state from position `source` on: overall, and as quartiles of the channels.
 
-    whole [T], share [T, I]. `words`: "token", "share", "whole", "channel", "even".
+    total [T], share [T, I]. `words`: "token", "share", "whole", "channel", "even".
     """
     x, names, data = list(range(source, len(pieces))), token_names(pieces)[source:], token_data(len(pieces))[source:]
     low, middle, high = quartiles(share[source:])
@@ -65,71 +70,71 @@ def share_figure(
     traces = [
         *band(words["channel"], x, low, high, ORANGE),
         line(words["channel"], x, middle, ORANGE, hover=hover, text=names, width=2, more=more),
-        line(words["whole"], x, whole[source:], BLUE, hover=hover, text=names, width=3, more=more),
+        line(words["whole"], x, total[source:], BLUE, hover=hover, text=names, width=3, more=more),
         guide(words["even"], x, 1 / (1 + np.array(x))),
     ]
-    up = axis(words["share"], {"rangemode": "tozero", "tickformat": ".0%"})
-    across = token_axis(words["token"], pieces)
-    return figure(traces, across, up, height=HEIGHT, narrow=NARROW + 40, meta={"places": True})
+    y_axis = axis(words["share"], {"rangemode": "tozero", "tickformat": ".0%"})
+    x_axis = token_axis(words["token"], pieces)
+    return figure(traces, x_axis, y_axis, height=HEIGHT, narrow=NARROW + 40, meta={"places": True})
 
 
 def kept_figure(kept: np.ndarray, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
-    """What is left of the token in each channel, those that keep most on top. [T, I], NaN before the token
+    """Draw the share of the token's write that remains in each channel, the channels that keep most on top.
 
-    `words`: "token", "channels", "kept".
+    kept [T, I], NaN before the token. `words`: "token", "channels", "kept".
     """
-    held = np.where(np.isnan(kept), 0, kept).sum(0)
-    rows = grouped(kept, held)
+    totals = np.where(np.isnan(kept), 0, kept).sum(0)
+    rows = grouped(kept, totals)
     colors = {"cmin": 0, "cmax": 1, "colorbar": _bar({"tickformat": ".0%"}, words["kept"])}
     heat = _heat(rows.values, pieces, f"{plotly_text(words['kept'])}: %{{z:.2%}}", words, _spans(rows))
-    shown = frame(go.Figure(heat), meta=_meta(scales("share", "linear"), HEIGHT))
-    shown.update_layout(coloraxis=colors, xaxis=_tokens(words["token"], pieces))
-    return shown.update_yaxes(**axis(words["channels"], BARE))
+    chart = frame(go.Figure(heat), meta=_meta(scales("share", "linear"), HEIGHT))
+    chart.update_layout(coloraxis=colors, xaxis=_tokens(words["token"], pieces))
+    return chart.update_yaxes(**axis(words["channels"], BARE))
 
 
-# --- what the tokens choose ---
+# --- the selections of the tokens ---
 
 
 def delta_figure(
     delta: np.ndarray, pieces: Sequence[str], words: Mapping[str, str], relative: bool = False
 ) -> go.Figure:
-    """Step sizes: their mean along the prompt, and below it all channels, the longest steps on top. [T, I]
+    """Draw the step sizes: their mean along the prompt, and below it all channels, the longest steps on top.
 
-    `relative`: how much longer or shorter than the channel's mean a step is. `words`: "token", "channels", "delta",
-    "mean", "relative".
+    delta [T, I]. `relative`: draw the relative difference of a step from its channel's mean. `words`: "token",
+    "channels", "delta", "mean", "relative".
     """
     rows = grouped(delta / delta.mean(0) - 1 if relative else delta, delta.mean(0))
     z, colors, shades = colored(rows.values, shade_of(rows.values, signed=relative))
     value = words["relative" if relative else "delta"]
-    told = f"{plotly_text(value)}: %{{customdata:{'+.3g' if relative else '.4g'}}}"
-    heat = _heat(z, pieces, told, words, _spans(rows)).update(customdata=rows.values.astype(np.float32))
+    value_line = f"{plotly_text(value)}: %{{customdata:{'+.3g' if relative else '.4g'}}}"
+    heat = _heat(z, pieces, value_line, words, _spans(rows)).update(customdata=rows.values.astype(np.float32))
     heat.update(meta={"exact": True})
     hover = f"{plotly_text(words['token'])}: %{{x}}<br>{plotly_text(words['delta'])}: %{{y:.4g}}"
     more = {"customdata": token_data(len(pieces)), "showlegend": False}
     mean = line(words["mean"], token_names(pieces), delta.mean(-1), BLUE, hover=hover, more=more)
-    up = {
+    y_axes = {
         "mean": axis(words["mean"], {"rangemode": "tozero", "nticks": 4}),
         "all": axis(words["channels"], BARE),
     }
-    across, meta = _tokens(words["token"], pieces), _meta(shades, TALL)
-    shown = stacked({"mean": [mean], "all": [heat]}, across, up, height=TALL, legend=LEGEND, meta=meta)
-    bar = colors["colorbar"] | {
+    x_axis, meta = _tokens(words["token"], pieces), _meta(shades, TALL)
+    chart = stacked({"mean": [mean], "all": [heat]}, x_axis, y_axes, height=TALL, legend=LEGEND, meta=meta)
+    colorbar = colors["colorbar"] | {
         "title": {"text": plotly_text(value), "side": "right"},
         "len": 0.68,
         "y": 0.34,
     }
-    shown.update_layout(coloraxis=colors | {"colorbar": bar})
-    return shown.update_layout(yaxis={"domain": [0.76, 1]}, yaxis2={"domain": [0, 0.68]})
+    chart.update_layout(coloraxis=colors | {"colorbar": colorbar})
+    return chart.update_layout(yaxis={"domain": [0.76, 1]}, yaxis2={"domain": [0, 0.68]})
 
 
 def decay_figure(tokens: np.ndarray, length: int, words: Mapping[str, str]) -> go.Figure:
-    """Histogram of decay times in tokens on a logarithmic axis, with the prompt's length. [I, N]
+    """Draw the histogram of decay times on a logarithmic axis, with a guide at the prompt's length. tokens [I, N]
 
     `words`: "tokens", "count", "rates", "length".
     """
-    size = np.log10(tokens.ravel())
-    low, high = float(size.min()), float(size.max())
-    counts, edges = np.histogram(size, BINS, (low, high) if high > low else (low - 0.5, low + 0.5))
+    exponents = np.log10(tokens.ravel())
+    low, high = float(exponents.min()), float(exponents.max())
+    counts, edges = np.histogram(exponents, BINS, (low, high) if high > low else (low - 0.5, low + 0.5))
     ends = [f"{number(10**a)} … {number(10**b)}" for a, b in pairwise(edges)]
     middle = ((edges[1:] + edges[:-1]) / 2).tolist()
     hover = f"{plotly_text(words['tokens'])}: %{{text}}<br>{plotly_text(words['count'])}: %{{y:,}}"
@@ -139,35 +144,37 @@ def decay_figure(tokens: np.ndarray, length: int, words: Mapping[str, str]) -> g
         bars(words["rates"], middle, counts, BLUE, hover=hover, text=ends, more=more),
         guide(words["length"], end, [0, float(counts.max())], "dash"),
     ]
-    at = list(range(int(np.floor(min(edges[0], end[0]))), int(np.ceil(max(edges[-1], end[0]))) + 1))
-    at = at[:: -(-len(at) // 8)]
-    across = axis(words["tokens"], {"tickvals": at, "ticktext": tens(at), "showgrid": False})
-    up = axis(words["count"], {"rangemode": "tozero"})
-    return figure(traces, across, up, height=HEIGHT, narrow=NARROW, more={"bargap": 0})
+    powers = list(range(int(np.floor(min(edges[0], end[0]))), int(np.ceil(max(edges[-1], end[0]))) + 1))
+    powers = powers[:: -(-len(powers) // 8)]
+    x_axis = axis(words["tokens"], {"tickvals": powers, "ticktext": tens(powers), "showgrid": False})
+    y_axis = axis(words["count"], {"rangemode": "tozero"})
+    return figure(traces, x_axis, y_axis, height=HEIGHT, narrow=NARROW, more={"bargap": 0})
 
 
 def numbers_figure(values: np.ndarray, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
-    """B or C: a number for every token and number of the state. [T, N]; `words`: "token", "number", "value"."""
+    """Draw B or C, one number per token and state number. values [T, N]; `words`: "token", "number", "value"."""
     z, colors, shades = colored(values.T, shade_of(values, signed=True))
-    told = f"{plotly_text(words['value'])}: %{{customdata:.4g}}"
-    heat = _heat(z, pieces, told, words, [f"{plotly_text(words['number'])} {n}" for n in range(len(z))])
+    value_line = f"{plotly_text(words['value'])}: %{{customdata:.4g}}"
+    heat = _heat(z, pieces, value_line, words, [f"{plotly_text(words['number'])} {n}" for n in range(len(z))])
     heat.update(customdata=values.T.astype(np.float32), meta={"exact": True}, y=list(range(len(z))))
-    shown = frame(go.Figure(heat), meta=_meta(shades, HEIGHT))
+    chart = frame(go.Figure(heat), meta=_meta(shades, HEIGHT))
     colors["colorbar"]["title"] = {"text": plotly_text(words["value"]), "side": "right"}
-    shown.update_layout(coloraxis=colors, xaxis=_tokens(words["token"], pieces))
-    return shown.update_yaxes(**count_axis(words["number"], len(z)), autorange="reversed")
+    chart.update_layout(coloraxis=colors, xaxis=_tokens(words["token"], pieces))
+    return chart.update_yaxes(**count_axis(words["number"], len(z)), autorange="reversed")
 
 
-# --- what they share ---
+# --- shared helpers ---
 
 
 def _spans(rows: Channels) -> list[str]:
-    """Return the ranks of the channels in each row, counted from 1: 1–32."""
+    """Format the ranks of the channels in each row, counted from 1, such as 1–32."""
     return [f"{a + 1:,}–{b:,}" if b - a > 1 else f"{b:,}" for a, b in pairwise(rows.first)]
 
 
-def _heat(z: np.ndarray, pieces: Sequence[str], told: str, words: Mapping[str, str], rows: Sequence[str]) -> go.Heatmap:
-    lines = [f"{plotly_text(words['token'])}: %{{x}}", "%{y}", told]
+def _heat(
+    z: np.ndarray, pieces: Sequence[str], value_line: str, words: Mapping[str, str], rows: Sequence[str]
+) -> go.Heatmap:
+    lines = [f"{plotly_text(words['token'])}: %{{x}}", "%{y}", value_line]
     return go.Heatmap(
         z=z.astype(np.float32),
         x=token_names(pieces),
@@ -180,9 +187,13 @@ def _heat(z: np.ndarray, pieces: Sequence[str], told: str, words: Mapping[str, s
 
 
 def _tokens(title: str, pieces: Sequence[str]) -> dict:
-    """Return an axis of tokens by their names, which hovers show in full."""
-    names, at = token_names(pieces), ticks(len(pieces))
-    labels = {"tickvals": [names[i] for i in at], "ticktext": [tick_text(pieces[i]) for i in at], "tickangle": -60}
+    """Build a category axis of tokens; hover texts show their full names."""
+    names, shown = token_names(pieces), ticks(len(pieces))
+    labels = {
+        "tickvals": [names[i] for i in shown],
+        "ticktext": [tick_text(pieces[i]) for i in shown],
+        "tickangle": -60,
+    }
     return axis(title, {"type": "category", "showgrid": False, "range": [-0.5, len(pieces) - 0.5], **labels})
 
 
@@ -191,5 +202,5 @@ def _meta(shades: dict, height: int) -> dict:
 
 
 def _bar(more: dict, title: str) -> dict:
-    named = {"text": plotly_text(title), "side": "right"}
-    return {"thickness": 10, "len": 1, "outlinewidth": 0, "title": named, **more}
+    title_text = {"text": plotly_text(title), "side": "right"}
+    return {"thickness": 10, "len": 1, "outlinewidth": 0, "title": title_text, **more}

@@ -1,4 +1,4 @@
-"""What a state holds: what the tokens of a prompt chose in a layer of Mamba, and how long one of them stays."""
+"""The state view: what a Mamba layer selects for each token of a prompt, and how long its state retains one of them."""
 
 from typing import Annotated
 
@@ -27,26 +27,23 @@ from viz.words import joined
 
 
 def layers_of(scene: Scene) -> tuple[str, ...]:
-    """Return the layers of Mamba, after the entry for that of the picked head; none where the model has no
-    such layer.
-    """
+    """Return the options of the layer: "" for the main head's layer, then the Mamba layers; () for other models."""
     layers = tuple(str(layer) for layer, name in enumerate(scene.model.config.mixers) if name == "mamba")
     return ("", *layers) if layers else ()
 
 
 LAYER = Choice("layer", layers_of, label=lambda words, option: option or words["layer_main"])
-
-
 STEPS = Choice("steps", lambda scene: ("relative", "size") if layers_of(scene) else ())
 
 
-# --- the measure ---
+# --- measurement ---
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """Return the layer, and the first token that was picked; the layer is None where no layer is a state space.
+    """Return the layer to measure, and the first selected token as `source`.
 
-    The picked head's layer where that is one, else the first that is.
+    Without a choice of layer, it is the main head's layer if that is a Mamba layer, or else the first Mamba layer; None
+    for a model without Mamba.
     """
     layers, (main, _) = [int(layer) for layer in layers_of(scene)[1:]], scene.head
     layer = int(settings.layer) if settings.layer else main if main in layers else layers[0] if layers else None
@@ -54,20 +51,20 @@ def question(scene: Scene, settings: Settings) -> Settings:
 
 
 def measure(scene: Scene, settings: Settings) -> StateSpace | None:
-    """Return the layer along the run with its edits; None for a model without a state space."""
+    """Measure the layer along the run with its edits; None for a model without a Mamba layer."""
     return None if settings.layer is None else state_space(scene.trace, settings.layer, settings.source)
 
 
-# --- what is drawn ---
+# --- parts ---
 
 
 def _missing(seen: Seen) -> Payload:
-    """What stands here where the model has no state space; the first part says what to do."""
+    """Build the placeholder of a part for a model without Mamba; only the first part explains how to get one."""
     if seen.part != "share":
         return {"empty": {"text": seen.here["empty"], "hint": seen.words["only"]}}
     mixers = ", ".join(dict.fromkeys(seen.facts.config.mixers))
-    told = seen.words["none"].format(model=seen.facts.label, mixers=mixers)
-    return {"empty": {"text": seen.here["empty"], "hint": joined([told, seen.words["none_hint"]])}}
+    text = seen.words["none"].format(model=seen.facts.label, mixers=mixers)
+    return {"empty": {"text": seen.here["empty"], "hint": joined([text, seen.words["none_hint"]])}}
 
 
 def _token(seen: Seen) -> str:
@@ -75,42 +72,42 @@ def _token(seen: Seen) -> str:
 
 
 def _python(seen: Seen, last: str) -> str:
-    found = seen.result
-    lines = [f"found = state_space(run, {found.layer}, {found.source})", last]
+    state = seen.result
+    lines = [f"found = state_space(run, {state.layer}, {state.source})", last]
     return script(seen.facts, lines, ["from model.attention.state_space import decay_tokens, state_space"])
 
 
 def _values(seen: Seen) -> dict[str, str]:
-    found = seen.result
-    return {"layer": str(found.layer), "token": _token(seen), "at": whole(found.source)}
+    state = seen.result
+    return {"layer": str(state.layer), "token": _token(seen), "at": whole(state.source)}
 
 
 def share(seen: Seen) -> Payload:
-    """How much of the state is the token's, along the prompt."""
-    found, words = seen.result, seen.here
-    if found is None:
+    """Draw the token's share of the state along the prompt."""
+    state, words = seen.result, seen.here
+    if state is None:
         return _missing(seen)
-    last = len(found.whole) - 1
-    values = _values(seen) | {"share": percent(found.whole[-1]), "even": percent(1 / (last + 1)), "last": whole(last)}
+    last = len(state.whole) - 1
+    values = _values(seen) | {"share": percent(state.whole[-1]), "even": percent(1 / (last + 1)), "last": whole(last)}
     return {
-        "figure": share_figure(found.whole, found.share, found.source, seen.facts.pieces, words.plain()),
+        "figure": share_figure(state.whole, state.share, state.source, seen.facts.pieces, words.plain()),
         "title": words["title"].format(**values),
-        "note": words["note_last" if found.source == last else "note"].format(**values),
+        "note": words["note_last" if state.source == last else "note"].format(**values),
         "columns": [words["series"], words["token"], words["position"], words["share"]],
         "python": _python(seen, "found.whole, found.share  # [T] of all channels together, [T, channels]"),
     }
 
 
 def kept(seen: Seen) -> Payload:
-    """How much is left in each channel of what the token wrote."""
-    found, words = seen.result, seen.here
-    if found is None:
+    """Draw the share of the token's write that remains in each channel."""
+    state, words = seen.result, seen.here
+    if state is None:
         return _missing(seen)
-    end = found.kept[-1][~np.isnan(found.kept[-1])]
-    much = float((end >= 0.5).mean()) if end.size else 0.0
-    middle = float(np.median(end)) if end.size else float("nan")
-    values = _values(seen) | {"middle": percent(middle), "much": percent(much), "n": whole(found.kept.shape[1])}
-    drawn = np.where(np.arange(len(found.kept))[:, None] < found.source, np.nan, found.kept)
+    end = state.kept[-1][~np.isnan(state.kept[-1])]
+    half_kept = float((end >= 0.5).mean()) if end.size else 0.0
+    median = float(np.median(end)) if end.size else float("nan")
+    values = _values(seen) | {"middle": percent(median), "much": percent(half_kept), "n": whole(state.kept.shape[1])}
+    drawn = np.where(np.arange(len(state.kept))[:, None] < state.source, np.nan, state.kept)
     return {
         "figure": kept_figure(drawn, seen.facts.pieces, words.plain()),
         "title": words["title"].format(**values),
@@ -121,21 +118,21 @@ def kept(seen: Seen) -> Payload:
 
 
 def decay(seen: Seen) -> Payload:
-    """For how many tokens the numbers of the state last."""
-    found, words = seen.result, seen.here
-    if found is None:
+    """Draw the histogram of the decay times of the state's numbers."""
+    state, words = seen.result, seen.here
+    if state is None:
         return _missing(seen)
-    tokens, length = decay_tokens(found), len(found.delta)
+    tokens, length = decay_tokens(state), len(state.delta)
     values = {
-        "layer": found.layer,
+        "layer": state.layer,
         "middle": number(float(np.median(tokens))),
         "longer": percent(float((tokens > length).mean())),
         "n": whole(tokens.size),
         "T": whole(length),
     }
-    named = words.plain() | {"length": words["length"].format(T=whole(length))}
+    labels = words.plain() | {"length": words["length"].format(T=whole(length))}
     return {
-        "figure": decay_figure(tokens, length, named),
+        "figure": decay_figure(tokens, length, labels),
         "title": words["title"].format(**values),
         "note": words["note"].format(**values),
         "columns": [words["series"], words["tokens"], words["power"], words["count"]],
@@ -144,14 +141,14 @@ def decay(seen: Seen) -> Payload:
 
 
 def delta(seen: Seen) -> Payload:
-    """Return the step sizes along the prompt."""
-    found, words = seen.result, seen.here
-    if found is None:
+    """Draw the step sizes along the prompt."""
+    state, words = seen.result, seen.here
+    if state is None:
         return _missing(seen)
-    mean = found.delta.mean(-1)
+    mean = state.delta.mean(-1)
     most, least, relative = int(mean.argmax()), int(mean.argmin()), seen.settings.steps == "relative"
     values = {
-        "layer": found.layer,
+        "layer": state.layer,
         "most": quoted(seen.facts.pieces[most]),
         "most_at": whole(most),
         "most_step": number(float(mean[most])),
@@ -160,7 +157,7 @@ def delta(seen: Seen) -> Payload:
         "least_step": number(float(mean[least])),
     }
     return {
-        "figure": delta_figure(found.delta, seen.facts.pieces, words.plain(), relative),
+        "figure": delta_figure(state.delta, seen.facts.pieces, words.plain(), relative),
         "title": words["title"].format(**values),
         "note": words["note"].format(**values),
         "columns": [words["channels"], words["token"], words["relative" if relative else "delta"]],
@@ -169,12 +166,12 @@ def delta(seen: Seen) -> Payload:
 
 
 def _numbers(seen: Seen, field: str) -> Payload:
-    found, words = seen.result, seen.here
-    if found is None:
+    state, words = seen.result, seen.here
+    if state is None:
         return _missing(seen)
     return {
-        "figure": numbers_figure(getattr(found, field), seen.facts.pieces, words.plain()),
-        "title": words["title"].format(layer=found.layer),
+        "figure": numbers_figure(getattr(state, field), seen.facts.pieces, words.plain()),
+        "title": words["title"].format(layer=state.layer),
         "note": words["note"],
         "columns": [words["number"], words["token"], words["value"]],
         "python": _python(seen, f"found.{field}  # [T, numbers of the state]"),
@@ -182,12 +179,12 @@ def _numbers(seen: Seen, field: str) -> Payload:
 
 
 def written(seen: Seen) -> Payload:
-    """B: how each token is written."""
+    """Draw B, the write vector of each token."""
     return _numbers(seen, "B")
 
 
 def read(seen: Seen) -> Payload:
-    """C: how each token reads."""
+    """Draw C, the read vector of each token."""
     return _numbers(seen, "C")
 
 
@@ -195,28 +192,28 @@ def read(seen: Seen) -> Payload:
 
 
 def state_of_mamba(scene: Scene, layer: Annotated[int, Within(0, 10_000)], source: int = 0) -> dict:
-    """Return a layer of Mamba along the prompt: what its tokens chose, and what the state still holds of one of them.
+    """Measure a Mamba layer along the prompt: the selections of its tokens, and what its state retains of one of them.
 
     Args:
-        layer: One whose mixer is mamba.
-        source: Position of the token that is followed; negative counts from the end.
+        layer: A layer whose mixer is mamba.
+        source: Position of the token to follow; negative positions count from the end.
 
     Returns:
-        whole: the token's share of the state after each token, all channels together, 0 before it; kept: quartiles of
-        the channels, how much is left of what the token wrote (three numbers a token, null where there is none);
-        delta: mean step size of each token; decay: quartiles of the decay times, in tokens; B and C: a list a token of
-        how it is written and how it reads.
+        layer; source; whole: the token's share of the state after each token, all channels together, 0 before it; kept:
+        quartiles over the channels of the share of its write that remains (three numbers per token, null without a
+        value); delta: mean step size of each token; decay: quartiles of the decay times, in tokens; B and C: write and
+        read vector of each token.
     """
-    found: StateSpace = measured(VIEW, "main", at(scene, source), layer=str(layer))
+    state: StateSpace = measured(VIEW, "main", at(scene, source), layer=str(layer))
     return {
-        "layer": found.layer,
-        "source": found.source,
-        "whole": found.whole,
-        "kept": quartiles(found.kept).T,
-        "delta": found.delta.mean(-1),
-        "decay": np.quantile(decay_tokens(found), QUARTERS),
-        "B": found.B,
-        "C": found.C,
+        "layer": state.layer,
+        "source": state.source,
+        "whole": state.whole,
+        "kept": quartiles(state.kept).T,
+        "delta": state.delta.mean(-1),
+        "decay": np.quantile(decay_tokens(state), QUARTERS),
+        "B": state.B,
+        "C": state.C,
     }
 
 

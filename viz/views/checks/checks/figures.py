@@ -1,4 +1,4 @@
-"""The table of checks: numbers as text, and the formula of each check, which is the same in every language."""
+"""The table of checks: formatted numbers, and the formula of each check, which is the same in every language."""
 
 import math
 
@@ -47,24 +47,24 @@ FORMULAS: dict[str, str] = {
 
 
 def apart(value: float) -> str:
-    """How far numbers are apart, or may be, in two digits: 2.5 × 10⁻⁶."""
+    """Format a difference or its bound in two digits: 2.5 × 10⁻⁶."""
     return number(value, 2) if math.isfinite(value) else "∞"
 
 
 def share_of(difference: float, bound: float) -> float | None:
-    """Return the difference as a share of its bound; None where there is no bound to share."""
+    """Compute the difference as a share of its bound; None if the share is infinite."""
     if bound:
         return difference / bound if math.isfinite(difference) else None
     return 0.0 if difference == 0 else None
 
 
 def share_text(share: float | None) -> str:
-    """Return a share of the bound; ∞ where there is none to share."""
+    """Format a share of the bound; ∞ for None."""
     return "∞" if share is None else percent(share)
 
 
 def place_on_scale(share: float | None) -> float:
-    """Where a share stands on a scale from a millionth of the bound (0) over the bound (6/7) to ten times it (1)."""
+    """Compute a share's place on a log scale: 0 at a millionth of the bound, 6/7 at the bound, 1 at ten times that."""
     if share is None:
         return 1.0
     return 0.0 if share <= 1e-6 else min((math.log10(share) + 6) / 7, 1.0)

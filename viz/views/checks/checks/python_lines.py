@@ -1,4 +1,4 @@
-"""The Python lines that repeat a check by plain means, where a few lines do; each ends with the largest difference."""
+"""Python lines that repeat a check by simple means, if a few suffice; the last one gives the largest difference."""
 
 from collections.abc import Sequence
 
@@ -58,14 +58,12 @@ PYTHON: dict[str, Sequence[str]] = {
 }
 
 
-# Where edits replace what is compared, the check leaves those heads out and a few lines do not.
+# Checks that leave out heads whose compared numbers are edited; the short Python lines do not.
 EDITED_AWAY = ("scores", "softmax", "mixed")
 
 
 def repeat(prompt: str | None, key: str | None) -> list[str]:
-    """Return the line that makes the check itself, or all of them. `prompt`: the text that the tokens say, where one
-    does.
-    """
+    """Build the lines that run the check `key`, or all checks for None. `prompt`: source text of the tokens, if any."""
     subject = f"subject = subject_of(lm, run, {prompt!r})" if prompt is not None else "subject = subject_of(lm, run)"
     if key is None:
         return [subject, "run_checks(subject)"]

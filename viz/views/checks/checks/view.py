@@ -1,4 +1,4 @@
-"""Is this right? Checks that anyone can run on the model and the prompt in front of them."""
+"""Is this right? Checks that anyone can run on the current model and prompt."""
 
 import math
 from collections.abc import Mapping
@@ -28,9 +28,9 @@ _IMPORTS = ("from model.checks.registry import run_checks", "from model.checks.r
 
 @dataclass(frozen=True)
 class Checked:
-    """The results, and what decides the last digits besides the model."""
+    """The findings, and the machine on which their last digits depend."""
 
-    findings: dict[str, Finding]  # by keys of CHECKS; those that wait for the button are missing
+    findings: dict[str, Finding]  # by keys of CHECKS, without those waiting for the button
     device: str
     torch: str  # version
     threads: int
@@ -38,58 +38,56 @@ class Checked:
 
 @dataclass(frozen=True)
 class Plan:
-    """The checks that the button starts."""
+    """The cost of the checks that the button starts."""
 
-    waiting: int  # checks that wait for the button
-    seconds: float  # that all take, roughly
+    waiting: int  # number of checks that only the button starts
+    seconds: float  # estimate for all checks
 
 
 def subject_of(scene: Scene) -> Subject:
-    """Return the run that is shown, with its edits."""
+    """Return the current run, with its edits, as the subject of the checks."""
     return Subject(scene.model, scene.trace, scene.unedited, text_of(scene.prompt))
 
 
 def text_of(prompt: Prompt) -> str | None:
-    """Return the text that the run's tokens say; None for a conversation, and where special tokens were read in the
-    text.
-    """
+    """Return the source text of the run's tokens; None for a conversation and for text with parsed special tokens."""
     return None if prompt.turns or prompt.special else prompt.text
 
 
 def measure_plan(scene: Scene, settings: Settings) -> Plan:
-    """How much there is to check, from the sizes alone."""
+    """Estimate the number of waiting checks and the time of all, from the sizes alone."""
     subject = subject_of(scene)
     return Plan(len(CHECKS) - len(quick(subject)), seconds_of(subject))
 
 
 def measure_all(scene: Scene, settings: Settings, progress: Progress = silent) -> Checked:
-    """Return all checks."""
+    """Run all checks."""
     return Checked(run_checks(subject_of(scene), progress=progress), scene.model.device, **machine())
 
 
 def measure_shown(scene: Scene, settings: Settings, results: Mapping[str, Checked | None]) -> Checked:
-    """Return all checks after the button; before that those that are quick enough for a click."""
+    """Return all checks if the button has run them, otherwise run those that are quick enough for a click."""
     if results["all"]:
         return results["all"]
     subject = subject_of(scene)
     return Checked(run_checks(subject, quick(subject)), scene.model.device, **machine())
 
 
-# --- what is shown ---
+# --- drawing ---
 
 
 def hint(seen: Seen) -> Payload:
-    """How long all checks take here."""
+    """Describe how long all checks take for this run."""
     plan = seen.results["plan"]
     text = seen.here["hint"].format(n=len(CHECKS), waiting=plan.waiting, seconds=math.ceil(plan.seconds))
     return {"text": text}
 
 
 def table(seen: Seen) -> Payload:
-    """Return a row a check, and the verdict over all of them."""
+    """Build the table, one row per check, and the verdict above it."""
     words, facts, checked = seen.here, seen.facts, seen.result
-    of = {"model": facts.label, "dtype": facts.dtype, "device": checked.device}
-    of |= {"torch": checked.torch, "threads": checked.threads}
+    run = {"model": facts.label, "dtype": facts.dtype, "device": checked.device}
+    run |= {"torch": checked.torch, "threads": checked.threads}
     sentences, state = verdict(seen.words, checked.findings)
     return {
         "title": words["title"].format(n=len(CHECKS)),
@@ -98,9 +96,9 @@ def table(seen: Seen) -> Payload:
         "note": words["edited"] if facts.edits else "",
         "rows": [row(seen.words, facts, key, checked.findings.get(key, WAITING)) for key in CHECKS],
         "groups": [[seen.words[f"group.{name}"], list(keys)] for name, keys in GROUPS.items()],
-        "of": of,
+        "of": run,
         "seed": SEED,
-        "source": words["run_source"].format(**of, seed=SEED),
+        "source": words["run_source"].format(**run, seed=SEED),
         "python": script(facts, repeat(text_of(facts.prompt), None), _IMPORTS),
         "file": "checks",
         "words": words.plain() | {f"state_{key}": text for key, text in seen.words.within("state").plain().items()},
@@ -108,29 +106,29 @@ def table(seen: Seen) -> Payload:
 
 
 def verdict(words: Words, findings: Mapping[str, Finding]) -> tuple[list[str], str]:
-    """Return the sentences above the table, and whether all is well: "agrees", "differs" or "broken"."""
-    here, count, names = words.within("table"), summary(findings), {}
+    """Return the sentences above the table and the overall state: "agrees", "differs" or "broken"."""
+    texts, count, names = words.within("table"), summary(findings), {}
     for state in ("differs", "broken"):
         names[state] = ", ".join(words[f"name.{key}"] for key, each in findings.items() if each.state == state)
     checked = count["agrees"] + count["differs"]
     sentences = []
     if count["differs"]:
         key = "differ_one" if count["differs"] == 1 else "differ"
-        sentences.append(here[key].format(n=count["differs"], all=checked, names=names["differs"]))
+        sentences.append(texts[key].format(n=count["differs"], all=checked, names=names["differs"]))
     else:
-        sentences.append(here["agree"].format(n=count["agrees"], all=checked))
+        sentences.append(texts["agree"].format(n=count["agrees"], all=checked))
     if count["broken"]:
-        sentences.append(here["broken"].format(n=count["broken"], names=names["broken"]))
+        sentences.append(texts["broken"].format(n=count["broken"], names=names["broken"]))
     if count["unable"]:
-        sentences.append(here["unable"].format(n=count["unable"]))
+        sentences.append(texts["unable"].format(n=count["unable"]))
     if waiting := len(CHECKS) - len(findings):
-        sentences.append(here["wait"].format(n=waiting))
+        sentences.append(texts["wait"].format(n=waiting))
     return sentences, "differs" if count["differs"] else "broken" if count["broken"] else "agrees"
 
 
 def row(words: Words, facts: Facts, key: str, finding: Finding) -> Payload:
-    """Return one check as it is shown; its numbers in full for those who take the table away."""
-    here, check = words.within("table"), CHECKS[key]
+    """Build the table row of one check: formatted texts, and its numbers in full for export."""
+    texts, check = words.within("table"), CHECKS[key]
     shown = {
         "key": key,
         "name": words[f"name.{key}"],
@@ -141,8 +139,8 @@ def row(words: Words, facts: Facts, key: str, finding: Finding) -> Payload:
         "kind": words[f"kind.{check.kind}"],
         "kind_help": words[f"kind.{check.kind}_help"],
         "seconds": decimals(finding.seconds, 3) if finding.state != "waiting" else "",
-        "seed": here["seed"].format(seed=SEED) if check.random else here["seed_none"],
-        "edited": here["plain" if check.plain else "run_of"] if facts.edits else "",
+        "seed": texts["seed"].format(seed=SEED) if check.random else texts["seed_none"],
+        "edited": texts["plain" if check.plain else "run_of"] if facts.edits else "",
         "random": check.random,
         "python": lines(facts, key),
     }
@@ -154,8 +152,8 @@ _NONE |= {"place": None, "at": None, "full": []}
 
 
 def _numbers(words: Words, facts: Facts, finding: Finding) -> Payload:
-    """Return the compared quantities, and how far they are apart."""
-    here, share = words.within("table"), share_of(finding.difference, finding.bound)
+    """Build the cells of a compared check: its difference, bound and place."""
+    texts, share = words.within("table"), share_of(finding.difference, finding.bound)
     exact = not finding.bound and not finding.difference
     full = finding.difference if math.isfinite(finding.difference) else "inf"
     place = (finding.layer, finding.head, finding.position)
@@ -163,18 +161,18 @@ def _numbers(words: Words, facts: Facts, finding: Finding) -> Payload:
         "difference": apart(finding.difference),
         "unit": words[f"unit.{finding.unit}"],
         "bound": apart(finding.bound),
-        "share": here["exact"] if exact else share_text(share),
+        "share": texts["exact"] if exact else share_text(share),
         "place": place_on_scale(share),
         "rule": words[f"rule.{finding.rule}"].format(n=whole(finding.n), scale=number(finding.scale)),
-        "where": where(here, facts, finding) if finding.difference else here["nowhere"],
+        "where": where(texts, facts, finding) if finding.difference else texts["nowhere"],
         "at": pick(facts, finding) if finding.difference else None,
-        "compared": here["compared"].format(n=whole(finding.compared)),
+        "compared": texts["compared"].format(n=whole(finding.compared)),
         "full": [full, finding.bound, finding.unit, *place, finding.compared, finding.seconds],
     }
 
 
 def lines(facts: Facts, key: str) -> str:
-    """Return the Python lines that repeat a check."""
+    """Build the Python lines that repeat a check."""
     plain = () if facts.edits and key in EDITED_AWAY else PYTHON.get(key, ())
     text = "\n".join(plain)
     more = [line for name, line in (("torch.", "import torch"), ("np.", "import numpy as np")) if name in text]
@@ -182,14 +180,14 @@ def lines(facts: Facts, key: str) -> str:
 
 
 def reason(words: Words, finding: Finding) -> str:
-    """Why nothing was compared."""
+    """Explain why a check compared nothing; "" if it did or is waiting."""
     if finding.state == "broken":
         return words["reason.raised"].format(reason=finding.reason, got=finding.got)
     return words[f"reason.{finding.reason}"].format(got=finding.got) if finding.state == "unable" else ""
 
 
 def where(words: Words, facts: Facts, finding: Finding) -> str:
-    """Return the layer, head and position of the largest difference, as far as it has them."""
+    """Format the layer, head and position of the largest difference, as far as they apply."""
     parts = []
     if finding.head is not None and finding.layer is not None:
         parts.append(words["head"].format(layer=finding.layer, head=finding.head))
@@ -202,7 +200,7 @@ def where(words: Words, facts: Facts, finding: Finding) -> str:
 
 
 def pick(facts: Facts, finding: Finding) -> dict | None:
-    """Return the selection by a click on the place: its head and its token, as far as it has them."""
+    """Return the selection made by a click on the largest difference: its head and token, as far as they apply."""
     picked = {}
     if finding.head is not None and finding.layer is not None:
         picked["heads"] = [[finding.layer, finding.head]]
@@ -215,22 +213,23 @@ def pick(facts: Facts, finding: Finding) -> dict | None:
 
 
 def checks(scene: Scene, names: list[str] = ()) -> dict:
-    """Whether the numbers of this run are right: identities of the formulas, and other ways to compute the same.
+    """Check the numbers of this run, by identities of the formulas and by other ways to compute the same.
 
     Args:
-        names: Which checks are made; all where none are given, which takes some passes of the model. They are NAMES.
+        names: Checks to run; all by default, which takes several forward passes. They are NAMES.
 
     Returns:
-        checks: for each state (agrees, differs, unable: cannot be checked here, broken: failed to run), the largest
-        difference with its bound, unit and rule, where it was (layer, head, position), how many numbers were compared,
-        reason where there is none. summary: how many of each state; machine: torch version and threads.
+        checks: one record per check with its state (agrees, differs, unable: cannot be checked here, broken: failed
+        to run), the largest difference with its bound, unit, rule and place (layer, head, position), the number
+        of comparisons, and the reason if nothing was compared. summary: number of checks in each state; machine:
+        torch version and threads.
     """
     for name in names:
         if name not in CHECKS:
             raise InputError(
-                "There is no such check.", got("names", name), say("Choose one of: {}.", ", ".join(CHECKS))
+                "No check has this name.", got("names", name), say("Choose one of: {}.", ", ".join(CHECKS))
             )
-    findings = _some(scene, tuple(names)) if names else measured(VIEW, "all", scene).findings
+    findings = _run_some(scene, tuple(names)) if names else measured(VIEW, "all", scene).findings
     rows = [{"check": key, "kind": CHECKS[key].kind} | vars(each) for key, each in findings.items()]
     return {"checks": rows, "summary": summary(findings), "machine": machine()}
 
@@ -238,8 +237,8 @@ def checks(scene: Scene, names: list[str] = ()) -> dict:
 checks.__doc__ = checks.__doc__.replace("NAMES", ", ".join(CHECKS))
 
 
-def _some(scene: Scene, names: tuple[str, ...]) -> dict[str, Finding]:
-    """Return some of the checks, by the names of CHECKS."""
+def _run_some(scene: Scene, names: tuple[str, ...]) -> dict[str, Finding]:
+    """Run the named checks, in the order of CHECKS."""
     subject, keys = subject_of(scene), tuple(key for key in CHECKS if key in names)
 
     def work(progress: Progress) -> dict[str, Finding]:

@@ -1,4 +1,4 @@
-"""Attention computed in several ways as pictures: one row of the online softmax, and what each way costs."""
+"""Figures of attention computed in several ways: one row of the online softmax, and the cost of each way."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ from viz.numbers import milliseconds, size, whole
 from viz.theme import HUES, scales
 
 COLORS = {"naive": ORANGE, "rows": PINK, "chunked": BLUE, "fused": GREEN}
-MARKED = 64  # keys up to which every one is seen by itself
-SCORES, ROW, GAP, FOOT = 150, 24, 24, 110  # heights in pixels: of the scores, of a row of weights, between, below
+MARKED = 64  # number of keys up to which each one is drawn separately
+SCORES, ROW, GAP, FOOT = 150, 24, 24, 110  # heights in pixels: scores, row of weights, gap, margin below
 
 
 def steps_figure(scores: np.ndarray, steps: Sequence, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
-    """Above, the scores of one query and the running maximum; below, its weights after every block of keys.
+    """Draw the scores of one query with their running maximum, and below them its weights after every block of keys.
 
-    `scores` [n]; `steps` are those of model.design.kernels.online_steps. `words`: "key", "score", "maximum", "weight",
+    `scores` [n]; `steps` come from model.design.kernels.online_steps. `words`: "key", "score", "maximum", "weight",
     "after", "whole".
     """
     n, names = len(scores), token_names(pieces[: len(scores)])
@@ -64,7 +64,7 @@ def steps_figure(scores: np.ndarray, steps: Sequence, pieces: Sequence[str], wor
 def _scores_above(
     points: go.Scatter, top: go.Scatter, heat: go.Heatmap, pieces: Sequence[str], words: Mapping[str, str]
 ) -> go.Figure:
-    """Return the scores in a strip of fixed height above as many rows as there are."""
+    """Stack the scores, in a strip of fixed height, above a map whose height grows with its number of rows."""
     below = ROW * len(heat.y)
     inner = SCORES + below + GAP
     ramps = scales("share", "sqrt")
@@ -84,7 +84,7 @@ def _scores_above(
 
 @dataclass(frozen=True)
 class Curve:
-    """One line against context: its numbers, and where they have a middle half, that too."""
+    """One line over context length, with the interquartile range of each value if it was measured."""
 
     name: str
     lengths: Sequence[int]  # tokens
@@ -95,7 +95,7 @@ class Curve:
 
 
 def times_figure(curves: Sequence[Curve], words: Mapping[str, str]) -> go.Figure:
-    """Return the seconds against context, both axes logarithmic, whiskers over the middle half.
+    """Draw the time against context length on two logarithmic axes; whiskers show the interquartile range.
 
     `words`: "context", "time", "tokens", "spread".
     """
@@ -121,7 +121,7 @@ def times_figure(curves: Sequence[Curve], words: Mapping[str, str]) -> go.Figure
 
 
 def memory_figure(curves: Sequence[Curve], words: Mapping[str, str]) -> go.Figure:
-    """Return the bytes against context, both axes logarithmic. `words`: "context", "memory", "tokens"."""
+    """Draw the memory in MB against context length on two logarithmic axes. `words`: "context", "memory", "tokens"."""
     traces = []
     for curve in curves:
         hovers = [
@@ -133,7 +133,7 @@ def memory_figure(curves: Sequence[Curve], words: Mapping[str, str]) -> go.Figur
 
 
 def _line(curve: Curve, unit: float, hovers: Sequence[str], more: Mapping[str, Any]) -> go.Scatter:
-    """Return a curve, its values times `unit`."""
+    """Draw one curve with its values multiplied by `unit`."""
     solid = curve.dash == "solid"
     look = {"mode": "lines+markers" if solid else "lines", "marker": {"size": 8, "color": curve.color}}
     return line(
@@ -149,7 +149,7 @@ def _line(curve: Curve, unit: float, hovers: Sequence[str], more: Mapping[str, A
 
 
 def _growth(traces: Sequence[go.Scatter], curves: Sequence[Curve], x: str, y: str) -> go.Figure:
-    """Powers of two across, powers of ten up."""
+    """Draw the curves on two logarithmic axes: ticks at the measured lengths on x, at powers of ten on y."""
     lengths = sorted({length for curve in curves for length in curve.lengths})
     across = axis(x, {"type": "log", "tickvals": lengths, "ticktext": list(map(whole, lengths))})
     up = axis(y, {"type": "log", "dtick": 1, "tickformat": ",~g"})

@@ -1,4 +1,4 @@
-"""One row of the online softmax, how exact all ways to attend are, and what they cost."""
+"""Measurements of attention: one row of the online softmax, and the accuracy and cost of every way to compute it."""
 
 import math
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from viz.seam.settings import Choice, Settings
 from viz.words import Words
 
 BLOCKS = ("1", "2", "4", "8", "16", "32", "128")
-PUBLIC_LIMIT = 1024  # context on a server whose jobs end after a minute
+PUBLIC_LIMIT = 1024  # longest context on a server that limits the time of a job
 
 
 def _name_of_block(words: Words, option: str) -> str:
@@ -29,37 +29,37 @@ BLOCK = Choice("block", BLOCKS, default="2", label=_name_of_block)
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One query's row of attention, walked through by blocks of keys."""
+    """One query's row of attention, computed block by block over the keys."""
 
-    at: int  # the query
-    block: int  # keys of a block
-    requested: int  # keys of a block as the form asks for
-    scores: np.ndarray  # float64 [n], -inf where a key is not seen
+    at: int  # position of the query
+    block: int  # keys per block
+    requested: int  # keys per block as requested in the form
+    scores: np.ndarray  # float64 [n], -inf for a masked key
     steps: tuple[OnlineStep, ...]
-    gap: float  # largest |difference| of the last step's weights from the softmax of the whole row at once
-    output_gap: float  # and of its output from the weighted sum of the values
-    model_gap: float  # of that softmax from the float32 row that the model itself used
+    gap: float  # largest |difference| between the last step's weights and the softmax of the full row
+    output_gap: float  # largest |difference| between its output and the weighted sum of the values
+    model_gap: float  # largest |difference| between that softmax and the model's own float32 row
 
 
 def dot_scores(row: np.ndarray, n: int) -> np.ndarray:
-    """Return the first n scores of a row, -inf where a key is not seen. float32 [T] -> float64 [n]"""
+    """Return the first n scores of a row in float64, -inf for a masked key. float32 [T] -> float64 [n]"""
     return np.where(np.isnan(row[:n]), -np.inf, row[:n]).astype(np.float64)
 
 
 def apart(values: np.ndarray, expected: np.ndarray) -> float:
-    """Largest |difference|; 0 where both are NaN."""
+    """Return the largest |difference|, ignoring NaN; 0 if every difference is NaN."""
     return float(np.nanmax(np.abs(values - expected), initial=0.0))
 
 
 def weights_at_once(scores: np.ndarray) -> np.ndarray:
-    """Return the softmax of a whole row at once, float64; 0 everywhere for a row that sees no key. [n] -> [n]"""
+    """Compute the softmax of a full row in one pass, in float64; 0 for a row without a visible key. [n] -> [n]"""
     top = scores.max()
     powers = np.exp(scores - (top if np.isfinite(top) else 0.0))
     return powers / (powers.sum() or 1.0)
 
 
 def measure_row(scene: Scene, settings: Settings) -> Row:
-    """Return the picked token's row of the main head, from the scores of the run on the page."""
+    """Compute the selected token's row of the main head block by block, from the scores of the current run."""
     trace, at, width = scene.trace, scene.position, int(settings.block)
     n = at + 1
     scores = dot_scores(trace.scores(*scene.head)[at], n)
@@ -71,44 +71,44 @@ def measure_row(scene: Scene, settings: Settings) -> Row:
     return Row(at, block, width, scores, steps, gap, output_gap, model_gap)
 
 
-# --- how exact ---
+# --- accuracy ---
 
 
 def measure_exact(scene: Scene, settings: Settings) -> tuple[Exact, ...]:
-    """Return every way on the q, k, v of the picked layer, against float64."""
+    """Compare every way to compute attention with float64, on q, k and v of the selected layer."""
     return exactness(*layer_qkv(scene.trace, scene.head[0]))
 
 
-# --- what it costs ---
+# --- costs ---
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The plan of the measurement: on random numbers, so that of a model only the shape of its heads counts."""
+    """Plan of the cost measurement. It runs on random numbers, so only the shape of the model's heads matters."""
 
-    shape: tuple[int, int, int]  # query heads, KV heads, size of one
-    limit: int  # the longest context
+    shape: tuple[int, int, int]  # query heads, KV heads, d_head
+    limit: int  # the longest context length
     lengths: tuple[int, ...]
-    seconds: int  # about
+    seconds: int  # approximate
 
 
 def limit_of(scene: Scene) -> int:
-    """Return the longest context that is measured on this server."""
+    """Return the longest context length to measure on this server."""
     return PUBLIC_LIMIT if math.isfinite(scene.playground.options.allowed.job_seconds) else LENGTHS[-1]
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """Return the shape of the model's heads, and the longest context."""
+    """Return the shape (H, G, E) of the model's heads and the longest context length."""
     config = scene.model.config
     return Settings((("shape", (config.n_head, config.n_kv_head, config.d_head)), ("limit", limit_of(scene))))
 
 
 def plan(scene: Scene, settings: Settings) -> Plan:
-    """Return the measurement that the button starts."""
+    """Return the plan of the measurement that the button starts."""
     lengths = lengths_of(settings.limit)
     return Plan(settings.shape, settings.limit, lengths, round(BUDGET * sum(lengths) / sum(LENGTHS)) + 2)
 
 
 def measure_costs(scene: Scene, settings: Settings, progress: Progress) -> Costs:
-    """Time, memory and exactness at growing contexts."""
+    """Measure time, memory and accuracy of every way at growing context lengths."""
     return kernel_costs.measure(settings.shape, settings.limit, progress)

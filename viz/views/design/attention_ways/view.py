@@ -1,4 +1,4 @@
-"""The same attention computed in four ways: one row of the online softmax, how exact all are, and what they cost."""
+"""View of attention computed in four ways: one row of the online softmax, and the accuracy and cost of each way."""
 
 import math
 from typing import Annotated
@@ -46,7 +46,7 @@ def _row_python(seen: Seen, last: str) -> str:
 
 
 def draw_steps(seen: Seen) -> Payload:
-    """Return the scores and running maximum above, the weights after every block below."""
+    """Draw the scores with their running maximum, and below them the weights after every block."""
     words, row, values = seen.here, seen.result, _about_row(seen)
     larger = f" {words['larger'].format(block=row.block)}" if row.block != row.requested else ""
     return {
@@ -59,7 +59,10 @@ def draw_steps(seen: Seen) -> Payload:
 
 
 def draw_rows(seen: Seen) -> Payload:
-    """m, l and the scaling after every block, and that the end is the softmax."""
+    """Build the table of the online softmax after every block: maximum m, scale, sum l and the norm of the output.
+
+    Checks the last block's weights and output against the softmax of the full row.
+    """
     words, row, rows, lines = seen.here, seen.result, [], []
     for n, step in enumerate(row.steps, 1):
         keys = words["keys" if step.end - step.start > 1 else "keys_one"].format(start=step.start, end=step.end - 1)
@@ -86,11 +89,11 @@ def _score(value: float) -> str:
     return "−∞" if value == -math.inf else decimals(value, 4)
 
 
-# --- how exact ------------------------------------------------------------------------------------
+# --- accuracy -------------------------------------------------------------------------------------
 
 
 def draw_exact(seen: Seen) -> Payload:
-    """Return the differences of every way from float64, and what bounds them."""
+    """Build the table of each way's largest deviation from float64, beside the bound on float32 rounding."""
     words, facts, exact, config = seen.here, seen.facts, seen.result, seen.facts.config
     layer, T = facts.head[0], len(facts.tokens)
     values = {"layer": layer, "T": whole(T), "H": config.n_head, "G": config.n_kv_head, "E": config.d_head}
@@ -120,15 +123,15 @@ def draw_exact(seen: Seen) -> Payload:
 
 
 def way_name(words: Words, way: str) -> str:
-    """Return a way to attend in a few words."""
+    """Return the displayed name of a way to compute attention."""
     return words[f"is_{way}"]
 
 
-# --- what it costs ----------------------------------------------------------------------------------
+# --- costs ------------------------------------------------------------------------------------------
 
 
 def job(seen: Seen) -> Payload:
-    """Return the plan of the measurement and its duration."""
+    """Describe the measurement that the button starts, and its duration."""
     planned = seen.results["plan"]
     values = {"first": whole(planned.lengths[0]), "last": whole(planned.lengths[-1]), "seconds": planned.seconds}
     return {"text": seen.here["hint"].format(**values)}
@@ -139,12 +142,12 @@ def _of(costs: Costs, way: str) -> list[KernelCost]:
 
 
 def _lengths(costs: Costs) -> list[int]:
-    """Return the contexts that were measured."""
+    """Return the measured context lengths."""
     return list(dict.fromkeys(cost.length for cost in costs.costs))
 
 
 def _common(seen: Seen) -> Payload:
-    """Return the fields that the pictures of the costs share."""
+    """Return the payload fields that the time, memory and cost parts share."""
     words, costs, planned = seen.words.within("costs"), seen.result, seen.results["plan"]
     values = {"H": costs.heads, "G": costs.kv_heads, "E": costs.d_head, "threads": costs.threads}
     lines = ["from model.design.kernel_costs import measure", "", f"measure({planned.shape}, {planned.limit})"]
@@ -156,7 +159,7 @@ def _common(seen: Seen) -> Payload:
 
 
 def draw_times(seen: Seen) -> Payload:
-    """Time against context, a line a way."""
+    """Draw the time against context length, one line per way."""
     words, costs = seen.here, seen.result
     curves = [
         Curve(
@@ -178,7 +181,7 @@ def draw_times(seen: Seen) -> Payload:
 
 
 def _left_out(seen: Seen) -> list[str]:
-    """Return the skipped measurements, and why: a sentence each."""
+    """Explain which measurements were skipped, one sentence for each reason."""
     words, costs, sentences = seen.here, seen.result, []
     lengths = _lengths(costs)
     missing = sorted(set(lengths) - {cost.length for cost in _of(costs, "naive")})
@@ -192,7 +195,7 @@ def _left_out(seen: Seen) -> list[str]:
 
 
 def draw_memory(seen: Seen) -> Payload:
-    """Measured peaks, and beside them the score matrices by formula."""
+    """Draw the measured memory peaks against context length, beside the size of the score matrices by formula."""
     words, costs, curves = seen.here, seen.result, []
     for way in WAYS:
         rows = [cost for cost in _of(costs, way) if cost.peak]
@@ -211,7 +214,7 @@ def draw_memory(seen: Seen) -> Payload:
 
 
 def draw_costs(seen: Seen) -> Payload:
-    """Return every number, and that all ways agree."""
+    """Build the table of all measurements, and check that every way stays within the rounding bound."""
     words, costs = seen.here, seen.result
     exact = {(length, each.way): each for length, row in costs.exact for each in row}
     rows = [
@@ -232,9 +235,9 @@ def draw_costs(seen: Seen) -> Payload:
         for way in WAYS
         if (power := growth(costs.costs, way)) is not None
     ]
-    alone = words["about_one"].format(n=whole(costs.costs[-1].length))
+    about_one = words["about_one"].format(n=whole(costs.costs[-1].length))
     return _common(seen) | {
-        "about": words["about"].format(powers=", ".join(powers)) if powers else alone,
+        "about": words["about"].format(powers=", ".join(powers)) if powers else about_one,
         "columns": [words[key] for key in ("context", "way", "time", "peak", "derived", "gap", "share")],
         "rows": rows,
         "check": words["same" if same else "differ"],
@@ -242,22 +245,22 @@ def draw_costs(seen: Seen) -> Payload:
     }
 
 
-# --- for programs -----------------------------------------------------------------------------------
+# --- endpoints --------------------------------------------------------------------------------------
 
 Block = Annotated[int, Within(1, 128)]
 
 
 def attention_kernels(scene: Scene, layer: int = 0, costs: bool = True) -> dict:
-    """Return the same attention computed in four ways: how far each is from float64, its time and its memory, measured
-    now.
+    """Compare four ways to compute the same attention: deviation from float64, and time and memory measured now.
 
     Args:
-        costs: Whether time and memory are measured, too, on random numbers at growing contexts; about 20 seconds.
+        costs: Also measure time and memory, on random numbers at growing context lengths; takes about 20 seconds.
 
     Returns:
         exact: for each way (naive, rows, chunked: online softmax in blocks, fused: PyTorch's kernel) on this layer and
-        prompt the largest difference from float64 (gap), and as a share of the bound of float32 rounding. costs: for
-        each way and context (length) seconds, peak bytes of tensors (null if not told), scores_held: bytes by formula.
+        prompt, gap: the largest difference from float64, and share: that difference as a fraction of the bound on
+        float32 rounding. costs: for each way and context length, seconds, peak: bytes of tensors (null if PyTorch does
+        not report them), and scores_held: bytes of scores by formula.
     """
     exact: tuple[Exact, ...] = measured(VIEW, "exact", on(scene, layer, 0))
     answer = {"layer": layer, "exact": [vars(each) for each in exact]}
@@ -278,16 +281,15 @@ def attention_kernels(scene: Scene, layer: int = 0, costs: bool = True) -> dict:
 
 
 def online_softmax(scene: Scene, layer: int = 0, head: int = 0, position: int = -1, block: Block = 4) -> dict:
-    """Return one row of attention by the online softmax, block by block of keys: running maximum, sum and weights so
-    far.
+    """Compute one row of attention by the online softmax: running maximum, sum and weights after every block of keys.
 
     Args:
-        block: Keys of a block; more where that would be more than 16 blocks.
+        block: Keys per block; more if the row would need more than 16 blocks.
 
     Returns:
-        scores of the row (null where a key is not seen); steps: for each block start and end (keys start to end - 1
-        are new), largest score of the block, maximum, scale of what was there before, total, weights so far and output
-        (length of o / l); gap: largest difference of the last weights from the softmax of the whole row at once.
+        scores of the row (null for a masked key); steps: for each block start and end (it adds keys start to end - 1),
+        largest score of the block, maximum, scale of the earlier sums, total, weights so far and output (norm of o /
+        l); gap: largest difference between the last weights and the softmax of the full row.
     """
     row: Row = measured(VIEW, "row", at(on(scene, layer, head), position), block=str(block))
     steps = [

@@ -1,4 +1,4 @@
-"""Scores and weights of heads against the distance from query to key."""
+"""Figures of attention scores and weights against the distance from query token to key token."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,16 +13,16 @@ from viz.numbers import exact, whole
 from viz.theme import HUES, scales
 
 HEIGHT, NARROW = 400, 380
-FLOOR = 1e-6  # the least mean weight that the axis shows at first
-ZERO = 0.5  # where distance 0 stands on a logarithmic axis
-_ROW, _ROOM = 24, 90  # pixels a head of the map, and around it
+FLOOR = 1e-6  # lowest mean weight on the initial axis
+ZERO = 0.5  # x of distance 0 on a logarithmic axis
+_ROW, _ROOM = 24, 90  # pixels per head of the map, and around it
 
-Buckets = Sequence[tuple[int, int]]  # first and last distance of each
+Buckets = Sequence[tuple[int, int]]  # first and last distance of each bucket
 
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """One head. All [K], NaN where there is nothing; `alone` and `sink` may be absent."""
+    """One head by distance. All arrays are [K], NaN for an empty bucket; `position_only` and `sink` may be absent."""
 
     name: str
     pairs: np.ndarray
@@ -30,25 +30,25 @@ class Curves:
     low: np.ndarray
     high: np.ndarray
     weight: np.ndarray
-    alone: np.ndarray | None = None  # the score that positions alone give
+    position_only: np.ndarray | None = None  # score from position alone
     sink: np.ndarray | None = None  # score of token 0
 
 
 def label(bucket: tuple[int, int]) -> str:
-    """Return a bucket of distances as text."""
+    """Format a bucket of distances."""
     return str(bucket[0]) if bucket[0] == bucket[1] else f"{bucket[0]}–{bucket[1]}"
 
 
 def scores_figure(curves: Sequence[Curves], buckets: Buckets, words: Mapping[str, str], *, log: bool) -> go.Figure:
-    """Median and band of the scores by distance, what positions alone give, and the score of the first token.
+    """Draw the median and the band of the scores by distance, the score from position alone, and the score of token 0.
 
     `words`: "distance", "score", "tokens", "pairs", "median", "alone", "sink".
     """
     traces = []
     for n, each in enumerate(curves):
-        hue, name, there = HUES[n % len(HUES)], f"{each.name}, {words['median']}", np.isfinite(each.low)
-        x = np.array(_places(buckets, log))[there]
-        traces += band(name, x, each.low[there], each.high[there], hue)
+        hue, name, filled = HUES[n % len(HUES)], f"{each.name}, {words['median']}", np.isfinite(each.low)
+        x = np.array(_places(buckets, log))[filled]
+        traces += band(name, x, each.low[filled], each.high[filled], hue)
         hovers = [
             f"{words['median']} {exact(median)} ({exact(low)} … {exact(high)})<br>"
             f"{words['pairs'].format(n=whole(pairs))}"
@@ -56,18 +56,18 @@ def scores_figure(curves: Sequence[Curves], buckets: Buckets, words: Mapping[str
         ]
         look = {"line": {"color": hue, "width": 2.5}, "legendgroup": plotly_text(name)}
         traces.append(_line(each.median, buckets, name, hovers, words, log).update(look))
-        for values, what, dash in ((each.alone, words["alone"], "dash"), (each.sink, words["sink"], "dot")):
+        for values, quantity, dash in ((each.position_only, words["alone"], "dash"), (each.sink, words["sink"], "dot")):
             if values is not None:
-                hovers = [f"{what} {exact(value)}" for value in values]
+                hovers = [f"{quantity} {exact(value)}" for value in values]
                 look = {"line": {"color": hue, "width": 1.75, "dash": dash}, "mode": "lines"}
-                traces.append(_line(values, buckets, f"{each.name}, {what}", hovers, words, log).update(look))
+                traces.append(_line(values, buckets, f"{each.name}, {quantity}", hovers, words, log).update(look))
     return figure(traces, _across(buckets, words, log), axis(words["score"]), height=HEIGHT, narrow=NARROW)
 
 
 def weights_figure(
     curves: Sequence[Curves], uniform: np.ndarray, buckets: Buckets, words: Mapping[str, str], *, log: bool
 ) -> go.Figure:
-    """Return the mean attention weight by distance, beside reading all tokens alike. uniform [K]
+    """Draw the mean attention weight by distance, beside that of uniform attention. uniform [K]
 
     `words`: "distance", "weight", "tokens", "uniform".
     """
@@ -75,7 +75,7 @@ def weights_figure(
     drawn.append((words["uniform"], uniform, GRAY, 1.75, "dash"))
     traces = []
     for name, weights, hue, width, dash in drawn:
-        values = np.where(weights > 0, weights, np.nan)  # a logarithm has no 0
+        values = np.where(weights > 0, weights, np.nan)  # log 0 is undefined
         hovers = [exact(value) for value in values]
         look = {"line": {"color": hue, "width": width, "dash": dash}}
         trace = _line(values, buckets, name, hovers, words, log).update(look)
@@ -88,7 +88,7 @@ def weights_figure(
 
 
 def layer_figure(weights: np.ndarray, layer: int, buckets: Buckets, words: Mapping[str, str]) -> go.Figure:
-    """Return every head of a layer against distance, a cell's color its mean weight; a click picks the head.
+    """Draw the mean weight of every head of a layer at each distance; a click selects the head.
 
     weights [H, K]. `words`: "distance", "head", "weight", "tokens".
     """
@@ -122,7 +122,7 @@ def layer_figure(weights: np.ndarray, layer: int, buckets: Buckets, words: Mappi
 
 
 def _places(buckets: Buckets, log: bool) -> list[float]:
-    """Where buckets stand: the middle of their distances, on a logarithmic axis the geometric one."""
+    """Return the x position of each bucket: the mean of its two ends, on a logarithmic axis the geometric mean."""
     if not log:
         return [(a + b) / 2 for a, b in buckets]
     return [float(np.sqrt(a * b)) if a else ZERO for a, b in buckets]
@@ -131,22 +131,22 @@ def _places(buckets: Buckets, log: bool) -> list[float]:
 def _line(
     values: np.ndarray, buckets: Buckets, name: str, hovers: Sequence[str], words: Mapping[str, str], log: bool
 ) -> go.Scatter:
-    """Return one number by distance, without the buckets that have none. `hovers` say what it is there."""
-    there, places = np.flatnonzero(np.isfinite(values)), _places(buckets, log)
-    texts = [f"{plotly_text(name)}<br>{label(buckets[n])} {words['tokens']}<br>{hovers[n]}" for n in there]
+    """Draw one quantity by distance, without the empty buckets. `hovers` holds the text of each bucket's value."""
+    filled, places = np.flatnonzero(np.isfinite(values)), _places(buckets, log)
+    texts = [f"{plotly_text(name)}<br>{label(buckets[n])} {words['tokens']}<br>{hovers[n]}" for n in filled]
     return line(
         name,
-        [places[n] for n in there],
-        values[there],
+        [places[n] for n in filled],
+        values[filled],
         GRAY,
         hover="",
-        text=[label(buckets[n]) for n in there],
+        text=[label(buckets[n]) for n in filled],
         more={"marker": {"size": 5}, "hovertext": texts, "hovertemplate": "%{hovertext}<extra></extra>"},
     )
 
 
 def _across(buckets: Buckets, words: Mapping[str, str], log: bool) -> dict:
-    """Return the axis of distances."""
+    """Build the distance axis; if `log`, with ticks at 0 and at powers of two."""
     last, logarithmic = buckets[-1][1], {}
     if log:
         marks = [0, *(2**n for n in range(12) if 2**n <= last)]

@@ -1,4 +1,4 @@
-"""A head's score and weight against the distance of the tokens, and how much of it positions alone explain."""
+"""View of a head's scores and weights by token distance, and of the part that position alone explains."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -37,26 +37,26 @@ _IMPORT = "from model.attention.distance import"
 
 @dataclass(frozen=True, eq=False)
 class HeadRead:
-    """One head by distance. The arrays are [K], one entry a bucket, NaN where there is none."""
+    """One head by distance. The arrays are [K], one entry per bucket, NaN for an empty one."""
 
     layer: int
     head: int
     by_distance: ByDistance
-    alone: np.ndarray | None  # the score to expect from position alone
-    sink: np.ndarray | None  # the score of token 0, where it is left out of the rest
-    share: float  # of the scores' variance, by distance alone
+    position_only: np.ndarray | None  # expected score from position alone
+    sink: np.ndarray | None  # score of token 0, if the other numbers exclude it
+    share: float  # of the scores' variance, explained by distance alone
     near: float  # weight on distances 0 to 4
-    mean: float  # distance, tokens
+    mean: float  # mean distance in tokens
     on_first: float  # weight on token 0
 
 
 @dataclass(frozen=True, eq=False)
 class Read:
-    """The picked heads by distance."""
+    """The selected heads by distance."""
 
     buckets: Buckets
     heads: tuple[HeadRead, ...]
-    uniform: np.ndarray  # mean weight if all tokens were read alike [K]
+    uniform: np.ndarray  # mean weight of uniform attention [K]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ class LayerRead:
 
 
 def measure(scene: Scene, settings: Settings) -> Read:
-    """Return the picked heads, one by one."""
+    """Pool the scores and weights of the selected heads by distance."""
     T, counted = len(scene.tokens), settings.first == "in"
     groups = buckets(T) if settings.axis == "log" else buckets(T, whole=T)
     heads = tuple(_read(scene, head, groups, counted) for head in scene.picked.heads)
@@ -77,18 +77,18 @@ def measure(scene: Scene, settings: Settings) -> Read:
 
 
 def _read(scene: Scene, head: tuple[int, int], groups: Buckets, counted: bool) -> HeadRead:
-    """Return one head. `counted`: whether the first token counts among the keys."""
+    """Pool the scores and weights of one head by distance. `counted` includes token 0 among the keys."""
     trace, T = scene.trace, len(scene.tokens)
     scores, pattern = trace.scores(*head), trace.pattern(*head)
-    alone = position_score(trace, *head, first=counted)
-    parts = first_layer_parts(trace, head[1]) if alone is None and head[0] == 0 else None
+    position_only = position_score(trace, *head, first=counted)
+    parts = first_layer_parts(trace, head[1]) if position_only is None and head[0] == 0 else None
     if parts is not None:
-        alone = by_distance(parts.position, pattern, buckets(T, whole=T), first=counted).mean
+        position_only = by_distance(parts.position, pattern, buckets(T, whole=T), first=counted).mean
     metrics = trace.head_metrics().loc[head]
     return HeadRead(
         *head,
         by_distance(scores, pattern, groups, first=counted),
-        None if alone is None else over_buckets(alone, groups),
+        None if position_only is None else over_buckets(position_only, groups),
         None if counted else over_buckets(sink_scores(scores), groups),
         share_of_distance(scores, first=counted),
         near(pattern),
@@ -104,12 +104,12 @@ def measure_all(scene: Scene, settings: Settings) -> np.ndarray:
 
 
 def measure_layer(scene: Scene, settings: Settings) -> LayerRead:
-    """Return all heads of the main head's layer."""
+    """Compute the mean weight by distance of every head in the main head's layer."""
     groups, layer = buckets(len(scene.tokens)), scene.head[0]
     return LayerRead(layer, groups, layer_weights(scene.trace, layer, groups, first=settings.first == "in"))
 
 
-# --- what is drawn ---
+# --- parts ---
 
 
 def _name(seen: Seen, each: HeadRead) -> str:
@@ -117,7 +117,7 @@ def _name(seen: Seen, each: HeadRead) -> str:
 
 
 def _curves(seen: Seen) -> list[Curves]:
-    """Return the picked heads as they are drawn."""
+    """Convert the selected heads to curves of the figures."""
     return [
         Curves(
             _name(seen, each),
@@ -126,7 +126,7 @@ def _curves(seen: Seen) -> list[Curves]:
             each.by_distance.low,
             each.by_distance.high,
             each.by_distance.weight,
-            each.alone,
+            each.position_only,
             each.sink,
         )
         for each in seen.result.heads
@@ -134,18 +134,18 @@ def _curves(seen: Seen) -> list[Curves]:
 
 
 def _lines(seen: Seen, lines: list[str], names: str) -> str:
-    """After those that read the main head."""
+    """Format the Python lines that read the main head, then `lines`. `names` are the names to import."""
     layer, head = seen.facts.head
-    whole = "" if seen.settings.axis == "log" else ", whole=len(run.tokens)"
+    linear = "" if seen.settings.axis == "log" else ", whole=len(run.tokens)"
     first = [
         f"scores, pattern = run.scores({layer}, {head}), run.pattern({layer}, {head})",
-        f"groups = buckets(len(run.tokens){whole})",
+        f"groups = buckets(len(run.tokens){linear})",
     ]
     return script(seen.facts, [*first, *lines], [f"{_IMPORT} {names}"])
 
 
 def scores(seen: Seen) -> Payload:
-    """Return the scores before the softmax by distance."""
+    """Draw the scores before the softmax by distance."""
     words, settings, facts = seen.words, seen.settings, seen.facts
     counted, (layer, head) = settings.first == "in", facts.head
     lines, names = [f"by_distance(scores, pattern, groups, first={counted})"], "buckets, by_distance"
@@ -158,14 +158,14 @@ def scores(seen: Seen) -> Payload:
     return {
         "figure": scores_figure(_curves(seen), seen.result.buckets, words, log=settings.axis == "log"),
         "title": seen.here["title"],
-        "note": f"{seen.here['note']} {_alone_note(seen)}",
+        "note": f"{seen.here['note']} {_position_note(seen)}",
         "columns": [words["series"], words["bucket"], words["distance"], words["score"]],
         "python": _lines(seen, lines, names),
     }
 
 
-def _alone_note(seen: Seen) -> str:
-    """The meaning of the dashed line, or why there is none."""
+def _position_note(seen: Seen) -> str:
+    """Explain the dashed line, or why it is missing."""
     words, positions = seen.here, seen.facts.config.positions
     if positions in ("rope", "none"):
         return words[f"alone_{positions}"]
@@ -175,7 +175,7 @@ def _alone_note(seen: Seen) -> str:
 
 
 def weights(seen: Seen) -> Payload:
-    """Return the mean attention weights by distance."""
+    """Draw the mean attention weights by distance."""
     words, settings, read = seen.words, seen.settings, seen.result
     lines = [f"by_distance(scores, pattern, groups, first={settings.first == 'in'}).weight"]
     return {
@@ -188,7 +188,7 @@ def weights(seen: Seen) -> Payload:
 
 
 def table(seen: Seen) -> Payload:
-    """Return a few numbers of each picked head."""
+    """Build the table of the selected heads: mean distance, weight on token 0 and nearby, variance due to distance."""
     words = seen.here
     rows = [
         [
@@ -215,7 +215,7 @@ def table(seen: Seen) -> Payload:
 
 
 def all_heads(seen: Seen) -> Payload:
-    """Return the mean distance of all heads."""
+    """Draw the mean distance of every head as a grid, layers by heads."""
     words = seen.here
     names = EffectWords(words["layer"], words["head"], words["mean"], words["unit"])
     return {
@@ -228,7 +228,7 @@ def all_heads(seen: Seen) -> Payload:
 
 
 def layer(seen: Seen) -> Payload:
-    """Return all heads of the main head's layer by distance."""
+    """Draw the weights by distance of every head in the main head's layer."""
     words, read, counted = seen.words, seen.result, seen.settings.first == "in"
     lines = [f"layer_weights(run, {read.layer}, buckets(len(run.tokens)), first={counted})  # [H, buckets]"]
     return {
@@ -240,7 +240,7 @@ def layer(seen: Seen) -> Payload:
     }
 
 
-# --- for programs ---
+# --- endpoint ---
 
 
 def score_by_distance(
@@ -250,16 +250,17 @@ def score_by_distance(
     first: Annotated[str, OneOf(FIRST)] = "apart",
     axis: Annotated[str, OneOf(AXES)] = "log",
 ) -> dict:
-    """Return a head's scores before the softmax and its weights, pooled by the distance from query to key.
+    """Return a head's scores before the softmax and its weights, pooled by the distance from query token to key token.
 
     Args:
-        first: apart: token 0, on which many heads rest, is left out of all means and listed as sink. in: it counts.
-        axis: log: distances from 16 on are pooled in groups that grow. linear: each for itself.
+        first: apart: token 0, a sink of many heads, is excluded from all means and listed as sink. in: it is included.
+        axis: log: distances from 16 on are pooled in growing buckets. linear: one bucket per distance.
 
     Returns:
-        rows: from and to (tokens), pairs, median, low (10 %), high (90 %), mean of the scores, weight (mean attention
-        weight), alone (the score to expect from position alone; null where that cannot be separated), sink (score of
-        token 0). share: of the variance of the scores, by distance alone; near: weight on distances 0 to 4.
+        rows: from and to (tokens), pairs, median, low (10%), high (90%) and mean of the scores, weight (mean
+        attention weight), alone (expected score from position alone; null if it cannot be separated from content), sink
+        (score of token 0). share: fraction of the variance of the scores that distance alone explains; near: weight on
+        distances 0 to 4.
     """
     (read,) = measured(VIEW, "main", on(scene, layer, head), first=first, axis=axis).heads
     rows = []
@@ -267,8 +268,8 @@ def score_by_distance(
         numbers = {
             name: getattr(read.by_distance, name)[n] for name in ("pairs", "median", "low", "high", "mean", "weight")
         }
-        alone, sink = (None if each is None else each[n] for each in (read.alone, read.sink))
-        rows.append({"from": start, "to": end} | numbers | {"alone": alone, "sink": sink})
+        position_only, sink = (None if each is None else each[n] for each in (read.position_only, read.sink))
+        rows.append({"from": start, "to": end} | numbers | {"alone": position_only, "sink": sink})
     return {"layer": layer, "head": head, "rows": rows, "share": read.share, "near": read.near}
 
 

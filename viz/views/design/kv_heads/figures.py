@@ -1,4 +1,4 @@
-"""Shared KV heads as pictures: who reads which head, what fewer of them do to the predictions, and where."""
+"""Figures of merged KV heads: which query heads share one, and the effect on the predictions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,31 +13,31 @@ from viz.theme import HUES
 
 COLORS = {"mean": BLUE, "first": ORANGE, "random": PINK}
 HEIGHT = 330
-MOST_NAMED = 24  # boxes a row that have their name in them
+MOST_NAMED = 24  # boxes per row up to which each box shows its name
 
 
 @dataclass(frozen=True)
 class Sharing:
-    """Which KV head each query head reads."""
+    """KV head of each query head, before and after merging."""
 
-    readers: Sequence[tuple[int, int]]  # (in the model, after merging), by query head
+    readers: Sequence[tuple[int, int]]  # KV head (in the model, after merging) of each query head
     layer: int
-    head: int  # the one that is looked at
+    head: int  # the selected query head
 
 
 def _places(readers: Sequence[int]) -> list[float]:
-    """Where each KV head stands: above the middle of the query heads that read it."""
+    """Return the x position of each KV head: the middle of the query heads that read it."""
     return [float(np.mean([i for i, kv in enumerate(readers) if kv == n])) for n in range(max(readers) + 1)]
 
 
 def sharing_figure(shared: Sharing, words: Mapping[str, str]) -> go.Figure:
-    """Query heads below, the KV heads they read above, and over those the heads of the model they were made of.
+    """Draw the query heads, above them the KV heads they read, and above those the model's KV heads before merging.
 
     `words`: "queries", "merged", "original", "reads", "made_of".
     """
     before, after = ([pair[n] for pair in shared.readers] for n in (0, 1))
     query_x, merged_x, own_x = list(range(len(after))), _places(after), _places(before)
-    parent = dict(zip(before, after, strict=True))  # KV head of the model -> the one it went into
+    parent = dict(zip(before, after, strict=True))  # KV head of the model -> merged KV head
     rows = [words["queries"], words["merged"]]
     edges = [_edge([(i, 0), (merged_x[kv], 1)], kv) for i, kv in enumerate(after)]
     if len(own_x) > len(merged_x):
@@ -82,7 +82,7 @@ def _boxes(
     custom: Sequence[dict] | None = None,
     chosen: int = -1,
 ) -> go.Scatter:
-    """Return one row of boxes, colored by the KV head they belong to."""
+    """Draw one row of boxes, colored by KV head. The box at index `chosen` has a thick border."""
     named, n = len(x) <= MOST_NAMED, len(x)
     size = 24 if n <= 12 else 18 if named else 10
     return go.Scatter(
@@ -106,9 +106,10 @@ def _boxes(
 def damage_figure(
     counts: Sequence[int], curves: Mapping[str, tuple[str, Sequence[float]]], plain: float, words: Mapping[str, str]
 ) -> go.Figure:
-    """A number for each count of KV heads, a line for each way to merge. `curves`: merge -> (name, values of `counts`).
+    """Draw a metric against the number of KV heads, one line per way to merge.
 
-    `plain` is the number of the model as it is, at counts[0]. `words`: "groups", "value", "plain".
+    `curves`: merge -> (name, values of `counts`). `plain` is the value of the unmodified model, at counts[0]. `words`:
+    "groups", "value", "plain".
     """
     x = [str(n) for n in counts]
     hover = f"{plotly_text(words['groups'])}: %{{x}}<br>{plotly_text(words['value'])}: %{{y:.4f}}"
@@ -123,7 +124,7 @@ def damage_figure(
 
 
 def where_figure(divergences: np.ndarray, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
-    """Return the divergence of the prediction after every token, as bars. [T]. `words`: "token", "kl"."""
+    """Draw the divergence of the prediction after every token as bars. divergences [T]. `words`: "token", "kl"."""
     T = len(divergences)
     hover = f"{plotly_text(words['token'])}: %{{text}}<br>{plotly_text(words['kl'])}: %{{y:.4f}}"
     data = {"customdata": token_data(T)}

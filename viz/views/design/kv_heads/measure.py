@@ -1,4 +1,4 @@
-"""KV heads merged into fewer: what that does to the predictions of a prompt, and to the pattern of a head."""
+"""Measurements of merged KV heads: the effect on the predictions of a prompt, and on one head's attention map."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,47 +12,47 @@ from model.progress import Progress
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 
-QUICK = 8e9  # parameters times tokens up to which a run starts at once: about 0.3 s
-SPEED = 2e10  # of them a second
+QUICK = 8e9  # parameters times tokens up to which a run needs no button: about 0.3 s
+SPEED = 2e10  # parameters times tokens per second
 
 
 @dataclass(frozen=True, eq=False)
 class Maps:
-    """The pattern of one head in the model and in the merged one, NaN above the diagonal."""
+    """Attention maps of one head in the model and in the merged one, NaN above the diagonal."""
 
     before: np.ndarray  # float32 [T, T]
     after: np.ndarray  # float32 [T, T]
-    moved: float  # share of its attention that a row moved elsewhere, mean over rows
+    moved: float  # share of attention that a row moved to other keys, mean over rows
 
     @property
     def change(self) -> np.ndarray:
-        """The change by merging: after - before. float32 [T, T]"""
+        """Change by merging: after - before. float32 [T, T]"""
         return self.after - self.before
 
 
 def counts_of(config: ModelConfig) -> tuple[int, ...]:
-    """Return the numbers of KV heads that can be chosen: fewer than the model's; its own where there are none."""
+    """Return the selectable numbers of KV heads: those below the model's own, or its own if it has a single one."""
     counts = group_counts(config)
     return counts[1:] or counts
 
 
-def is_alone(config: ModelConfig) -> bool:
-    """Whether there is nothing to merge."""
+def has_one_kv_head(config: ModelConfig) -> bool:
+    """Return whether the model has a single KV head, and so nothing to merge."""
     return config.n_kv_head == 1
 
 
 def work(config: ModelConfig, T: int) -> float:
-    """Return one run, as parameters times tokens."""
+    """Return the work of one run, as parameters times tokens."""
     return n_params(config) * T
 
 
 def runs(config: ModelConfig) -> int:
-    """Runs of a survey: the model, its own number of heads, and every other by every merge."""
+    """Count the runs of a survey: the model, its own number of KV heads, and every smaller number with every merge."""
     return 2 + (len(group_counts(config)) - 1) * len(MERGES)
 
 
 def measure_quick_survey(scene: Scene, settings: Settings) -> Survey | None:
-    """Return every variant; None where that takes a while."""
+    """Compare all variants; returns None if that needs more work than QUICK."""
     config = scene.model.config
     if runs(config) * work(config, len(scene.tokens)) > QUICK:
         return None
@@ -60,41 +60,39 @@ def measure_quick_survey(scene: Scene, settings: Settings) -> Survey | None:
 
 
 def measure_survey(scene: Scene, settings: Settings, progress: Progress) -> Survey:
-    """Every variant, however long it takes."""
+    """Compare all variants, however long it takes."""
     return survey(scene.model.model, scene.tokens.ids.tolist(), progress)
 
 
 def measure_quick_run(scene: Scene, settings: Settings) -> Stops | None:
-    """Return a run of the chosen variant; None where that takes a while, or where there is nothing to merge."""
+    """Run the selected variant; returns None if that needs more work than QUICK, or for a single KV head."""
     config = scene.model.config
-    if is_alone(config) or work(config, len(scene.tokens)) > QUICK:
+    if has_one_kv_head(config) or work(config, len(scene.tokens)) > QUICK:
         return None
     return stops(scene.model.model, scene.tokens.ids.tolist(), int(settings.groups), settings.merge)
 
 
 def measure_run(scene: Scene, settings: Settings, progress: Progress) -> Stops:
-    """A run of the chosen variant, however long it takes."""
+    """Run the selected variant, however long it takes."""
     return stops(scene.model.model, scene.tokens.ids.tolist(), int(settings.groups), settings.merge, progress)
 
 
 def measure_maps(scene: Scene, settings: Settings, results: Mapping[str, Stops | None]) -> Maps | None:
-    """Return the main head before and after; None before the variant was run. Edits are left out."""
+    """Compute the main head's maps before and after merging, without edits; returns None until the variant has run."""
     run = results["quick_run"] or results["run"]
     if run is None:
         return None
     after = pattern_at(scene.model.model, run, *scene.head)
-    before = past(scene.unedited.pattern(*scene.head))
+    before = masked(scene.unedited.pattern(*scene.head))
     return Maps(before, after, moved(before, after))
 
 
-def past(pattern: np.ndarray) -> np.ndarray:
-    """Return a pattern with NaN above the diagonal. [T, T]"""
+def masked(pattern: np.ndarray) -> np.ndarray:
+    """Replace the entries of a pattern above the diagonal by NaN. [T, T]"""
     return np.where(np.tri(len(pattern), dtype=bool), pattern, np.float32(np.nan))
 
 
 def moved(before: np.ndarray, after: np.ndarray) -> float:
-    """Return the share of its attention that a row moved elsewhere, mean over rows after the first: half of sum |A' -
-    A|.
-    """
+    """Return the mean share of attention that a row moved to other keys: half of sum |A' - A|, without row 0."""
     rows = 0.5 * np.nansum(np.abs(after - before), 1)
     return float(rows[1:].mean()) if len(rows) > 1 else 0.0

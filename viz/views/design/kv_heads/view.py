@@ -1,4 +1,4 @@
-"""Multi-head, grouped and multi-query attention on the loaded model: its KV heads merged, and what that does."""
+"""View of multi-head, grouped and multi-query attention: the loaded model with its KV heads merged, and the effect."""
 
 from typing import Annotated
 
@@ -16,7 +16,7 @@ from viz.views.design.kv_heads.figures import Sharing, damage_figure, sharing_fi
 from viz.views.design.kv_heads.measure import (
     SPEED,
     counts_of,
-    is_alone,
+    has_one_kv_head,
     measure_maps,
     measure_quick_run,
     measure_quick_survey,
@@ -28,7 +28,7 @@ from viz.views.design.kv_heads.measure import (
 from viz.words import Words
 
 _IMPORT = ["from model.design.kv_sharing import survey"]
-_MAP = {"whole": True, "height": 440, "narrow": 400}  # no part of it can be requested
+_MAP = {"whole": True, "height": 440, "narrow": 400}  # always sent in full: the page cannot request a part of it
 
 
 def _groups_label(words: Words, option: str, scene: Scene) -> str:
@@ -40,65 +40,65 @@ GROUPS = Choice("groups", lambda scene: tuple(map(str, counts_of(scene.model.con
 MERGE = Choice("merge", tuple(MERGES))
 
 
-# --- what is there ---
+# --- results and placeholders ---
 
 
 def _survey(seen: Seen) -> Survey | None:
-    """Return every variant, where it is quick or was started."""
+    """Return the comparison of all variants, quick or started by the button; None until then."""
     return seen.results["quick_survey"] or seen.results["survey"]
 
 
 def _missing(seen: Seen) -> Payload:
-    """Return the placeholder before the measurement, or where there is nothing to merge."""
-    if is_alone(seen.facts.config):
+    """Return the placeholder before the measurement, or for a model with a single KV head."""
+    if has_one_kv_head(seen.facts.config):
         return {"empty": {"text": seen.words["alone"], "hint": seen.words["alone_hint"]}}
     return {"empty": {"text": seen.here["empty"], "hint": seen.words["empty_hint"]}}
 
 
-def _hint(seen: Seen, there: bool, n: int) -> Payload:
-    """Return the text beside a button that starts `n` runs."""
+def _hint(seen: Seen, done: bool, n: int) -> Payload:
+    """Format the text beside a button that starts `n` runs. `done` if their result is available."""
     words, facts = seen.here, seen.facts
     edits = f" {seen.words['no_edits']}" if facts.edits else ""
-    if there:
+    if done:
         return {"done": True, "text": words["ready"] + edits}
     seconds = max(1, round(work(facts.config, len(facts.tokens)) * n / SPEED))
     return {"text": words["takes"].format(seconds=seconds) + edits}
 
 
 def job(seen: Seen) -> Payload:
-    """Beside the button of all variants."""
+    """Describe the comparison of all variants that the button starts."""
     return _hint(seen, _survey(seen) is not None, runs(seen.facts.config))
 
 
 def maps_job(seen: Seen) -> Payload:
-    """Beside the button of the chosen variant's maps."""
-    if is_alone(seen.facts.config):
+    """Describe the run of the selected variant that the button starts."""
+    if has_one_kv_head(seen.facts.config):
         return {"done": True, "text": seen.words["alone"]}
     return _hint(seen, bool(seen.results["quick_run"] or seen.results["run"]), 1)
 
 
-# --- what is drawn ---
+# --- parts ---
 
 
 def _source(seen: Seen) -> str:
-    """Whose numbers these are: the unedited model's and the merged one's."""
+    """Format the source of the numbers: the model, its dtype, and a note that edits are left out."""
     text = seen.words["source"].format(model=seen.facts.label, dtype=seen.facts.dtype)
     return f"{text} · {seen.words['plain']}" if seen.facts.edits else text
 
 
 def _name(seen: Seen, variant: Variant, unchanged: bool) -> str:
-    """Return a variant as the page calls it."""
+    """Format the name of a variant; `unchanged` for the model's own KV heads."""
     if unchanged:
         return seen.words["own"].format(n=variant.groups)
     return f"{variant.groups} · {seen.words[f'settings.merge_{variant.merge}']}"
 
 
 def _lines(seen: Seen, line: str) -> str:
-    return script(seen.facts, ["found = survey(lm.model, run.tokens.ids.tolist())", line], _IMPORT)
+    return script(seen.facts, ["result = survey(lm.model, run.tokens.ids.tolist())", line], _IMPORT)
 
 
 def diagram(seen: Seen) -> Payload:
-    """Which KV head each query head reads."""
+    """Draw the KV head that each query head reads."""
     words, config, groups, (layer, head) = seen.here, seen.facts.config, int(seen.settings.groups), seen.facts.head
     return {
         "figure": sharing_figure(Sharing(readers(config, groups), layer, head), words),
@@ -114,7 +114,7 @@ def diagram(seen: Seen) -> Payload:
 
 
 def table(seen: Seen) -> Payload:
-    """Return every variant: what it saves and what it breaks."""
+    """Build the table of all variants: memory and parameters saved, and the damage to the predictions."""
     result, words, context = _survey(seen), seen.here, seen.facts.config.n_ctx
     if result is None:
         return {"empty": {"text": words["empty"], "hint": seen.words["empty_hint"]}}
@@ -141,44 +141,44 @@ def table(seen: Seen) -> Payload:
         "same": same,
         "source": f"{_source(seen)} · {words['derived'].format(n=whole(context))}",
         "lines": [[_name(seen, v, v is full), *(getattr(v, name) for name in numbers[2:])] for v in result.variants],
-        "python": _lines(seen, f"[({', '.join(f'v.{name}' for name in numbers)}) for v in found.variants]"),
+        "python": _lines(seen, f"[({', '.join(f'v.{name}' for name in numbers)}) for v in result.variants]"),
     }
 
 
 def damage(seen: Seen) -> Payload:
-    """Return the loss, or for one token the divergence, against the number of KV heads."""
+    """Draw the loss against the number of KV heads, or the divergence for a prompt of one token."""
     result, words = _survey(seen), seen.here
-    if result is None or is_alone(seen.facts.config):
+    if result is None or has_one_kv_head(seen.facts.config):
         return _missing(seen)
     by = "kl" if result.loss is None else "loss"
-    as_it_is = 0.0 if result.loss is None else result.loss
+    original = 0.0 if result.loss is None else result.loss
     others = result.variants[1:]
     curves = {
         merge: (
             seen.words[f"settings.merge_{merge}"],
-            [as_it_is, *(getattr(each, by) for each in others if each.merge == merge)],
+            [original, *(getattr(each, by) for each in others if each.merge == merge)],
         )
         for merge in MERGES
     }
     counts = [result.variants[0].groups, *dict.fromkeys(each.groups for each in others)]
     return {
-        "figure": damage_figure(counts, curves, as_it_is, words.plain() | {"value": words[by]}),
+        "figure": damage_figure(counts, curves, original, words.plain() | {"value": words[by]}),
         "title": words[f"title_{by}"],
         "note": words["note"],
         "source": _source(seen),
         "columns": [words["series"], words["groups"], words[by]],
-        "python": _lines(seen, f"[(v.groups, v.merge, v.{by}) for v in found.variants]"),
+        "python": _lines(seen, f"[(v.groups, v.merge, v.{by}) for v in result.variants]"),
     }
 
 
 def where(seen: Seen) -> Payload:
-    """Return the divergence at every position of the chosen variant."""
+    """Draw the selected variant's divergence at every position."""
     result, words = _survey(seen), seen.here
-    if result is None or is_alone(seen.facts.config):
+    if result is None or has_one_kv_head(seen.facts.config):
         return _missing(seen)
     groups, merge = int(seen.settings.groups), seen.settings.merge
     variant = next(each for each in result.variants if (each.groups, each.merge) == (groups, merge))
-    line = f"next(v for v in found.variants if (v.groups, v.merge) == ({groups}, {merge!r})).divergences"
+    line = f"next(v for v in result.variants if (v.groups, v.merge) == ({groups}, {merge!r})).divergences"
     largest = float(variant.divergences.max())
     return {
         "figure": where_figure(variant.divergences, seen.facts.pieces, words),
@@ -191,7 +191,7 @@ def where(seen: Seen) -> Payload:
 
 
 def _map(seen: Seen) -> Payload:
-    """Return the head "before" or "after" merging, or its "change": after minus before."""
+    """Draw the main head's attention map "before" or "after" merging, or its "change": after minus before."""
     maps, words, (layer, head) = seen.result, seen.words.within("maps"), seen.facts.head
     if maps is None:
         return _missing(seen)
@@ -218,20 +218,22 @@ def _map(seen: Seen) -> Payload:
     }
 
 
-# --- for programs ---
+# --- endpoint ---
 
 
 def shared_heads(scene: Scene, merge: Annotated[str, OneOf(("all", *MERGES))] = "all", details: bool = False) -> dict:
-    """Return the model's KV heads merged into fewer (GQA, MQA) without retraining: what that saves and what it breaks.
+    """Merge the model's KV heads into fewer (GQA, MQA) without retraining, and measure the savings and the damage.
 
     Args:
-        merge: mean: average of a group's heads. first: its first head. random: a new one. all: every one of them.
-        details: Whether the divergence at every position is told.
+        merge: Replacement for a group's heads. mean: their average. first: the first of them. random: a random head.
+            all: each of these in turn.
+        details: Include the divergence at every position.
 
     Returns:
-        kv_heads: those that the model can have, its own first; loss: of the model on this prompt (nats a token).
-        variants: for each kv_heads, merge, cache_a_token (bytes), parameters, kl (mean KL of the next token, nats),
-        agree (share of positions with the same likeliest token) and loss; with details divergences, one a token.
+        kv_heads: the possible numbers of KV heads, the model's own first; loss: of the model on this prompt (nats per
+        token). variants: for each kv_heads and merge, cache_a_token (bytes), parameters, kl (mean KL divergence of the
+        next-token distribution, nats), agree (share of positions with the same top token) and loss; with details
+        divergences, one per token.
     """
     result: Survey = measured(VIEW, "quick_survey", scene) or measured(VIEW, "survey", scene)
     groups, variants = result.variants[0].groups, []

@@ -1,4 +1,4 @@
-"""Pictures of MLPs side by side: the functions inside them, a gate, and losses with a band over seeds."""
+"""Figures of MLPs side by side: their activation functions, a gate, and losses with a band over seeds."""
 
 from collections.abc import Mapping, Sequence
 
@@ -24,7 +24,7 @@ def _hover(x: str, y: str) -> str:
 def functions_figure(
     x: np.ndarray, values: Mapping[str, np.ndarray], names: Mapping[str, str], labels: tuple[str, str]
 ) -> go.Figure:
-    """Return a line for each function. x and values: [P] each. `labels`: of x and y."""
+    """Draw one line per function. x and values: [P] each. `labels`: of the x and y axis."""
     traces = [
         line(names[key], x.tolist(), y, FUNCTION_COLORS[key], hover=_hover(*labels), dash=_DASHES.get(key, "solid"))
         for key, y in values.items()
@@ -33,13 +33,13 @@ def functions_figure(
 
 
 def largest_gap(x: np.ndarray, first: np.ndarray, second: np.ndarray) -> tuple[float, float]:
-    """Return the largest difference of two functions, and where it lies. [P] each"""
+    """Return the largest difference between two functions, and the x where it occurs. [P] each"""
     at = int(np.abs(first - second).argmax())
     return float(abs(first[at] - second[at])), float(x[at])
 
 
 def gate_figure(x: np.ndarray, values: np.ndarray, words: Mapping[str, str]) -> go.Figure:
-    """silu(gate) * up over both branches, blue and orange for the signs. values [up, gate]
+    """Draw silu(gate) * up over both branches, blue and orange for the two signs. values [up, gate]
 
     `words`: "gate", "up", "passed".
     """
@@ -60,14 +60,14 @@ def gate_figure(x: np.ndarray, values: np.ndarray, words: Mapping[str, str]) -> 
 
 
 def slices(x: np.ndarray, values: np.ndarray, at: Sequence[float]) -> list[np.ndarray]:
-    """Return the rows of a gate whose second branch is nearest to each number. x [P], values [up, gate]"""
+    """Select the rows of a gate nearest to some values of the linear branch. x [P], values [up, gate] -> [gate] each"""
     return [values[int(np.abs(x - each).argmin())] for each in at]
 
 
 def slices_figure(
     x: np.ndarray, rows: Sequence[np.ndarray], names: Sequence[str], labels: tuple[str, str]
 ) -> go.Figure:
-    """Return a line for each of those rows. `labels`: of x and y."""
+    """Draw one line per row of `slices`. `labels`: of the x and y axis."""
     traces = [
         line(name, x.tolist(), row, color, hover=_hover(*labels), more={"mode": "lines"})
         for name, row, color in zip(names, rows, SLICE_COLORS, strict=True)
@@ -82,7 +82,7 @@ def loss_figure(
     names: Mapping[str, str],
     words: Mapping[str, str],
 ) -> go.Figure:
-    """Return the losses on held-out text, mean and range over seeds, and that of predicting by frequencies alone.
+    """Draw the held-out losses, mean and range over seeds, beside the loss of a guess by byte frequencies alone.
 
     held_out: [seeds, moments] each. `words`: "step", "loss", "frequencies".
     """

@@ -1,4 +1,4 @@
-"""Three MLPs with equal parameters: the functions inside them, what they cost, and a short training of each."""
+"""View of three MLPs with equal parameters: their activation functions, their costs, and a short training of each."""
 
 import math
 from collections.abc import Mapping
@@ -40,17 +40,17 @@ from viz.views.design.mlps.figures import (
     slices,
     slices_figure,
 )
-from viz.views.design.trials import as_it_is, data, python_of, training_form
+from viz.views.design.trials import data, option_as_label, python_of, training_form
 from viz.words import Words
 from viz.work.playground import Playground
 
-TAKES = {120: 12, 240: 25, 360: 37}  # seconds by steps, about
-UPS = (-2.0, -1.0, 0.0, 1.0, 2.0)  # values of the linear branch that are drawn
+TAKES = {120: 12, 240: 25, 360: 37}  # approximate seconds by number of steps
+UPS = (-2.0, -1.0, 0.0, 1.0, 2.0)  # drawn values of the linear branch
 SHOW = Choice("show", ("functions", "gate"))
 TRAINING = (
     Choice("start", STARTS, default="glorot"),
-    Choice("rate", ("0.001", "0.003"), label=as_it_is),
-    Choice("steps", tuple(map(str, TAKES)), default="240", label=as_it_is),
+    Choice("rate", ("0.001", "0.003"), label=option_as_label),
+    Choice("steps", tuple(map(str, TAKES)), default="240", label=option_as_label),
 )
 
 
@@ -59,32 +59,32 @@ TRAINING = (
 
 @dataclass(frozen=True, eq=False)
 class Inside:
-    """The functions inside an MLP, and what SwiGLU's gate passes on."""
+    """Activation functions of the MLPs, and the output of SwiGLU's gate."""
 
     x: np.ndarray  # [P]
     functions: dict[str, np.ndarray]  # [2, P] each: values and derivative
-    gate_x: np.ndarray  # [Q] of both branches
+    gate_x: np.ndarray  # [Q] axis of both branches
     gate: np.ndarray  # [up Q, gate Q]
 
 
 def measure_inside(scene: Scene, settings: Settings) -> Inside:
-    """Both; the same for every model."""
+    """Compute the activation functions and the gate; the same for every model."""
     return Inside(*curves(), *gated())
 
 
 def measure_sizes(scene: Scene, settings: Settings) -> dict[str, MlpCost]:
-    """Return the cost of each kind."""
+    """Compute the size and operations of a model with each kind of MLP."""
     return {kind: cost(config_of(kind, data().vocab_size)) for kind in KINDS}
 
 
 def training_question(scene: Scene, settings: Settings) -> Settings:
-    """Return the trial that the form describes."""
+    """Return the training form's settings as a trial."""
     training = settings.training
     return Settings((("trial", MlpTrial(training.start, float(training.rate), int(training.steps))),))
 
 
 def measure_training(scene: Scene, settings: Settings, progress: Progress) -> Compared:
-    """Return all kinds and seeds."""
+    """Train every kind of MLP with every seed."""
     return train_mlps(data(), settings.trial, progress)
 
 
@@ -92,26 +92,26 @@ def measure_training(scene: Scene, settings: Settings, progress: Progress) -> Co
 
 
 def name_of(words: Words, key: str) -> str:
-    """Return the name of an MLP."""
+    """Return the displayed name of an MLP."""
     return words[f"name_{key}"]
 
 
 def left(seen: Seen) -> Payload:
-    """Return the functions, or what passes SwiGLU's gate for both branches."""
+    """Draw the activation functions, or SwiGLU's gate over both branches."""
     return _functions(seen, 0, "value") if seen.settings.show == "functions" else _gate(seen)
 
 
 def right(seen: Seen) -> Payload:
-    """Return the derivatives, or what passes the gate for some values of the linear branch."""
+    """Draw the derivatives of the activation functions, or SwiGLU's gate at some values of the linear branch."""
     return _functions(seen, 1, "slope") if seen.settings.show == "functions" else _slices(seen)
 
 
 def _functions(seen: Seen, which: int, quantity: str) -> Payload:
-    """Return all functions, or with `which` 1 their derivatives."""
+    """Draw the activation functions, or their derivatives if `which` is 1."""
     words, inside = seen.words.within("functions"), seen.result
     names = {key: seen.words[f"function_{key}"] for key in inside.functions}
     gap, at = largest_gap(inside.x, inside.functions["gelu"][0], inside.functions["gelu_tanh"][0])
-    lines = ["x, found = curves()", f"{{name: values[{which}] for name, values in found.items()}}"]
+    lines = ["x, functions = curves()", f"{{name: values[{which}] for name, values in functions.items()}}"]
     values = {key: both[which] for key, both in inside.functions.items()}
     return {
         "figure": functions_figure(inside.x, values, names, (words["x"], words[quantity])),
@@ -141,7 +141,7 @@ def _gate(seen: Seen) -> Payload:
 
 
 def _slices(seen: Seen) -> Payload:
-    """Return the same as lines, one for each of some values of the linear branch."""
+    """Draw SwiGLU's gate as lines, one for each value of the linear branch in UPS."""
     words, inside = seen.words.within("gate"), seen.result
     rows = slices(inside.gate_x, inside.gate, UPS)
     names = [words["line"].format(n=number(up)) for up in UPS]
@@ -159,7 +159,7 @@ def _slices(seen: Seen) -> Payload:
 
 
 def draw_cost(seen: Seen) -> Payload:
-    """Widths, parameters and operations side by side."""
+    """Build the table of widths, parameters and operations."""
     words, sizes = seen.here, seen.result
     rows = [
         [
@@ -190,7 +190,7 @@ def draw_cost(seen: Seen) -> Payload:
 
 
 def job(seen: Seen) -> Payload:
-    """How long the training takes."""
+    """Describe the training and its duration."""
     steps = int(seen.settings.training.steps)
     return {"text": seen.here["hint"].format(steps=steps, seeds=SEEDS, seconds=TAKES[steps])}
 
@@ -210,12 +210,12 @@ def _source(seen: Seen, compared: Compared) -> str:
 
 
 def loss(seen: Seen) -> Payload:
-    """Return the losses on held-out text as they fall, with the spread over seeds."""
+    """Draw the held-out losses during training, with their range over seeds."""
     words, compared = seen.here, seen.result
     names = {kind: name_of(seen.words, kind) for kind in KINDS}
     held_out = dict(zip(KINDS, compared.held_out, strict=True))
-    train = f"found = train_mlps(data, {compared.trial!r})"
-    lines = [train, "found.held_out  # [kind, seed, moment], kinds as in KINDS"]
+    train = f"result = train_mlps(data, {compared.trial!r})"
+    lines = [train, "result.held_out  # [kind, seed, moment], kinds as in KINDS"]
     return {
         "figure": loss_figure(compared.moments, held_out, compared.frequencies, names, words),
         "title": words["title"],
@@ -227,7 +227,7 @@ def loss(seen: Seen) -> Payload:
 
 
 def table(seen: Seen) -> Payload:
-    """Losses, time, parameters and operations of each kind."""
+    """Build the table of losses, step time, parameters and operations of each kind."""
     words, compared, sizes, rows = seen.here, seen.result, seen.results["sizes"], []
     for at, kind in enumerate(KINDS):
         end = compared.held_out[at, :, -1]
@@ -248,7 +248,7 @@ def table(seen: Seen) -> Payload:
 
 
 def facts(seen: Seen) -> Payload:
-    """Whether a difference is larger than the spread over seeds, and what a step takes."""
+    """Compare the losses of each pair of kinds with their spread over seeds, and the time per step."""
     words, compared, items = seen.here, seen.result, []
     ends = dict(zip(KINDS, compared.held_out[:, :, -1], strict=True))
     for a, b in (("swiglu", "gelu"), ("swiglu", "relu"), ("gelu", "relu")):
@@ -263,7 +263,7 @@ def facts(seen: Seen) -> Payload:
 
 
 def pair_text(words: Words, names: Mapping[str, str], first: np.ndarray, second: np.ndarray) -> str:
-    """Return one sentence on two kinds, by their losses at the end. [S] each"""
+    """Format a sentence that compares the final losses of two kinds. first and second: [S] each"""
     result = verdict(first, second)
     if not math.isfinite(result.difference):
         return words["astray"]
@@ -272,16 +272,16 @@ def pair_text(words: Words, names: Mapping[str, str], first: np.ndarray, second:
     return words[key].format(**names, gap=nats(abs(result.difference)), side=side, spread=nats(result.spread))
 
 
-# --- for programs ---
+# --- endpoints ---
 
 
 def mlp_costs(playground: Playground) -> dict:
-    """SwiGLU, GELU and ReLU with equal parameters: widths, parameters and FLOPs; and the functions inside them.
+    """Return widths, parameters and FLOPs of SwiGLU, GELU and ReLU MLPs of equal size, and their activation functions.
 
     Returns:
-        kinds: kind with d_mlp, mlp_params (of one block), params (of the model), mlp_flops (of one MLP, a token) and
-        train_flops (of the model, a token, forward and backward). x; functions: name with values and derivative at x.
-        gate: x and values of silu(gate) * up, a row for each up.
+        kinds: kind with d_mlp, mlp_params (of one block), params (of the model), mlp_flops (of one MLP, per token) and
+        train_flops (of the model, per token, forward and backward pass). x; functions: name with values and derivative
+        at x. gate: x and values of silu(gate) * up, one row per value of up.
     """
     scene = unprompted(playground)
     inside: Inside = measured(VIEW, "inside", scene)
@@ -302,18 +302,20 @@ def mlp_trial(
     rate: Annotated[float, Within(1e-5, 0.1)] = 0.001,
     steps: Annotated[int, Within(6, 360)] = 240,
 ) -> dict:
-    """SwiGLU, GELU and ReLU with equal parameters, trained on the server now on the same batches with three seeds.
-    Takes about 25 seconds.
+    """Train models with SwiGLU, GELU and ReLU MLPs of equal size on the same batches. Takes about 25 seconds.
+
+    Every kind is trained with three seeds.
 
     Args:
-        start: The weights: gpt2 or glorot, see gradient_norms.
-        rate: The largest learning rate.
-        steps: How many steps each model makes.
+        start: The initialization of the weights: gpt2 or glorot, see gradient_norms.
+        rate: The peak learning rate.
+        steps: Training steps of each model.
 
     Returns:
-        moments: steps at which held-out text was looked at; kinds: kind with held_out (a row a seed, nats a byte),
-        losses (of every step's batch, a row a seed) and seconds (median of a step); verdict: SwiGLU against GELU at the
-        end: difference of the means, spread over seeds, apart: whether no two seeds overlap.
+        moments: steps at which the held-out loss was measured; kinds: kind with held_out (one row per seed, nats per
+        byte), losses (of every step's batch, one row per seed) and seconds (median per step); verdict: SwiGLU against
+        GELU at the end: difference of the means, spread over seeds, and apart: whether every seed of one is better
+        than every seed of the other.
     """
     training = Settings((("start", start), ("rate", rate), ("steps", steps)))
     result: Compared = measured(VIEW, "training", unprompted(playground), training=training)

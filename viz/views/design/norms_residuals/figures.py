@@ -1,4 +1,4 @@
-"""Pictures of tiny trainings: gradients by block and by depth, the first losses, a gradient at every block and step."""
+"""Figures of tiny training runs: gradients by block, by depth and by step, and the first losses."""
 
 from collections.abc import Mapping, Sequence
 
@@ -30,7 +30,7 @@ def _hover(x: str, y: str) -> str:
 def _lengths(
     lengths: Mapping[str, np.ndarray], x: Sequence[int], names: Mapping[str, str], hover: str
 ) -> list[go.Scatter]:
-    """Return each wiring's gradients, mean and range over seeds. lengths: [seeds, places] each"""
+    """Draw the gradient norms of each wiring, mean and range over seeds. lengths: [seeds, len(x)] each"""
     return [
         trace
         for key, each in lengths.items()
@@ -39,7 +39,7 @@ def _lengths(
 
 
 def starts_figure(lengths: Mapping[str, np.ndarray], names: Mapping[str, str], block: str, norm: str) -> go.Figure:
-    """Return the length of the gradient of every block, a line a wiring. lengths: [seeds, L] each"""
+    """Draw the gradient norm of every block, one line per wiring. lengths: [seeds, L] each"""
     n = next(iter(lengths.values())).shape[1]
     traces = _lengths(lengths, range(n), names, _hover(block, norm))
     return figure(traces, axis(block), axis(norm, LOG), height=HEIGHT, narrow=NARROW)
@@ -48,10 +48,10 @@ def starts_figure(lengths: Mapping[str, np.ndarray], names: Mapping[str, str], b
 def depths_figure(
     depths: Sequence[int], lengths: Mapping[str, np.ndarray], names: Mapping[str, str], words: Mapping[str, str]
 ) -> go.Figure:
-    """Return the last block's gradient against depth; with a name for the theory, its fall from the first wiring's
-    first mean.
+    """Draw the last block's gradient norm against depth.
 
-    lengths: [seeds, depths] each. `words`: "depth", "norm", and "theory" or "".
+    lengths: [seeds, depths] each. `words`: "depth", "norm", and "theory", the name of a line that falls as 1 /
+    sqrt(depth) from the first wiring's first mean; "" for no such line.
     """
     traces = _lengths(lengths, depths, names, _hover(words["depth"], words["norm"]))
     if words["theory"]:
@@ -65,7 +65,7 @@ def depths_figure(
 def losses_figure(
     losses: Mapping[str, np.ndarray], frequencies: np.ndarray, names: Mapping[str, str], words: Mapping[str, str]
 ) -> go.Figure:
-    """Return the losses step by step, and that of predicting by frequencies alone. [N] each
+    """Draw the losses step by step, beside the loss of a guess by byte frequencies alone. [N] each
 
     `words`: "step", "loss", "frequencies".
     """
@@ -80,7 +80,7 @@ def losses_figure(
 
 
 def heat_figure(norms: np.ndarray, x: str, y: str, value: str) -> go.Figure:
-    """Return the length of a gradient at every block and step, colors of its logarithm. norms [N, L]"""
+    """Draw the gradient norm at every block and step, colored by its logarithm. norms [N, L]"""
     values = norms.T  # [L, N]
     z, bar, scales = colored(values, "log" if (values > 0).any() else "even")
     hover = f"{plotly_text(y)}: %{{y}}<br>{plotly_text(x)}: %{{x}}<br>{plotly_text(value)}: %{{customdata:.4g}}"

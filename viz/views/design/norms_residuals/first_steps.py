@@ -1,4 +1,4 @@
-"""The first steps of a tiny training, wiring by wiring: losses, gradients, and what the numbers say."""
+"""The first steps of a tiny training run for every wiring: losses, gradients, and a summary in sentences."""
 
 import math
 from collections.abc import Mapping
@@ -13,8 +13,8 @@ from viz.views.design.norms_residuals.figures import heat_figure, losses_figure
 from viz.views.design.trials import python_of
 from viz.words import Words
 
-MARGIN = 0.02  # nats a byte: losses that differ by less are called alike
-VANISHED = 1e-3  # a gradient this many times another one is next to nothing beside it
+MARGIN = 0.02  # nats per byte: losses closer than this count as equal
+VANISHED = 1e-3  # a gradient below this share of another one counts as vanished
 _PAIRS = {
     "placement": ("pre", "post"),
     "warmup_pre": ("pre", "pre_cold"),
@@ -27,15 +27,15 @@ _PAIRS = {
 
 
 def last_mean(losses: np.ndarray, window: int = SMOOTH) -> list[float]:
-    """Return the mean of the last losses of each row, NaN where one of them is none. losses [V, N]"""
+    """Return the mean of each row's last `window` losses, NaN if one of them is NaN. losses [V, N]"""
     return losses[:, -window:].mean(1).tolist()
 
 
-# --- what is drawn ---
+# --- parts ---
 
 
 def name_of(words: Words, key: str) -> str:
-    """Return the name of a wiring or variant."""
+    """Return the displayed name of a wiring or variant."""
     return words[f"name_{key}"]
 
 
@@ -48,15 +48,15 @@ def _source(seen: Seen, trial: Trial) -> str:
 
 def _python(names: str, trial: Trial, line: str) -> str:
     imports = [f"from model.design.block_trials import {names}"]
-    return python_of(imports, [f"found = train_wirings(data, {trial!r})", line])
+    return python_of(imports, [f"result = train_wirings(data, {trial!r})", line])
 
 
 def loss(seen: Seen) -> Payload:
-    """Return the losses of all variants step by step, beside that of predicting by frequencies alone."""
+    """Draw the losses of all variants step by step, beside the loss of a guess by byte frequencies alone."""
     words, trained = seen.here, seen.result
     names = {key: name_of(seen.words, key) for key in VARIANTS}
     losses = {key: running_mean(row) for key, row in zip(VARIANTS, trained.losses, strict=True)}
-    line = "found.losses  # [variant, step], variants as in VARIANTS"
+    line = "result.losses  # [variant, step], variants as in VARIANTS"
     return {
         "figure": losses_figure(losses, running_mean(trained.frequencies), names, words),
         "title": words["title"],
@@ -68,7 +68,7 @@ def loss(seen: Seen) -> Payload:
 
 
 def heat(seen: Seen) -> Payload:
-    """Return the gradient of every block at every step of one variant."""
+    """Draw the gradient norm at every block and step of the selected variant."""
     words, trained, variant = seen.here, seen.result, seen.settings.training.variant
     at = list(VARIANTS).index(variant)
     norms = trained.norms[at]
@@ -81,12 +81,12 @@ def heat(seen: Seen) -> Payload:
         "note": words["note"].format(ratio=number(ratio)),
         "source": _source(seen, trained.trial),
         "columns": [block, step, words["value"]],
-        "python": _python("Trial, train_wirings", trained.trial, f"found.norms[{at}]  # [step, block] of {variant!r}"),
+        "python": _python("Trial, train_wirings", trained.trial, f"result.norms[{at}]  # [step, block] of {variant!r}"),
     }
 
 
 def table(seen: Seen) -> Payload:
-    """Return every variant's numbers, and which of them have begun to use the context."""
+    """Build the table of all variants, and list those that have begun to use the context."""
     words, trained, rows, better = seen.here, seen.result, [], []
     guess = float(trained.frequencies[-SMOOTH:].mean())
     ends = dict(zip(VARIANTS, last_mean(trained.losses), strict=True))
@@ -112,7 +112,7 @@ def table(seen: Seen) -> Payload:
 
 
 def facts(seen: Seen) -> Payload:
-    """Placement, warm-up and residuals, each as a pair of variants that differ in nothing else."""
+    """Compare norm placement, warm-up and residuals, each by two variants that differ in nothing else."""
     words, trained = seen.here, seen.result
     ends = dict(zip(VARIANTS, last_mean(trained.losses), strict=True))
     items = [[words[key], _pair(seen, pair, ends)] for key, pair in _PAIRS.items()]
@@ -122,7 +122,7 @@ def facts(seen: Seen) -> Payload:
 
 
 def _vanished(seen: Seen) -> str:
-    """In which variants the first block's gradient is next to nothing beside the last block's, at the end."""
+    """List the variants whose first block's gradient ends below VANISHED times the last block's."""
     words, norms = seen.here, seen.result.norms
     ratios = dict(zip(VARIANTS, (norms[:, -1, 0] / norms[:, -1, -1]).tolist(), strict=True))
     gone = [f"{name_of(seen.words, key)} ({number(ratio)})" for key, ratio in ratios.items() if ratio < VANISHED]
@@ -130,7 +130,7 @@ def _vanished(seen: Seen) -> str:
 
 
 def _pair(seen: Seen, pair: tuple[str, str], ends: Mapping[str, float]) -> str:
-    """Which of two variants ends lower, if any."""
+    """Format a sentence that compares the final losses of two variants."""
     words, (first, second) = seen.here, (float(ends[key]) for key in pair)
     gap = second - first
     values = {

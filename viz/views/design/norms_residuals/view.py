@@ -1,4 +1,4 @@
-"""Pre- against post-norm, residuals and warm-up, tried on a tiny model: gradients, then the first steps."""
+"""View of pre- and post-norm, residuals and warm-up on a tiny model: initial gradients, then the first steps."""
 
 from typing import Annotated
 
@@ -33,20 +33,20 @@ from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, Vi
 from viz.views.design.norms_residuals import first_steps
 from viz.views.design.norms_residuals.figures import depths_figure, starts_figure
 from viz.views.design.norms_residuals.first_steps import name_of
-from viz.views.design.trials import as_it_is, data, python_of, training_form
+from viz.views.design.trials import data, option_as_label, python_of, training_form
 from viz.work.playground import Playground
 
 RATES = ("0.001", "0.003", "0.01")
-STEPS = {4: 200, 8: 160, 16: 100}  # by depth: about the same time
-TAKES = 20  # seconds of a training, about
-LEVEL = 1.1  # gradients that differ by less are called alike
+STEPS = {4: 200, 8: 160, 16: 100}  # steps by depth, each about equally long
+TAKES = 20  # approximate seconds per training run
+LEVEL = 1.1  # gradients whose ratio is smaller count as equal
 
 
-DEPTH = Choice("depth", tuple(map(str, DEPTHS)), default="8", label=as_it_is)
+DEPTH = Choice("depth", tuple(map(str, DEPTHS)), default="8", label=option_as_label)
 START = Choice("start", STARTS)
 OF = Choice("of", ("weights", "stream"))
 TRAINING = (
-    Choice("rate", RATES, default="0.003", label=as_it_is),
+    Choice("rate", RATES, default="0.003", label=option_as_label),
     Choice("variant", tuple(VARIANTS)),
 )
 
@@ -55,29 +55,29 @@ TRAINING = (
 
 
 def start_question(scene: Scene, settings: Settings) -> Settings:
-    """Return the depth as a number."""
+    """Return the settings with the depth as a number."""
     return settings.but(depth=int(settings.depth))
 
 
 def measure_starts(scene: Scene, settings: Settings) -> Starts:
-    """Return the gradients before the first step: about 0.3 s for 8 blocks."""
+    """Compute the gradients before the first step: about 0.3 s for 8 blocks."""
     return starts(data(), settings.depth, settings.start)
 
 
 def measure_depths(scene: Scene, settings: Settings, progress: Progress) -> tuple[Starts, ...]:
-    """Return the same for every depth of DEPTHS."""
+    """Compute the gradients before the first step for every depth of DEPTHS."""
     return starts_by_depth(data(), settings.start, progress)
 
 
 def training_question(scene: Scene, settings: Settings) -> Settings:
-    """Return the trial that the two forms describe; the variant is only one of those shown."""
+    """Return the two forms' settings as a trial. All variants are trained; the selected one only decides the figure."""
     depth, training = int(settings.depth), settings.training
     steps = training.get("steps") or STEPS[depth]
     return Settings((("trial", Trial(depth, settings.start, float(training.rate), steps)),))
 
 
 def measure_training(scene: Scene, settings: Settings, progress: Progress) -> Trained:
-    """Return the first steps of every variant."""
+    """Train every variant for the first steps."""
     return train_wirings(data(), settings.trial, progress)
 
 
@@ -94,12 +94,12 @@ def _source(seen: Seen, depth: str) -> str:
 
 
 def _tail(seen: Seen) -> str:
-    """Return the ending of words for gradients of the stream."""
+    """Return the suffix of `words` keys for gradients of the residual stream."""
     return "" if seen.settings.of == "weights" else "_stream"
 
 
 def draw_starts(seen: Seen) -> Payload:
-    """Return the gradient of every block, for every wiring."""
+    """Draw the gradient norm of every block, one line per wiring."""
     words, of, tail, depth = seen.here, seen.settings.of, _tail(seen), seen.result.depth
     lengths = dict(zip(WIRINGS, getattr(seen.result, of), strict=True))
     line = f"starts(data, {depth}, {seen.settings.start!r}).{of}  # [wiring, seed, block], wirings as in WIRINGS"
@@ -114,18 +114,18 @@ def draw_starts(seen: Seen) -> Payload:
 
 
 def _last(deep: tuple[Starts, ...], of: str) -> dict[str, np.ndarray]:
-    """Return the last block's gradient of every wiring: [seeds, depths] each."""
+    """Return the last block's gradient norm for every wiring. [seeds, depths] each"""
     lasts = np.stack([getattr(each, of)[:, :, -1] for each in deep], axis=-1)  # [W, S, depths]
     return dict(zip(WIRINGS, lasts, strict=True))
 
 
 def draw_depths(seen: Seen) -> Payload:
-    """Return the last block's gradient by depth, beside the fall that the theory gives."""
+    """Draw the last block's gradient norm against depth, beside the decrease predicted by theory."""
     words, axes, of, tail = seen.here, seen.words.within("starts"), seen.settings.of, _tail(seen)
     theory = words["theory"] if of == "weights" else ""
     named = {"depth": words["depth"], "norm": axes[f"norm{tail}"], "theory": theory}
     call = f"starts_by_depth(data, {seen.settings.start!r})"
-    line = f"[found.{of}[:, :, -1] for found in {call}]  # [wiring, seed] of each depth"
+    line = f"[each.{of}[:, :, -1] for each in {call}]  # [wiring, seed] of each depth"
     return {
         "figure": depths_figure(DEPTHS, _last(seen.result, of), _names(seen), named),
         "title": words[f"title{tail}"],
@@ -137,7 +137,7 @@ def draw_depths(seen: Seen) -> Payload:
 
 
 def draw_start_facts(seen: Seen) -> Payload:
-    """Return a sentence for each wiring, and what depth does, all from the numbers."""
+    """Describe each wiring's gradients in a sentence, and how they depend on depth."""
     words, of, deep = seen.here, seen.settings.of, seen.results["depths"]
     lengths = getattr(seen.result, of).mean(1)  # [W, L]
     items = []
@@ -164,33 +164,32 @@ def draw_start_facts(seen: Seen) -> Payload:
 
 
 def depths_job(seen: Seen) -> Payload:
-    """How long all depths take."""
+    """Describe the measurement of all depths that the button starts."""
     return {"text": seen.here["hint"].format(seeds=SEEDS)}
 
 
 def train_job(seen: Seen) -> Payload:
-    """How long the training takes."""
+    """Describe the training and its duration."""
     return {"text": seen.here["hint"].format(steps=STEPS[int(seen.settings.depth)], seconds=TAKES)}
 
 
-# --- for programs ---
+# --- endpoints ---
 
 Depth = Annotated[int, Within(2, 16)]
 Start = Annotated[str, OneOf(STARTS)]
 
 
 def gradient_norms(playground: Playground, depth: Depth = 8, start: Start = "gpt2") -> dict:
-    """Return the lengths of the gradients of a tiny model before its first step: pre- and post-norm, with and without
-    residuals.
+    """Compute the gradient norms of a tiny model before its first step: pre- and post-norm, with and without residuals.
 
     Args:
         depth: Blocks of the tiny model.
-        start: Its weights. gpt2: normal(0, 0.02), smaller with depth where a block writes to the stream. glorot: by
-            width alone, as in the theory of Xiong et al. 2020.
+        start: The initialization of its weights. gpt2: normal(0, 0.02), smaller with depth for projections that write
+            to the residual stream. glorot: by width alone, as in the theory of Xiong et al. 2020.
 
     Returns:
-        wirings: wiring; weights: length of the gradient of each block's parameters; stream: of what enters each block;
-        both a list of blocks for each seed of the weights; losses: one a seed (nats a byte).
+        wirings: wiring; weights: gradient norm of each block's parameters; stream: of each block's input; both are
+        lists over the blocks, one for each seed of the weights; losses: one per seed (nats per byte).
     """
     result: Starts = measured(VIEW, "starts", unprompted(playground), depth=str(depth), start=start)
     rows = [
@@ -207,18 +206,19 @@ def wiring_trial(
     rate: Annotated[float, Within(1e-5, 0.1)] = 0.003,
     steps: Annotated[int, Within(2, 200)] = 160,
 ) -> dict:
-    """Return the first steps of a tiny model as five variants: pre- and post-norm, with and without warm-up, and
-    pre-norm without residuals; trained on the server now, on the same batches. Takes about 20 seconds.
+    """Train five variants of a tiny model on the same batches for their first steps. Takes about 20 seconds.
+
+    The variants: pre- and post-norm, each with and without warm-up, and pre-norm without residuals.
 
     Args:
         depth: Blocks of the tiny model.
-        start: Its weights: gpt2 or glorot, see gradient_norms.
-        rate: The largest learning rate; the warm-up takes 30 steps.
-        steps: How many steps each variant makes.
+        start: The initialization of its weights: gpt2 or glorot, see gradient_norms.
+        rate: The peak learning rate; the warm-up takes 30 steps.
+        steps: Training steps of each variant.
 
     Returns:
-        variants: variant; losses: of every step's batch (nats a byte); norms: length of each block's gradient at every
-        step, before clipping; seconds: median of a step. frequencies: the loss of who knows how often each byte occurs.
+        variants: variant; losses: of every step's batch (nats per byte); norms: gradient norm of each block at every
+        step, before clipping; seconds: median per step. frequencies: the loss of a guess by byte frequencies alone.
     """
     training = Settings((("rate", rate), ("steps", steps)))
     scene = unprompted(playground)

@@ -1,4 +1,4 @@
-"""Loss by position, within the trained length and beyond it."""
+"""Figure of the loss by position, within the trained length and beyond it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,11 +24,11 @@ class Curve:
 
     name: str
     loss: np.ndarray  # [K] mean
-    error: np.ndarray  # [K] standard error, NaN where there is one window only
+    error: np.ndarray  # [K] standard error, NaN for a single window
 
 
 def loss_figure(curves: Sequence[Curve], ends: Sequence[int], trained: int, words: Mapping[str, str]) -> go.Figure:
-    """Return the loss against position with a band of one standard error, and a line where the trained length ends.
+    """Draw the loss against position with a band of one standard error, and a line at the end of the trained length.
 
     The first curve is the reference. `words`: "position", "loss" (the quantity), "positions", "trained", "error".
     """
@@ -58,7 +58,7 @@ def _hovers(curve: Curve, spans: Sequence[str], words: Mapping[str, str]) -> lis
 
 
 def _trained(length: int, name: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return a line where the trained length ends, and what stands beside it."""
+    """Build the vertical line at the end of the trained length, and its annotation."""
     at = length - 0.5
     edge = {"type": "line", "xref": "x", "yref": "paper", "x0": at, "x1": at, "y0": 0, "y1": 1}
     note = {"x": at, "y": 1, "xref": "x", "yref": "paper", "xanchor": "right", "yanchor": "top", "xshift": -6}

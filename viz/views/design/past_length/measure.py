@@ -1,4 +1,4 @@
-"""The experiment past the trained length: its plan, and the loss by position."""
+"""The experiment beyond the trained length: its plan, and the loss by position."""
 
 import math
 from dataclasses import dataclass
@@ -25,10 +25,10 @@ from viz.seam.settings import Choice, Settings, Text
 from viz.words import Words
 from viz.work.limits import PRIVATE
 
-WORK = 1e12  # floating point operations of a measurement, about
-SPEED = 5e10  # a second, of two cores
-MOST = 2048  # tokens of a window
-SHORTER = (256, 512, 1024)  # offered besides the trained length and its multiples
+WORK = 1e12  # approximate floating-point operations per measurement
+SPEED = 5e10  # operations per second on two cores
+MOST = 2048  # tokens per window
+SHORTER = (256, 512, 1024)  # offered in addition to the trained length and its multiples
 AUTO, FACTORS = "auto", ("2", "4", "8", "16")
 
 
@@ -42,8 +42,9 @@ def least_work(scene: Scene, length: int) -> float:
 
 
 def lengths_of(scene: Scene) -> tuple[int, ...]:
-    """Return the lengths that are offered, the default first: twice the trained one where that takes no more than a
-    minute.
+    """Return the selectable window lengths, the default first: the longest quick one up to twice the trained length.
+
+    A server that limits the time of a job offers only quick ones.
     """
     n, allowed = scene.model.config.n_ctx, scene.playground.options.allowed
     offered = sorted({*(each for each in SHORTER if each < n and n > SHORTER[1]), n, 2 * n, 4 * n})
@@ -57,7 +58,7 @@ def lengths_of(scene: Scene) -> tuple[int, ...]:
 
 
 def automatic(config: ModelConfig, length: int) -> float:
-    """Return the factor that brings the length into the trained one; INSIDE where it fits already."""
+    """Return the scale factor that maps the length into the trained one; INSIDE if it already fits."""
     return length / config.n_ctx if length > config.n_ctx else INSIDE
 
 
@@ -83,11 +84,11 @@ SHOW = Choice("show", ("loss", "difference"))
 TEXT = Choice("text", ("bundled", "own"))
 OWN = Text("own", max_length=2 * PRIVATE.characters, lines=5, when={"text": ("own",)})
 SETTINGS = (LENGTH, FAMILY, FACTOR, SHOW, TEXT, OWN)
-QUESTION = ("length", "family", "factor", "text", "own")  # those that decide the numbers
+QUESTION = ("length", "family", "factor", "text", "own")  # settings that change the numbers
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """Length, family and factor as numbers and names; "own" is None for the bundled text."""
+    """Convert the settings to numbers and names; "own" becomes None for the bundled text."""
     config, length = scene.model.config, int(settings.length)
     factor = automatic(config, length) if settings.factor in ("", AUTO) else float(settings.factor)
     family = settings.family if config.positions == "rope" else FAMILIES[0]
@@ -100,27 +101,27 @@ def question(scene: Scene, settings: Settings) -> Settings:
 
 @dataclass(frozen=True)
 class Plan:
-    """The plan: the schemes, and how much of the text is read."""
+    """The schemes to evaluate, and the amount of text to read."""
 
-    length: int  # tokens of a window
-    family: str  # of FAMILIES
-    factor: float  # s
-    own_text: bool  # whether the text is the visitor's
+    length: int  # tokens per window
+    family: str  # one of FAMILIES
+    factor: float  # scale factor s
+    own_text: bool  # whether the visitor provided the text
     schemes: tuple[Scheme, ...]
     windows: int  # at most
-    seconds: float  # about, on two cores
+    seconds: float  # approximate, on two cores
 
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """A plan that was carried out."""
+    """A plan and its results."""
 
     plan: Plan
     past: Past
 
 
 def plan(scene: Scene, settings: Settings) -> Plan:
-    """Return the schemes, and how many windows are read with each. `settings` are those of `question`."""
+    """Choose the schemes, and the number of windows to read with each. `settings` are those of `question`."""
     model = scene.model.model
     schemes = schemes_of(scene.model.config, settings.length, settings.factor, settings.family)
     windows = windows_within(model, settings.length, len(schemes), WORK)
@@ -130,20 +131,18 @@ def plan(scene: Scene, settings: Settings) -> Plan:
 
 
 def text_of(text: str | None, limit: int) -> str:
-    """Return the text to read; raises InputError for one of more than `limit` characters, or without any."""
+    """Return the text to read. Raises InputError if it is blank or has more than `limit` characters."""
     if text is None:
         return bundled_text()
     if len(text) > limit:
         raise InputError("The text is too long.", f"{len(text)} characters", say("Give at most {} characters.", limit))
     if not text.strip():
-        raise InputError("There is no text yet.", "", "Paste a text of some thousand words.")
+        raise InputError("Text is missing.", "", "Paste a text of a few thousand words.")
     return text
 
 
 def measure(scene: Scene, settings: Settings, progress: Progress) -> Measured:
-    """Return the loss of every token under every scheme, of the model without edits. Raises InputError, see
-    `text_of`.
-    """
+    """Compute the loss of every token under every scheme, without edits. Raises InputError as `text_of` does."""
     planned, lm = plan(scene, settings), scene.model
     first = lm.tokenizer.begin_id
     ids = lm.tokenizer.encode_ids(text_of(settings.own, scene.playground.options.allowed.characters))

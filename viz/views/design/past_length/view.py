@@ -1,4 +1,4 @@
-"""Beyond the context a model was trained on: loss by position, and the usual remedies."""
+"""View of the loss beyond the context length a model was trained on, with the usual remedies."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -29,33 +29,33 @@ from viz.views.design.past_length.measure import (
 from viz.words import Words
 from viz.work.playground import Playground
 
-LEAST = 16  # tokens of a window
+LEAST = 16  # tokens per window
 
 
-# --- schemes in words ---
+# --- names of schemes ---
 
 
 def _word(config: ModelConfig, scheme: Scheme) -> str:
-    """Return the key of its words: three schemes mean something else for each kind of positions."""
+    """Return the `words` key of a scheme: the text of three schemes depends on the model's kind of positions."""
     return f"{scheme.key}_{config.positions}" if scheme.key in ("as_is", "interpolate", "zero") else scheme.key
 
 
 def scheme_name(words: Words, config: ModelConfig, scheme: Scheme) -> str:
-    """Return a scheme in a few words."""
+    """Format the name of a scheme."""
     return words[f"scheme.{_word(config, scheme)}"].format(s=number(scheme.factor))
 
 
 def scheme_help(words: Words, config: ModelConfig, scheme: Scheme) -> str:
-    """Return the effect of a scheme, in a sentence."""
+    """Format the sentence that explains a scheme."""
     text = words[f"scheme_help.{_word(config, scheme)}"]
     return text.format(s=number(scheme.factor), n=whole(config.n_ctx), last=whole(config.n_ctx - 1))
 
 
-# --- what is drawn ---
+# --- parts ---
 
 
 def job(seen: Seen) -> Payload:
-    """How much will be read."""
+    """Describe the amount of text to read, and the duration."""
     words, planned = seen.here, seen.results["plan"]
     values = {"windows": planned.windows, "length": whole(planned.length), "ways": len(planned.schemes)}
     text = words["takes"].format(**values, seconds=whole(max(1, round(planned.seconds))))
@@ -63,7 +63,7 @@ def job(seen: Seen) -> Payload:
 
 
 def facts(seen: Seen) -> Payload:
-    """This model's positions, and each scheme that is tried."""
+    """Describe the model's positions and each scheme to evaluate."""
     words, config, planned = seen.here, seen.facts.config, seen.result
     about = words[f"model_{config.positions}"].format(n=whole(config.n_ctx))
     if planned.length <= config.n_ctx:
@@ -75,7 +75,7 @@ def facts(seen: Seen) -> Payload:
 
 
 def _source(seen: Seen) -> str:
-    """Whose numbers these are, on which text."""
+    """Format the source of the numbers: the model, its dtype, the windows and the text."""
     words, past = seen.words.within("source"), seen.result.past
     return words["text"].format(
         model=seen.facts.label,
@@ -87,7 +87,7 @@ def _source(seen: Seen) -> str:
 
 
 def _python(seen: Seen, last: str) -> str:
-    """Return the lines that measure the same, then `last`."""
+    """Format the Python lines that repeat the measurement, then `last`."""
     planned = seen.result.plan
     text = 'open("text.txt", encoding="utf-8").read()' if planned.own_text else "bundled_text()"
     lines = [
@@ -106,7 +106,7 @@ def _python(seen: Seen, last: str) -> str:
 
 
 def figure(seen: Seen) -> Payload:
-    """Return the loss by position, or how far it is from the reference."""
+    """Draw the loss by position, or its difference from the reference."""
     words, past, apart = seen.here, seen.result.past, seen.settings.show == "difference"
     ends = edges(past.length, past.trained)
     loss, error = by_position(past, ends, difference=apart)
@@ -131,7 +131,7 @@ def figure(seen: Seen) -> Payload:
 
 
 def table(seen: Seen) -> Payload:
-    """Return the mean loss within and beyond the trained length, and how far from the reference."""
+    """Build the table of the mean loss within and beyond the trained length, with the difference from the reference."""
     words, config, past = seen.here, seen.facts.config, seen.result.past
     beyond, rows, lines = past.length > past.trained, [], []
     for n, scheme in enumerate(past.schemes):
@@ -158,7 +158,7 @@ def table(seen: Seen) -> Payload:
     }
 
 
-# --- for programs ---
+# --- endpoint ---
 
 
 def past_trained_length(
@@ -169,20 +169,22 @@ def past_trained_length(
     family: Annotated[str, OneOf(FAMILIES)] = "stretch",
     text: Annotated[str, Long()] = "",
 ) -> dict:
-    """Return the loss by position within and beyond the trained length, with the usual remedies; the model stays as it
-    is.
+    """Return the loss by position within and beyond the trained length, with the usual remedies.
+
+    The model is not changed.
 
     Args:
-        length: Tokens of a window; 0: twice the trained length where that is quick, else a shorter one.
-        factor: s of interpolation, NTK-aware, Llama 3 and YaRN scaling; 0: what the length needs, or 4 within it.
-        family: stretch: these scalings. theta: other bases of the rotation. For models without RoPE it makes no
-            difference.
+        length: Tokens per window; 0: twice the trained length if that is quick, else a shorter one.
+        factor: Scale factor s of interpolation, NTK-aware, Llama 3 and YaRN scaling; 0: the factor that the length
+            requires, or 4 within the trained length.
+        family: stretch: these scalings. theta: other bases of the rotation. No effect on models without RoPE.
         text: The text to read. Empty: a chapter of A Little Princess.
 
     Returns:
-        trained: the trained length; windows: how many were read; ways: scheme and factor, inside and beyond (loss in
-        nats a token, delta against the first way, its standard error, tokens; beyond is null where windows fit), and
-        losses and errors, one a bucket of positions; edges: where the buckets begin and end.
+        trained: the trained length; windows: the number of windows read; ways: scheme and factor; inside and beyond
+        (loss in nats per token, delta: its difference from the first way, its standard error, tokens; beyond is null
+        if the windows fit); losses and errors, one per bucket of positions. edges: the first position of each bucket,
+        and the end of the last one.
     """
     scene = unprompted(playground, model)
     length = length or lengths_of(scene)[0]

@@ -1,4 +1,4 @@
-"""The numbers of a scheme for programs."""
+"""Endpoint for the numbers of a position scheme."""
 
 import dataclasses
 from typing import Annotated
@@ -27,19 +27,19 @@ def position_vectors(
     scheme: Annotated[str, OneOf((OWN, *SCHEMES))] = OWN,
     length: Annotated[int, Within(1, MOST_VECTORS)] = 64,
 ) -> dict:
-    """How a scheme writes the first positions: its vectors, how alike they are by distance, its wavelengths.
+    """Return a scheme's vectors for the first positions, their similarity by distance, and the scheme's wavelengths.
 
     Args:
         scheme: own: the model's. learned: the table in its weights, if it has one. sinusoidal, rope: by their formulas
-            with the sizes of the model, rope with theta 10,000 where the model has none. none: no position is written.
-        length: How many positions, from 0.
+            with the model's sizes, rope with theta 10,000 for a model without RoPE. none: without position vectors.
+        length: The number of positions, from 0.
 
     Returns:
-        vectors: a row a position; learned and sinusoidal: d_model numbers that are added; rope: the cosines and then
-        the sines of its pairs. similarity: distance, mean cosine of the vectors so far apart, and the 10 and 90 % over
-        positions; null for none. wavelengths: positions in which each pair turns once, kernel: mean cosine by distance,
-        bound: of Su et al. 2021, 3.4.3, by distance; all null for learned and none. theta and rotary: of rope; rotary:
-        dimensions of a head that turn.
+        vectors: one row per position; learned and sinusoidal: the d_model numbers added to the embedding; rope: the
+        cosines of its pairs, then the sines. similarity: distance, mean cosine of two vectors at that distance, and its
+        10% and 90% quantiles over the positions; null for none. wavelengths: positions per full turn of each pair;
+        kernel: mean cosine by distance; bound: by distance, from Su et al. 2021, section 3.4.3; all three null for
+        learned and none. theta and rotary: of rope; rotary: the dimensions of a head that rotate.
     """
     config = model.config
     name = config.positions if scheme == OWN else scheme

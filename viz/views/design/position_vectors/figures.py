@@ -1,4 +1,4 @@
-"""Pictures of how positions are written: the vectors, how alike they are by distance, and how slowly pairs turn."""
+"""Figures of position schemes: their vectors, the similarity of these by distance, and the wavelengths of pairs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,29 +15,29 @@ from viz.theme import HUES, scales
 HEIGHT, NARROW = 420, 380
 COLORS = {"learned": GREEN, "sinusoidal": ORANGE, "rope": BLUE, "unscaled": HUES[7]}
 SECOND = PINK
-_CROWDED = 64  # pairs beyond which their marks run into a line
+_CROWDED = 64  # pairs beyond which their markers merge into a line
 
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """One scheme on a picture of several. `scheme` is a key of COLORS."""
+    """One scheme in a figure of several. `scheme` is a key of COLORS."""
 
     name: str
     scheme: str
     x: np.ndarray  # distances [N]
     y: np.ndarray  # [N]
-    band: tuple[np.ndarray, np.ndarray] | None = None  # the middle 80 % lie between, [N] each
-    bold: bool = True  # else there to compare with
-    pale: bool = False  # the second one of its scheme
+    band: tuple[np.ndarray, np.ndarray] | None = None  # 10% and 90% quantiles, [N] each
+    bold: bool = True  # False: drawn for comparison
+    pale: bool = False  # True: the second line of its scheme
 
     @property
     def color(self) -> str:
-        """Its own one, or a second one of the scheme."""
+        """Color of the scheme, or SECOND for its second curve."""
         return SECOND if self.pale else COLORS[self.scheme]
 
 
 def alternates(values: np.ndarray) -> bool:
-    """Whether a curve goes up and down at nearly every step: then even and odd distances are two curves. [N]"""
+    """Return whether a curve changes direction at nearly every step: even and odd distances then form two lines. [N]"""
     steps = np.sign(np.diff(values))
     return len(steps) > 8 and float((steps[1:] != steps[:-1]).mean()) > 0.9
 
@@ -53,7 +53,7 @@ def _map(z: np.ndarray, x: Sequence[int], y: Sequence[int], hover: str) -> go.He
 
 
 def _signed(heat: go.Heatmap, end: float, x: str, y: str) -> go.Figure:
-    """Return a heat map whose colors end at +-end, rows from top to bottom."""
+    """Draw a map with rows from top to bottom and a color scale from -end to end."""
     bar = {"thickness": 10, "len": 1, "y": 0.5, "tickformat": ".2~g"}
     return figure(
         [heat],
@@ -69,28 +69,31 @@ def _signed(heat: go.Heatmap, end: float, x: str, y: str) -> go.Figure:
 def matrix_figure(
     table: np.ndarray, positions: Sequence[int], dimensions: Sequence[int], end: float, words: Mapping[str, str]
 ) -> go.Figure:
-    """Return the positions down, dimensions across, signed. table [P, D]. `words`: "position", "dimension", "value"."""
+    """Draw a table of position vectors, positions down and dimensions across. table [P, D].
+
+    `words`: "position", "dimension", "value".
+    """
     names = {key: plotly_text(words[key]) for key in ("position", "dimension", "value")}
     hover = "{position} %{{y}}, {dimension} %{{x}}<br>{value}: %{{z:.4f}}".format(**names)
     return _signed(_map(table, dimensions, positions, hover), end, words["dimension"], words["position"])
 
 
 def pairs_figure(cosines: np.ndarray, positions: Sequence[int], words: Mapping[str, str]) -> go.Figure:
-    """Return the cosine of every two positions. [P, P]. `words`: "position", "other", "cosine"."""
+    """Draw the cosine of every pair of positions. cosines [P, P]. `words`: "position", "other", "cosine"."""
     names = {key: plotly_text(words[key]) for key in ("position", "other", "cosine")}
     hover = "{position} %{{y}}, {other} %{{x}}<br>{cosine}: %{{z:.3f}}".format(**names)
     return _signed(_map(cosines, positions, positions, hover), 1.0, words["other"], words["position"])
 
 
 def similarity_figure(lines: Sequence[Line], bound: Line | None, words: Mapping[str, str]) -> go.Figure:
-    """Return the cosine against distance, one line a scheme, and below it the bound where there is one.
+    """Draw the cosine against distance, one line per scheme, and the bound in a panel below if given.
 
     `words`: "distance", "cosine", "bound", "band".
     """
     traces, hover = [], "d = %{x:,}: %{y:.3f}"
     for each in lines:
         if each.band:
-            edges = tuple(f"{each.name}: {words['band']} {share}\u00a0%" for share in (10, 90))
+            edges = tuple(f"{each.name}: {words['band']} {share}%" for share in (10, 90))
             traces += band(each.name, each.x, *each.band, each.color, edges=edges, hover=hover)
         dash, width = ("solid", 2.5) if each.bold else ("dot", 1.2)
         more = {"mode": "lines", "legendgroup": plotly_text(each.name)}
@@ -107,7 +110,7 @@ def similarity_figure(lines: Sequence[Line], bound: Line | None, words: Mapping[
 
 @dataclass(frozen=True, eq=False)
 class Waves:
-    """The wavelengths of one scheme's pairs."""
+    """Wavelengths of one scheme's pairs."""
 
     name: str
     scheme: str
@@ -116,21 +119,21 @@ class Waves:
 
 
 def waves_figure(waves: Sequence[Waves], context: int, words: Mapping[str, str]) -> go.Figure:
-    """Wavelength on a logarithmic axis against the pair's place; open where a pair turns less than once.
+    """Draw the wavelength of each pair on a logarithmic axis, with open markers for pairs that turn less than once.
 
     `words`: "pair_share", "wavelength", "pair", "positions", "context", "turns".
     """
     traces = [_wave(each, context, words) for each in waves]
     label = words["context"].format(n=whole(context))
-    alone = {"mode": "lines", "hovertemplate": f"{plotly_text(label)}<extra></extra>"}
-    traces.append(line(label, [0, 1], [context, context], GRAY, hover="", dash="dash", width=1.5, more=alone))
+    look = {"mode": "lines", "hovertemplate": f"{plotly_text(label)}<extra></extra>"}
+    traces.append(line(label, [0, 1], [context, context], GRAY, hover="", dash="dash", width=1.5, more=look))
     x = axis(words["pair_share"], {"range": [-0.02, 1.02]})
     y = axis(words["wavelength"], {"type": "log", "dtick": 1, "tickformat": ","})
     return figure(traces, x, y, height=HEIGHT, narrow=NARROW)
 
 
 def _wave(waves: Waves, context: int, words: Mapping[str, str]) -> go.Scatter:
-    """Return one scheme's pairs; few of them are marked."""
+    """Draw the wavelengths of one scheme. Crowded pairs have small markers, without `bold` no markers."""
     n, label, color = len(waves.wavelength), plotly_text(waves.name), COLORS[waves.scheme]
     hovers = [
         f"{label}<br>{plotly_text(words['pair'].format(i=i, n=n))}<br>{exact(length)} {plotly_text(words['positions'])}"
@@ -149,7 +152,7 @@ def _wave(waves: Waves, context: int, words: Mapping[str, str]) -> go.Scatter:
 
 
 def spectrum_figure(wavelength: np.ndarray, share: np.ndarray, words: Mapping[str, str]) -> go.Figure:
-    """Return the share of the variance over positions by wavelength, both axes logarithmic. [F] each.
+    """Draw the share of the variance over positions by wavelength on two logarithmic axes. [F] each
 
     `words`: "wavelength", "share", "positions".
     """

@@ -1,4 +1,4 @@
-"""The numbers of a scheme at the first positions of a model."""
+"""Measurements of a position scheme over the first positions of a model."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -24,101 +24,101 @@ from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 
 OWN, ALL = "own", "all"
-RANGES = (64, 256, 1024)  # positions, beside the whole context
+RANGES = (64, 256, 1024)  # first positions; the full context is offered as well
 FORMULAS = ("sinusoidal", "rope")
-MOST_CELLS = 140_000  # of a heat map
+MOST_CELLS = 140_000  # of a map
 MOST_ROWS = 512
-MOST_PAIRS = 256  # positions of the map of all pairs
-MOST_POINTS = 2048  # of a curve by distance
-MOST_LEARNED = 2048  # rows of a table whose pairs are all compared
+MOST_PAIRS = 256  # positions in the map of all pairs
+MOST_POINTS = 2048  # points of a curve by distance
+MOST_LEARNED = 2048  # rows of a learned table to compare in pairs
 
 
 @dataclass(frozen=True, eq=False)
 class Vectors:
-    """The vectors of some positions and dimensions."""
+    """Vectors of some positions and dimensions."""
 
     rows: list[int]  # positions
     columns: list[int]  # dimensions
     table: np.ndarray  # float32 [rows, columns]
-    width: int  # dimensions in all
-    largest: float  # |value| of all dimensions
-    end: float  # all but 0.5 % of them stay within it
+    width: int  # total number of dimensions
+    largest: float  # |value| over all dimensions
+    end: float  # limit of the color scale, see color_end
 
 
 @dataclass(frozen=True, eq=False)
 class Formula:
-    """Sines or RoPE, by their formulas, with the sizes of the model."""
+    """The sines or RoPE by formula, with the sizes of the model."""
 
     scheme: str
     kernel: np.ndarray  # mean cosine by distance [N]
-    wavelengths: np.ndarray  # positions in which each pair turns once [n]
-    bound: np.ndarray | None  # of RoPE, by distance [N]
+    wavelengths: np.ndarray  # positions per full turn of each pair [n]
+    bound: np.ndarray | None  # for RoPE, by distance [N]
 
 
 @dataclass(frozen=True, eq=False)
 class Positions:
-    """A scheme over the first positions, and the formulas to compare it with."""
+    """A scheme over the first positions, and the formulas for comparison."""
 
     scheme: str
-    is_own: bool  # whether it is the model's
+    is_own: bool  # whether the model uses it
     length: int
-    vectors: Vectors | None  # None where nothing is written, or the model has no table
-    pairs: list[int]  # the positions that are compared with each other
-    cosines: np.ndarray | None  # of every two of them [P, P]
-    similarity: Similarity | None  # of the learned table
-    distances: np.ndarray  # of the formulas [N]
+    vectors: Vectors | None  # None for the scheme none, or a learned one without a table
+    pairs: list[int]  # positions to compare with each other
+    cosines: np.ndarray | None  # of every two of these positions [P, P]
+    similarity: Similarity | None  # for the learned table
+    distances: np.ndarray  # for the formulas [N]
     formulas: tuple[Formula, ...]
     unscaled: np.ndarray | None  # wavelengths of the model's RoPE before its scaling [n]
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """The whole learned table in a few numbers."""
+    """Statistics of the full learned table."""
 
-    lengths: tuple[float, float, float]  # of its first, middle and last vector
-    token: float  # mean length of a token's embedding
-    first: float  # share of the variance over positions, of the first principal component
-    four: float  # and of the first four
-    half: int  # components that hold half of it
+    lengths: tuple[float, float, float]  # norms of its first, middle and last vector
+    token: float  # mean norm of a token embedding
+    first: float  # share of the variance over positions in the first principal component
+    four: float  # the same for the first four
+    half: int  # number of components that hold half of the variance
     spectrum: Spectrum | None  # None for a single position
 
 
-# --- which positions ---
+# --- positions to show ---
 
 
 def lengths_of(config: ModelConfig) -> tuple[str, ...]:
-    """Return the ranges that are offered: some first positions, and the whole context."""
+    """Return the selectable ranges: some numbers of first positions, and the full context."""
     return (*(str(n) for n in RANGES if n < config.n_ctx), ALL)
 
 
 def first_length(config: ModelConfig) -> str:
-    """Return the range at first."""
+    """Return the default range."""
     return "256" if config.n_ctx > 256 else ALL
 
 
 def rows_of(length: int, width: int) -> list[int]:
-    """Return the positions that a heat map shows: all of them, or every k-th where there is no room."""
+    """Select the positions of a map: all of them, or every k-th if there are too many."""
     return _every(length, max(1, min(MOST_ROWS, MOST_CELLS // max(width, 1))))
 
 
 def columns_of(width: int) -> list[int]:
-    """Return the dimensions that a heat map shows."""
+    """Select the dimensions of a map: all of them, or every k-th if there are too many."""
     return list(range(0, width, -(-width // (MOST_CELLS // 64))))
 
 
 def pairs_of(length: int) -> list[int]:
-    """Return the positions that the map of all pairs shows."""
+    """Select the positions of the map of all pairs."""
     return _every(length, MOST_PAIRS)
 
 
 def _every(length: int, room: int) -> list[int]:
-    """Return every k-th position. k is odd: some tables treat even and odd positions differently."""
+    """Return every k-th position, at most `room` of them. k is odd because some tables alternate between positions."""
     step = -(-length // room)
     return list(range(0, length, step + (step % 2 == 0)))
 
 
 def distances_of(length: int) -> np.ndarray:
-    """Return the distances 0 .. length - 1: every one of the first, and then in growing steps. [N]"""
+    """Return distances from 0 to length - 1: all up to MOST_POINTS, else in growing steps after the short ones. [N]"""
     if length <= MOST_POINTS:
         return np.arange(length)
     half = MOST_POINTS // 2
@@ -126,15 +126,15 @@ def distances_of(length: int) -> np.ndarray:
 
 
 def color_end(table: np.ndarray) -> float:
-    """Where the colors of a map of vectors end: all but 0.5 % of the values stay within."""
+    """Return the limit of the color scale for a map of vectors: all but 0.5% of the values lie within it."""
     return float(np.quantile(np.abs(table), 0.995)) or float(np.abs(table).max()) or 1.0
 
 
-# --- the measures ---
+# --- measures ---
 
 
 def measure(scene: Scene, settings: Settings) -> Positions:
-    """Return the chosen scheme over the chosen positions; raises InputError for RoPE where heads have one dimension."""
+    """Compute the selected scheme at the first positions. Raises InputError for RoPE if heads have one dimension."""
     model, config = scene.model.model, scene.model.config
     scheme = config.positions if settings.scheme == OWN else settings.scheme
     length = config.n_ctx if settings.length == ALL else int(settings.length)
@@ -173,14 +173,14 @@ def _formula(config: ModelConfig, scheme: str, distances: np.ndarray) -> Formula
 
 
 def _unscaled(config: ModelConfig) -> np.ndarray | None:
-    """Wavelengths without the config's scaling of RoPE; None where there is none. [n]"""
+    """Return the wavelengths of the model's RoPE without its scaling; None for a model without RoPE or scaling. [n]"""
     if config.positions != "rope" or not config.rope_scaling:
         return None
     return wavelengths(frequencies(dataclasses.replace(config, rope_scaling=None), "rope"))
 
 
 def measure_table(scene: Scene, settings: Settings) -> Table | None:
-    """Lengths, principal components and waves of the whole learned table; None for a model without one."""
+    """Compute norms, principal components and spectrum of the full learned table; None for a model without one."""
     model, config = scene.model.model, scene.model.config
     if config.positions != "learned":
         return None
@@ -196,5 +196,5 @@ def measure_table(scene: Scene, settings: Settings) -> Table | None:
 
 
 def schemes_of(config: ModelConfig) -> tuple[str, ...]:
-    """Return the schemes that are offered, the model's own first."""
+    """Return the selectable schemes, the model's own first."""
     return (OWN, *(scheme for scheme in SCHEMES if scheme != config.positions))

@@ -1,4 +1,4 @@
-"""How each scheme writes the position: the vectors, how alike they are by distance, and how slowly pairs turn."""
+"""View of position schemes: their vectors, the similarity of these by distance, and the wavelengths of pairs."""
 
 from model.design.positions import THETA, Similarity, as_rope
 from viz.numbers import number, percent, whole
@@ -62,7 +62,7 @@ LENGTH = Choice(
 
 
 def scheme_name(words: Words, scheme: str) -> str:
-    """Return a scheme as the page calls it."""
+    """Return the displayed name of a scheme."""
     return words[f"settings.scheme_{scheme}"]
 
 
@@ -72,7 +72,7 @@ def _title(seen: Seen, key: str = "title") -> str:
 
 
 def _source(seen: Seen, scheme: str) -> str:
-    """Whether the numbers are read from the weights or come from a formula, and with which settings."""
+    """Format the source of the numbers: the model's weights, or a formula and its settings."""
     words, config, model = seen.words.within("sources"), seen.facts.config, seen.facts.label
     if scheme == "learned":
         return words["learned" if config.positions == "learned" else "compared"].format(model=model)
@@ -87,7 +87,7 @@ def _source(seen: Seen, scheme: str) -> str:
 
 
 def _scaling(seen: Seen) -> str:
-    """Return the config's scaling in words."""
+    """Format the settings of the model's RoPE scaling."""
     scaling = as_rope(seen.facts.config).rope_scaling
     return seen.words["sources.scaling"].format(
         factor=number(scaling.factor),
@@ -98,7 +98,7 @@ def _scaling(seen: Seen) -> str:
 
 
 def _beside(seen: Seen, scheme: str) -> str:
-    """Return the name of a formula that is there to compare with, with its settings unless it is the model's."""
+    """Format the name of a formula drawn for comparison, with its settings unless the model uses it."""
     config = seen.facts.config
     if scheme == config.positions:
         return scheme_name(seen.words, scheme)
@@ -110,7 +110,7 @@ def _lines(seen: Seen, lines: list[str], names: str) -> str:
 
 
 def _nothing(seen: Seen) -> Payload:
-    """Why there are no vectors."""
+    """Return the placeholder that explains why there are no vectors."""
     words, facts = seen.words, seen.facts
     if seen.result.scheme == "none":
         return {"empty": {"text": words["no_vectors"], "hint": words["no_vectors_hint"]}}
@@ -122,7 +122,7 @@ def _nothing(seen: Seen) -> Payload:
 
 
 def matrix(seen: Seen) -> Payload:
-    """Return the positions by dimensions."""
+    """Draw the position vectors, positions by dimensions."""
     result, words = seen.result, seen.here
     vectors = result.vectors
     if vectors is None:
@@ -149,7 +149,7 @@ def matrix(seen: Seen) -> Payload:
 
 
 def alike(seen: Seen) -> Payload:
-    """Return the cosine by distance: the chosen scheme, and the formulas beside it."""
+    """Draw the cosine by distance of the selected scheme, beside the formulas."""
     result, words = seen.result, seen.here
     lines = []
     for each in sorted(result.formulas, key=lambda each: each.scheme == result.scheme):
@@ -177,7 +177,7 @@ def _alike_lines(seen: Seen) -> str:
     result = seen.result
     if result.similarity:
         n = min(result.length, MOST_LEARNED)
-        lines = [f"similarity(vectors(lm.model, 'learned', range({n})))  # distance, mean, 10 %, 90 %"]
+        lines = [f"similarity(vectors(lm.model, 'learned', range({n})))  # distance, mean, 10%, 90%"]
         return _lines(seen, lines, "similarity, vectors")
     scheme = result.scheme if result.scheme in FORMULAS else "sinusoidal"
     lines = [f"theta = frequencies(lm.config, {scheme!r})", f"kernel(theta, range({result.length}))"]
@@ -187,8 +187,8 @@ def _alike_lines(seen: Seen) -> str:
 
 
 def learned_lines(words: Words, result: Similarity) -> list[Line]:
-    """Return the table's curve; two of them where even and odd distances differ."""
-    limit = max(1, 3 * len(result.distance) // 4)  # beyond, few positions are so far apart
+    """Return the curve of the learned table, or two curves if even and odd distances differ."""
+    limit = max(1, 3 * len(result.distance) // 4)  # few pairs of positions have a longer distance
     name = scheme_name(words, "learned")
     curves = [(slice(0, limit), name, False)]
     if alternates(result.mean[1:limit]):
@@ -201,7 +201,7 @@ def learned_lines(words: Words, result: Similarity) -> list[Line]:
 
 
 def pairs(seen: Seen) -> Payload:
-    """Return the cosine of every two positions."""
+    """Draw the cosine of every pair of positions."""
     result, words, at = seen.result, seen.here, seen.result.pairs
     if result.cosines is None:
         return {"empty": {"text": words["nothing"], "hint": ""}}
@@ -222,7 +222,7 @@ def pairs(seen: Seen) -> Payload:
 
 
 def waves(seen: Seen) -> Payload:
-    """Wavelengths of RoPE and of the sines, and which turn less than once within the context; or a table's waves."""
+    """Draw the wavelengths of RoPE and of the sines, or the spectrum of a learned table."""
     result, table, words, config = seen.result, seen.results["table"], seen.here, seen.facts.config
     if result.scheme == "learned" and table and table.spectrum:
         return _spectrum(seen, table)
@@ -242,14 +242,14 @@ def waves(seen: Seen) -> Payload:
         "columns": [words["scheme"], words["pair_share"], words["wavelength"]],
         "python": _lines(
             seen,
-            [f"wavelengths(frequencies(lm.config, {which!r}))  # positions a turn, one a pair"],
+            [f"wavelengths(frequencies(lm.config, {which!r}))  # positions per turn of each pair"],
             "frequencies, wavelengths",
         ),
     }
 
 
 def _spectrum(seen: Seen, table: Table) -> Payload:
-    """Return the waves that a learned table is made of."""
+    """Draw the spectrum of a learned table along the positions."""
     words, n = seen.here, seen.facts.config.n_ctx
     return {
         "figure": spectrum_figure(table.spectrum.wavelength, table.spectrum.share, words),
@@ -261,11 +261,11 @@ def _spectrum(seen: Seen, table: Table) -> Payload:
     }
 
 
-# --- in numbers ---
+# --- facts ---
 
 
 def facts(seen: Seen) -> Payload:
-    """Return a few numbers of the scheme."""
+    """Describe the selected scheme in a few numbers."""
     result = seen.result
     if result.scheme == "learned" and result.is_own:
         items = _learned_facts(seen, seen.results["table"])
@@ -298,7 +298,7 @@ def _learned_facts(seen: Seen, table: Table) -> list[list[str]]:
 
 
 def _formula_facts(seen: Seen) -> list[list[str]]:
-    """Of sines or RoPE: pairs, wavelengths, how many turn less than once."""
+    """Describe the wavelengths of the sines or of RoPE, and the pairs that turn less than once in the context."""
     words, config, scheme = seen.here, seen.facts.config, seen.result.scheme
     result = next(each.wavelengths for each in seen.result.formulas if each.scheme == scheme)
     n, slow = len(result), int((result > config.n_ctx).sum())
@@ -318,7 +318,7 @@ def _formula_facts(seen: Seen) -> list[list[str]]:
 
 
 def _none_facts(seen: Seen) -> list[list[str]]:
-    """Return the mask, which shows order without a scheme, and the model's own scheme."""
+    """Describe the model's own scheme, and for "none" the mask, which conveys order without a scheme."""
     words, facts = seen.here, seen.facts
     items = [[words["mask"], words["mask_text"]]] if seen.result.scheme == "none" else []
     scheme = scheme_name(seen.words, facts.config.positions)

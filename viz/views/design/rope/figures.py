@@ -1,4 +1,4 @@
-"""Pictures of a query and a key that are turned in pairs: what each pair adds to the score, by distance, by shift."""
+"""Figures of a query and a key rotated in pairs: each pair's share of the score, the score by distance and by shift."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,16 +18,16 @@ _PALE = "rgba(128,134,150,0.35)"
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """The score by distance, all pairs and the slow ones alone."""
+    """The score by distance, of all pairs and of the slow ones alone."""
 
     score: np.ndarray  # [N], distances 0 .. N - 1
     slow: np.ndarray  # [N]
-    distance: int  # of the pair in the prompt
+    distance: int  # from the key to the query in the prompt
 
 
 @dataclass(frozen=True, eq=False)
 class Shifted:
-    """How far a score moves when both positions are shifted, and the bound, in one number format."""
+    """Change of a score when both positions shift, and its bound, in one number format."""
 
     name: str
     bound_name: str
@@ -36,9 +36,9 @@ class Shifted:
 
 
 def bars_figure(before: np.ndarray, after: np.ndarray, names: Sequence[str], words: Mapping[str, str]) -> go.Figure:
-    """Return the contribution of each pair to the score, before and after turning, and the running sum. [n + 1] each.
+    """Draw the contribution of each pair to the score before and after rotation, and the running sum.
 
-    `names` of the bars; `words`: "pair_axis", "adds", "before", "after", "sum", "running".
+    before, after and `names`: one entry per bar. `words`: "pair_axis", "adds", "before", "after", "sum", "running".
     """
     n, labels = len(names), [plotly_text(name) for name in names]
     x, total = list(range(n)), float(after.sum())
@@ -68,24 +68,24 @@ def bars_figure(before: np.ndarray, after: np.ndarray, names: Sequence[str], wor
 
 
 def distance_figure(curve: Curve, words: Mapping[str, str], slow_name: str) -> go.Figure:
-    """Return the score as the key alone moves. `words`: "distance", "score", "all", "here"."""
+    """Draw the score by distance as only the key moves. `words`: "distance", "score", "all", "here"."""
     x, hover = list(range(len(curve.score))), "d = %{x:,}: %{y:+.4f}"
-    mode, here = {"mode": "lines"}, float(curve.score[curve.distance])
+    mode, score = {"mode": "lines"}, float(curve.score[curve.distance])
     dot = {"mode": "markers", "cliponaxis": False, "marker": {"size": 11, "color": KEY}}
     traces = [
         line(words["all"], x, curve.score, QUERY, hover=hover, width=1.6, more=mode),
         line(slow_name, x, curve.slow, RED, hover=hover, width=2.4, more=mode),
-        line(words["here"], [curve.distance], [here], KEY, hover=hover, more=dot),
+        line(words["here"], [curve.distance], [score], KEY, hover=hover, more=dot),
     ]
     x_axis = axis(words["distance"], {"tickformat": ",", "range": [-0.01 * len(x), 1.01 * len(x)]})
     return figure(traces, x_axis, axis(words["score"], ZERO), height=HEIGHT, narrow=NARROW)
 
 
 def shift_figure(by: Sequence[int], shifted: Sequence[Shifted], context: int, words: Mapping[str, str]) -> go.Figure:
-    """Return how far the score moves by shift, both axes logarithmic. `words`: "shift", "error", "context"."""
+    """Draw the change of the score by shift on two logarithmic axes. `words`: "shift", "error", "context"."""
     x, traces, hover = np.array(by), [], "s = %{x:,}: %{y:.2e}"
     for each, color in zip(shifted, (ORANGE, BLUE), strict=True):
-        moved = each.errors > 0  # a logarithmic axis has no 0
+        moved = each.errors > 0  # log 0 is undefined
         dots = {"mode": "markers", "marker": {"size": 4, "color": color, "opacity": 0.75}}
         traces += [
             line(each.bound_name, x, each.bound, color, hover=hover, dash="dash", width=1.5, more={"mode": "lines"}),
@@ -94,8 +94,8 @@ def shift_figure(by: Sequence[int], shifted: Sequence[Shifted], context: int, wo
     low = min(float(each.bound.min()) for each in shifted) / 1e3
     high = max(float(each.bound.max()) for each in shifted) * 3
     name = words["context"].format(n=whole(context))
-    alone = {"mode": "lines", "hovertemplate": f"{plotly_text(name)}<extra></extra>"}
-    traces.append(line(name, [context] * 2, [low, high], GRAY, hover="", dash="dot", width=1.2, more=alone))
+    look = {"mode": "lines", "hovertemplate": f"{plotly_text(name)}<extra></extra>"}
+    traces.append(line(name, [context] * 2, [low, high], GRAY, hover="", dash="dot", width=1.2, more=look))
     x_axis = axis(words["shift"], {"type": "log", "tickformat": ",", "dtick": 1})
     least = min(value for trace in traces for value in trace.y if value is not None)
     y = axis(words["error"], powers(least, high))

@@ -1,4 +1,4 @@
-"""A query and a key as rotating pairs: what each adds to the score, and that only the distance of the two counts."""
+"""View of a query and a key as rotating pairs, whose contributions to the score depend only on the distance."""
 
 import math
 from typing import Annotated
@@ -43,7 +43,7 @@ NAMES = "contributions, head_qk, pair_of"
 
 
 def _head_name(seen: Seen) -> str:
-    """Return the head, and the two tokens with their positions."""
+    """Format the head and the two tokens with their positions."""
     (layer, head), pieces, result = seen.facts.head, seen.facts.pieces, seen.result
     return seen.words["head"].format(
         layer=layer,
@@ -56,7 +56,7 @@ def _head_name(seen: Seen) -> str:
 
 
 def _source(seen: Seen) -> str:
-    """Whose q and k these are, and whether the model turns them or only this view does."""
+    """Format the source of q and k, with a note if only this view rotates them and the model does not."""
     if seen.result.own:
         return seen.facts.source
     return f"{seen.facts.source} · {seen.words['derived'].format(theta=whole(THETA))}"
@@ -69,17 +69,17 @@ def _lines(seen: Seen, lines: list[str], names: str) -> str:
 
 
 def small(value: float) -> str:
-    """Return an error in a sentence: two digits."""
+    """Format an error with two significant digits."""
     return number(value, 2)
 
 
 def most_of(values: np.ndarray) -> float:
-    """Return the largest of them, 0 for none. [N]"""
+    """Return the largest value, 0 for an empty array. [N]"""
     return float(values.max(initial=0.0))
 
 
 def _digits(values: np.ndarray) -> list[float]:
-    """Return the numbers that the page adds up: nine digits. [n]"""
+    """Round the numbers that the page adds up to nine significant digits. [n]"""
     return [plain(value, 9) for value in values.tolist()]
 
 
@@ -87,10 +87,10 @@ def _digits(values: np.ndarray) -> list[float]:
 
 
 def pairs(seen: Seen) -> Payload:
-    """Everything that the page needs to turn the pairs by itself."""
+    """Return the numbers that the page needs to rotate the pairs by itself."""
     result, words = seen.result, seen.here
     note = words["note"]
-    last = "contributions(pair, [pair.distance])  # by pair, last what is not turned"
+    last = "contributions(pair, [pair.distance])  # by pair; last: dimensions without rotation"
     return {
         "title": words["title"].format(head=_head_name(seen)),
         "note": note if result.own else f"{note} {words['derived_note'].format(theta=whole(THETA))}",
@@ -119,7 +119,7 @@ def pairs(seen: Seen) -> Payload:
 
 
 def bars(seen: Seen) -> Payload:
-    """Return the contribution of each pair, before and after turning; both add up to a score."""
+    """Draw the contribution of each pair before and after rotation; both sum to a score."""
     result, words = seen.result, seen.here
     n = len(result.theta)
     names = [words["pair"].format(i=i, length=number(length)) for i, length in enumerate(result.wavelength.tolist())]
@@ -133,7 +133,7 @@ def bars(seen: Seen) -> Payload:
     )
     lines = [
         "before, after = contributions(pair, [0, pair.distance])",
-        "before, after, after.sum(), pair.score  # by pair; the score, and what the model has",
+        "before, after, after.sum(), pair.score  # by pair; their sum, and the model's own score",
     ]
     return {
         "figure": bars_figure(result.before[: len(names)], result.after[: len(names)], names, words),
@@ -146,7 +146,7 @@ def bars(seen: Seen) -> Payload:
 
 
 def distance(seen: Seen) -> Payload:
-    """Return the score as the key alone moves away."""
+    """Draw the score as only the key moves away."""
     result, words, n_ctx = seen.result, seen.here, seen.facts.config.n_ctx
     slow = int((result.wavelength > n_ctx).sum())
     name = words["slow"].format(slow=slow, n=len(result.theta), context=whole(n_ctx))
@@ -165,7 +165,7 @@ def distance(seen: Seen) -> Payload:
 
 
 def shift(seen: Seen) -> Payload:
-    """Return how far the score moves when both positions are shifted, which in exact arithmetic it does not."""
+    """Draw the change of the score when both positions shift, which is 0 in exact arithmetic."""
     result, words, n_ctx = seen.result, seen.here, seen.facts.config.n_ctx
     single, double = result.shifted
     inside = [n for n, by in enumerate(result.shifts) if by < n_ctx] or [0]
@@ -191,11 +191,11 @@ def shift(seen: Seen) -> Payload:
     }
 
 
-# --- in numbers ---
+# --- facts ---
 
 
 def facts(seen: Seen) -> Payload:
-    """Return the score, the sum, the shift and the angles in numbers."""
+    """Describe the score, the sum, the shift and the angles in numbers."""
     result, words = seen.result, seen.here
     turn, slow = result.distance * result.theta[0] / (2 * math.pi), result.distance * math.degrees(result.theta[-1])
     values = {
@@ -221,7 +221,7 @@ def facts(seen: Seen) -> Payload:
 def _shift_facts(seen: Seen) -> list[list[str]]:
     result, words, n_ctx = seen.result, seen.here, seen.facts.config.n_ctx
     single, double = result.shifted
-    held = all((each.errors <= each.bound).all() for each in result.shifted)
+    within_bound = all((each.errors <= each.bound).all() for each in result.shifted)
     values = {
         "single": small(most_of(single.errors)),
         "double": small(most_of(double.errors)),
@@ -232,16 +232,16 @@ def _shift_facts(seen: Seen) -> list[list[str]]:
     }
     near, far = (small(_up_to(result, single, limit)) for limit in (n_ctx, MOST_SHIFT))
     grows = words["grows_text"].format(near=near, far=far, context=whole(n_ctx), most=whole(MOST_SHIFT))
-    shifted = words["shift_text" if held else "shift_beyond"].format(**values)
+    shifted = words["shift_text" if within_bound else "shift_beyond"].format(**values)
     return [[words["shift"], shifted], [words["grows"], grows]]
 
 
 def _up_to(result: Turned, shifted: Errors, limit: int) -> float:
-    """Return the largest error up to a shift."""
+    """Return the largest error over the shifts up to `limit`."""
     return most_of(shifted.errors[[n for n, by in enumerate(result.shifts) if by <= limit]])
 
 
-# --- for programs ---
+# --- endpoint ---
 
 
 def rope_pairs(
@@ -252,23 +252,24 @@ def rope_pairs(
     key: int = 0,
     shifts: Annotated[int, Within(0, 1 << 20)] = 4096,
 ) -> dict:
-    """Return one query and one key of a head as pairs of dimensions that RoPE turns: what each pair adds to the score.
+    """Return one query and one key of a head as pairs of dimensions RoPE rotates, and each pair's share of the score.
 
-    A model without RoPE does not turn them; then theta is 10,000, own is false, and model_score is the sum of before.
+    A model without RoPE does not rotate them; then theta is 10,000, own is false, and model_score is the sum of before.
 
     Args:
         query: Position of the query; negative counts from the end.
-        key: Position of the key; negative counts from the end. The later of the two is taken for the query.
-        shifts: The largest shift of both positions that is tried, in powers of two.
+        key: Position of the key; negative counts from the end. The later of the two positions is used as the query.
+        shifts: The largest shift of both positions to try, in powers of two.
 
     Returns:
-        pairs: wavelength, lengths |q| and |k|, angles before turning (radians), and what the pair adds before turning
-        and turned; rest: what dimensions that are not turned add. score: the sum turned; model_score: the model's own
-        q.k / sqrt(d_head). shift: for each precision, the shifts, how far the score moves, and the bound by rounding.
+        pairs: wavelength, lengths |q| and |k|, angles before rotation (radians), and the pair's contribution before
+        rotation (before) and after it (adds); rest: the contribution of the dimensions without rotation. score: the
+        sum after rotation; model_score: the model's own q.k / sqrt(d_head). shift: for each precision, the shifts,
+        the change of the score (moved), and its bound by rounding.
     """
-    looked = on(scene, layer, head)
+    selected = on(scene, layer, head)
     m, n = sorted((place(scene, query), place(scene, key)), reverse=True)
-    pair = pair_of(scene.model.config, measured(VIEW, "head", looked).qk, m, n)
+    pair = pair_of(scene.model.config, measured(VIEW, "head", selected).qk, m, n)
     theta = frequencies(pair.config, "rope")
     (q, q_angle), (k, k_angle) = polar(pair.q, len(theta)), polar(pair.k, len(theta))
     before, after = contributions(pair, [0, pair.distance])

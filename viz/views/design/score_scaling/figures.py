@@ -1,4 +1,4 @@
-"""Scores with and without their scaling as pictures: how they spread, and what the softmax makes of them."""
+"""Figures of scores with and without scaling: their distribution, and the softmax of them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,26 +14,26 @@ from viz.numbers import BIT
 from viz.theme import HUES
 
 BINS = 60
-KEYS = 5  # of a row that have lines of their own
+KEYS = 5  # keys per row with a line of their own
 MEASURES = ("entropy", "largest", "jacobian")
 _COLORS = {"trained": BLUE, "chosen": ORANGE}
 
 
 @dataclass(frozen=True, eq=False)
 class Both:
-    """The same numbers with sqrt(d) and with what was chosen instead."""
+    """The same numbers under sqrt(d) and under the selected scaling."""
 
     trained: np.ndarray
     chosen: np.ndarray
 
 
-def drawn(measure: str, values: Any) -> Any:
-    """Return a measure as the page shows it: entropy, which is computed in nats, in bits."""
+def to_page_unit(measure: str, values: Any) -> Any:
+    """Convert a measure to the page's unit: entropy from nats to bits, the others unchanged."""
     return values / BIT if measure == "entropy" else values
 
 
 def scores_figure(both: Both, words: Mapping[str, str]) -> go.Figure:
-    """Return the histograms of the scores. `words`: "trained", "chosen", "score", "share"."""
+    """Draw the histograms of the scores under both scalings. `words`: "trained", "chosen", "score", "share"."""
     scores = {key: getattr(both, key)[~np.isnan(getattr(both, key))] for key in _COLORS}
     low, high = min(part.min() for part in scores.values()), max(part.max() for part in scores.values())
     edges = np.linspace(low, high if high > low else low + 1, BINS + 1)
@@ -49,7 +49,7 @@ def scores_figure(both: Both, words: Mapping[str, str]) -> go.Figure:
 
 
 def row_figure(both: Both, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
-    """Return one row of weights under both scalings. `words`: "trained", "chosen", "key", "weight"."""
+    """Draw one row of weights under both scalings. `words`: "trained", "chosen", "key", "weight"."""
     n = len(both.trained)
     hover = f"{plotly_text(words['key'])}: %{{text}}<br>{plotly_text(words['weight'])}: %{{y:.4f}}"
     names, data = token_names(pieces[:n]), {"customdata": token_data(n)}
@@ -61,20 +61,20 @@ def row_figure(both: Both, pieces: Sequence[str], words: Mapping[str, str]) -> g
     return figure(traces, token_axis(words["key"], pieces[:n]), y, meta={"places": True}, more={"bargap": 0.2})
 
 
-def lookup_figure(found: Any, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
-    """Return the weights of a row's largest keys, and how far the output is from the best one's value, by temperature.
+def lookup_figure(result: Any, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
+    """Draw the weights of a row's largest keys by temperature, and the distance of the output from the best value.
 
-    `found`: temperatures, weights, best and apart. `words`: "temperature", "weight", "apart".
+    `result`: temperatures, weights, best and apart. `words`: "temperature", "weight", "apart".
     """
-    trained = found.weights[int(np.abs(np.log(found.temperatures)).argmin())]
+    trained = result.weights[int(np.abs(np.log(result.temperatures)).argmin())]
     keys = np.argsort(-trained, kind="stable")[:KEYS]
-    start, x = f"{plotly_text(words['temperature'])}: %{{x:.3~g}}<br>", found.temperatures
+    start, x = f"{plotly_text(words['temperature'])}: %{{x:.3~g}}<br>", result.temperatures
     plain = {"mode": "lines"}
     weights = [
         line(
             f"{pieces[key]} ({key})",
             x,
-            found.weights[:, key],
+            result.weights[:, key],
             color,
             hover=f"{start}{plotly_text(words['weight'])}: %{{y:.4f}}",
             more=plain,
@@ -82,7 +82,7 @@ def lookup_figure(found: Any, pieces: Sequence[str], words: Mapping[str, str]) -
         for key, color in zip(keys.tolist(), HUES, strict=False)
     ]
     hover = f"{start}{plotly_text(words['apart'])}: %{{y:.4~g}}"
-    apart = line(words["apart"], x, found.apart, HUES[-1], hover=hover, dash="dash", more=plain)
+    apart = line(words["apart"], x, result.apart, HUES[-1], hover=hover, dash="dash", more=plain)
     y = {
         "weight": axis(words["weight"], {"range": [0, 1.02]}),
         "apart": axis(words["apart"], {"rangemode": "tozero"}),
@@ -92,7 +92,7 @@ def lookup_figure(found: Any, pieces: Sequence[str], words: Mapping[str, str]) -
 
 
 def rows_figure(trained: Any, chosen: Any, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
-    """Return the entropy in bits, largest weight and Jacobian of every row, one above the other.
+    """Draw the entropy in bits, largest weight and Jacobian norm of every row, one panel each.
 
     `trained`, `chosen`: keys and MEASURES, each [T]. `words`: a name for each, "trained", "chosen", "query", "most".
     """
@@ -106,7 +106,7 @@ def rows_figure(trained: Any, chosen: Any, pieces: Sequence[str], words: Mapping
             line(
                 words[key],
                 x,
-                drawn(name, getattr(rows, name)),
+                to_page_unit(name, getattr(rows, name)),
                 _COLORS[key],
                 hover=hover,
                 text=names,
@@ -122,7 +122,7 @@ def rows_figure(trained: Any, chosen: Any, pieces: Sequence[str], words: Mapping
 
 
 def random_figure(sizes: Sequence[int], rows: Sequence[Any], words: Mapping[str, str]) -> go.Figure:
-    """Variance, entropy in bits, largest weight and Jacobian against the size of random vectors.
+    """Draw the variance, entropy in bits, largest weight and Jacobian norm against the size of random vectors.
 
     `rows`: variance, scaled_variance, and MEASURES as (without, with). `words`: a name for each, "without", "with".
     """
@@ -135,7 +135,7 @@ def random_figure(sizes: Sequence[int], rows: Sequence[Any], words: Mapping[str,
             line(
                 words[key],
                 sizes,
-                [drawn(name, pair[place]) for pair in both],
+                [to_page_unit(name, pair[place]) for pair in both],
                 color,
                 hover=hover,
                 more={"legendgroup": key, "showlegend": at == 0},

@@ -1,4 +1,4 @@
-"""Why scores are divided by the square root of d_head: a head of this model, and random vectors, without it."""
+"""View of the division of scores by sqrt(d_head): a head of this model, and random vectors, with and without it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,33 +39,33 @@ from viz.views.design.score_scaling.figures import (
 )
 from viz.words import Words
 
-TRAINED = 0.5  # the power of d that every model here was trained with
+TRAINED = 0.5  # power of d in the training of every model here
 POWER = Range("power", 0.0, 1.0, step=0.05, default=0.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """One head's products q.k, and what the softmax makes of them as trained and as chosen."""
+    """One head's products q.k, and statistics of their softmax as trained and under the selected scaling."""
 
-    dots: np.ndarray  # float64 [T, T], NaN where a key is not seen
+    dots: np.ndarray  # float64 [T, T], NaN for a masked key
     d: int
     power: float
     trained: Rows
     chosen: Rows
-    summaries: tuple[Summary, ...]  # under no scaling, sqrt(d), d and the chosen one; none for a single token
+    summaries: tuple[Summary, ...]  # for no scaling, sqrt(d), d and the selected one; empty for a single token
 
     def scores(self, power: float) -> np.ndarray:
-        """q.k / d^power. [T, T]"""
+        """Return q.k / d^power. [T, T]"""
         return scaled(self.dots, self.d, power)
 
 
 def measure_products(scene: Scene, settings: Settings) -> np.ndarray:
-    """q.k of the main head, float64 [T, T], NaN where a key is not seen."""
+    """Compute q.k of the main head, NaN for a masked key. float64 [T, T]"""
     return products(scene.trace.scores(*scene.head), scene.model.config.d_head)
 
 
 def measure(scene: Scene, settings: Settings, results: Mapping[str, np.ndarray]) -> Scaling:
-    """Return the main head under a scaling: its own queries and keys, divided anew."""
+    """Compute the main head's softmax statistics under the selected scaling, from its own queries and keys."""
     d, power, dots = scene.model.config.d_head, settings.power, results["products"]
     powers = sorted({0.0, TRAINED, 1.0, power})
     summaries = tuple(each for exponent in powers if (each := summary(dots, d, exponent)))
@@ -73,27 +73,27 @@ def measure(scene: Scene, settings: Settings, results: Mapping[str, np.ndarray])
 
 
 def measure_random(scene: Scene, settings: Settings) -> tuple[Drawn, ...]:
-    """Return random queries and keys of growing size; the same for every model."""
+    """Measure random queries and keys of growing size; the same for every model."""
     return tuple(drawn())
 
 
 def measure_lookup(scene: Scene, settings: Settings) -> Lookup:
-    """Return the row of the token that is looked at, at every temperature."""
+    """Compute the selected token's row at every temperature."""
     (layer, head), seen = scene.head, scene.position + 1
     return lookup(scene.trace.scores(layer, head)[scene.position, :seen], scene.trace.qkv(layer, head).v[:seen])
 
 
-# --- what is drawn ---
+# --- parts ---
 
 
 def name_of(words: Words, power: float) -> str:
-    """Return a scaling in words."""
-    known = {0.0: "none", TRAINED: "root", 1.0: "whole"}
-    return words[f"is_{known[power]}"] if power in known else words["is_power"].format(power=f"{power:g}")
+    """Format the name of a scaling."""
+    names = {0.0: "none", TRAINED: "root", 1.0: "whole"}
+    return words[f"is_{names[power]}"] if power in names else words["is_power"].format(power=f"{power:g}")
 
 
 def _words(seen: Seen) -> dict[str, str]:
-    """Return the words of a figure with the names of its two lines."""
+    """Return the words of a figure, with the names of its two lines."""
     power = seen.result.power
     return seen.here.plain() | {"trained": name_of(seen.words, TRAINED), "chosen": name_of(seen.words, power)}
 
@@ -113,7 +113,7 @@ def _python(seen: Seen, line: str) -> str:
 
 
 def table(seen: Seen) -> Payload:
-    """Return the head in a few numbers, under no scaling, sqrt(d), d, and what was chosen."""
+    """Build the table of the head's statistics under no scaling, sqrt(d), d and the selected power."""
     words, result = seen.here, seen.result.summaries
     if not result:
         return {"empty": {"text": _title(seen), "hint": words["one"]}}
@@ -142,7 +142,7 @@ def table(seen: Seen) -> Payload:
 
 
 def scores(seen: Seen) -> Payload:
-    """How the scores spread."""
+    """Draw the distribution of the scores under both scalings."""
     words, result = seen.here, seen.result
     powers = (TRAINED, result.power)
     return {
@@ -155,7 +155,7 @@ def scores(seen: Seen) -> Payload:
 
 
 def row(seen: Seen) -> Payload:
-    """Return one row of weights."""
+    """Draw the selected token's row of weights under both scalings."""
     words, result, facts, i = seen.here, seen.result, seen.facts, seen.facts.position
     powers = (TRAINED, result.power)
     weights = [softmax(result.scores(power)[i : i + 1, : i + 1])[0] for power in powers]
@@ -171,7 +171,7 @@ def row(seen: Seen) -> Payload:
 
 
 def rows(seen: Seen) -> Payload:
-    """Return every row's entropy, largest weight and Jacobian."""
+    """Draw the entropy, largest weight and Jacobian norm of every row under both scalings."""
     words, result = seen.here, seen.result
     powers = (TRAINED, result.power)
     return {
@@ -185,13 +185,13 @@ def rows(seen: Seen) -> Payload:
     }
 
 
-def looked_up(seen: Seen) -> Payload:
-    """Return the row of the token as a soft dictionary."""
+def lookup_row(seen: Seen) -> Payload:
+    """Draw the selected token's row as a soft dictionary, by temperature."""
     words, result, facts = seen.here, seen.result, seen.facts
     (layer, head), i = facts.head, facts.position
     where = {"layer": layer, "head": head, "token": quoted(facts.pieces[i]), "position": i}
     key = f"{quoted(facts.pieces[result.best])} ({result.best})"
-    trained = float(result.apart[len(result.apart) // 2])  # T = 1 stands in the middle
+    trained = float(result.apart[len(result.apart) // 2])  # T = 1 is in the middle
     lines = [f"lookup(run.scores({layer}, {head})[{i}, :{i + 1}], run.qkv({layer}, {head}).v[:{i + 1}])"]
     return {
         "figure": lookup_figure(result, facts.pieces, words.plain()),
@@ -203,7 +203,7 @@ def looked_up(seen: Seen) -> Payload:
 
 
 def random(seen: Seen) -> Payload:
-    """Return random queries and keys of growing size."""
+    """Draw the statistics of random queries and keys of growing size."""
     words, last = seen.here, seen.result[-1]
     before, after = (number(each) for each in reversed(last.jacobian))
     return {
@@ -215,32 +215,32 @@ def random(seen: Seen) -> Payload:
     }
 
 
-# --- for programs ---
+# --- endpoint ---
 
 
 def score_scaling(
     scene: Scene, layer: int = 0, head: int = 0, power: Annotated[float, Within(0, 1)] = 0.0, position: int = -1
 ) -> dict:
-    """What the softmax makes of a head's scores when q.k is divided by d to another power than 1/2.
+    """Compute statistics of a head's softmax with q.k divided by d to another power than 1/2.
 
     Args:
-        power: Of d_head: 0 is no scaling, 0.5 as trained, 1 divides by d.
+        power: Power of d_head: 0 is no scaling, 0.5 as trained, 1 divides by d.
 
     Returns:
         trained and chosen: means over the rows of deviation (of the scores within a row), entropy (nats), evenness
-        (share of the maximum), largest weight, jacobian (Frobenius norm of the softmax's derivative) and
-        saturated (share of rows with more than 0.99 on one key); null for a prompt of one token. weights: of the row of
-        the position under both. random: for random vectors of a size the variance of q.k and the same without scaling
-        and with it.
+        (fraction of the maximum), largest weight, jacobian (Frobenius norm of the softmax's derivative) and saturated
+        (share of rows with more than 0.99 on one key); null for a prompt of one token. weights: those of the position's
+        row under both. random: for random vectors of each size, the variance of q.k and the same statistics without and
+        with scaling.
     """
-    looked = at(on(scene, layer, head), position)
-    i = looked.position
-    result: Scaling = measured(VIEW, "main", looked, power=power)
+    selected = at(on(scene, layer, head), position)
+    i = selected.position
+    result: Scaling = measured(VIEW, "main", selected, power=power)
     powers = {"trained": TRAINED, "chosen": power}
     weights = {name: softmax(result.dots[i : i + 1, : i + 1] / result.d**each)[0] for name, each in powers.items()}
     summaries = {name: summary(result.dots, result.d, each) for name, each in powers.items()}
     means = {name: None if each is None else vars(each) for name, each in summaries.items()}
-    rows = [vars(each) for each in measured(VIEW, "random", looked)]
+    rows = [vars(each) for each in measured(VIEW, "random", selected)]
     return {"d_head": result.d, "position": i, **means, "weights": weights, "random": rows}
 
 
@@ -259,7 +259,7 @@ VIEW = View(
         "scores": Figure(scores),
         "row": Figure(row, depends=("token",)),
         "rows": Figure(rows),
-        "lookup": Figure(looked_up, of="lookup", settings=()),
+        "lookup": Figure(lookup_row, of="lookup", settings=()),
         "random": Figure(random, of="random", settings=()),
     },
     api=(Endpoint(score_scaling),),

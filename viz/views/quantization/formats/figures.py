@@ -1,4 +1,4 @@
-"""The figures of rounded weights: bits against damage, one head before and after, and the levels of one matrix."""
+"""Figures of rounded weights: damage against bits, one attention map before and after, and the levels of a matrix."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from viz.theme import HUES
 FAMILIES = {"float": HUES[7], "int8": HUES[0], "few": HUES[4], "gguf": HUES[2]}
 _SYMBOLS = {"float": "circle", "int8": "square", "few": "diamond", "gguf": "triangle-up"}
 _HEIGHT, _NARROW = 440, 420
-_PLOT = (330, 270)  # pixels of the plane of bits and damage, about
+_PLOT = (330, 270)  # approximate size of the scatter plot in pixels
 _SIDES = (
     "middle right",
     "middle left",
@@ -27,36 +27,36 @@ _SIDES = (
     "top center",
     "bottom center",
 )
-_BINS, _TAIL = 120, 0.001  # of a histogram; the share of weights that may lie beyond it
-_LINES = 40  # levels that are drawn as lines
+_BINS, _TAIL = 120, 0.001  # bins of the histogram; share of weights allowed outside it
+_LINES = 40  # most levels drawn as lines
 
 
 @dataclass(frozen=True)
 class Dot:
-    """One format on the plane of bits and damage."""
+    """A number format in the scatter plot of damage against bits."""
 
-    name: str  # short, beside the point
-    family: str  # of FAMILIES
+    name: str  # short label next to the point
+    family: str  # a key of FAMILIES
     bits: float
     damage: float
-    hover: Sequence[str]  # lines
+    hover: Sequence[str]  # lines of the hover text
 
 
 def scatter_figure(dots: Sequence[Dot], words: Mapping[str, str]) -> go.Figure:
-    """Return the bits a weight across, what the format does up, both on logarithmic axes.
+    """Draw the damage of each format against its bits per weight, on logarithmic axes, without lossless formats.
 
     `words`: "bits", "damage", and the names of the families.
     """
     traces = []
     for family, color in FAMILIES.items():
-        ours = [dot for dot in dots if dot.family == family and dot.damage > 0]
-        if not ours:
+        members = [dot for dot in dots if dot.family == family and dot.damage > 0]
+        if not members:
             continue
-        labels = _labels(ours, dots)
+        labels = _labels(members, dots)
         traces.append(
             go.Scatter(
-                x=[dot.bits for dot in ours],
-                y=[dot.damage for dot in ours],
+                x=[dot.bits for dot in members],
+                y=[dot.damage for dot in members],
                 name=plotly_text(words[family]),
                 mode="markers+text",
                 text=[plotly_text(text) for text, _ in labels],
@@ -64,56 +64,60 @@ def scatter_figure(dots: Sequence[Dot], words: Mapping[str, str]) -> go.Figure:
                 textfont={"size": 11},
                 cliponaxis=False,
                 marker={"size": 11, "color": color, "symbol": _SYMBOLS[family]},
-                hovertext=["<br>".join(plotly_text(line) for line in dot.hover) for dot in ours],
+                hovertext=["<br>".join(plotly_text(line) for line in dot.hover) for dot in members],
                 hovertemplate="%{hovertext}<extra></extra>",
             )
         )
     shown = [dot for dot in dots if dot.damage > 0]
-    across = {"type": "log", "tickvals": [1.5, 2, 3, 4, 5, 6, 8, 12, 16, 32]}
-    across["range"] = _range([dot.bits for dot in shown], 0.08, 0.2)
-    reach = _range([dot.damage for dot in shown], 0.1, 0.1)
-    up = powers(*(10.0**end for end in reach)) | {"range": reach}
-    return figure(traces, axis(words["bits"], across), axis(words["damage"], up), height=_HEIGHT, narrow=_NARROW)
+    x = {"type": "log", "tickvals": [1.5, 2, 3, 4, 5, 6, 8, 12, 16, 32]}
+    x["range"] = _range([dot.bits for dot in shown], 0.08, 0.2)
+    y_range = _range([dot.damage for dot in shown], 0.1, 0.1)
+    y = powers(*(10.0**end for end in y_range)) | {"range": y_range}
+    return figure(traces, axis(words["bits"], x), axis(words["damage"], y), height=_HEIGHT, narrow=_NARROW)
 
 
 def _range(values: Sequence[float], before: float, after: float) -> list[float]:
-    """Return the ends of a logarithmic axis with room on both sides, as shares of what it spans."""
-    ends = [math.log10(pick(values)) for pick in (min, max)] if values else [0.0, 1.0]
-    span = max(ends[1] - ends[0], 0.3)
-    return [ends[0] - before * span, ends[1] + after * span]
+    """Compute the range of a logarithmic axis in powers of ten.
+
+    `before` and `after` are the margins at both ends, as shares of the span of the values.
+    """
+    bounds = [math.log10(extreme(values)) for extreme in (min, max)] if values else [0.0, 1.0]
+    span = max(bounds[1] - bounds[0], 0.3)
+    return [bounds[0] - before * span, bounds[1] + after * span]
 
 
-def _labels(ours: Sequence[Dot], dots: Sequence[Dot]) -> list[tuple[str, str]]:
-    """Return each label and its side: the first on which it covers no point, no other label and no axis.
+def _labels(members: Sequence[Dot], dots: Sequence[Dot]) -> list[tuple[str, str]]:
+    """Return the label and text position of each of `members`, a subset of `dots`.
 
-    Where there is no such side the label is "": the point says its name on hover.
+    A label takes the first side where it covers no point, no other label and no axis. Without such a side the label is
+    "", since the name also appears on hover.
     """
     shown = [dot for dot in dots if dot.damage > 0]
     x, y = (_range([getattr(dot, name) for dot in shown], 0.08, 0.2) for name in ("bits", "damage"))
-    at = {
+    points = {
         dot.name: (
             _PLOT[0] * (math.log10(dot.bits) - x[0]) / (x[1] - x[0]),
             _PLOT[1] * (math.log10(dot.damage) - y[0]) / (y[1] - y[0]),
         )
         for dot in shown
     }
-    taken = [(left - 6, down - 6, left + 6, down + 6) for left, down in at.values()]
+    taken = [(left - 6, down - 6, left + 6, down + 6) for left, down in points.values()]
     labels = {}
     for dot in shown:
-        boxes = {side: _box(at[dot.name], len(dot.name), side) for side in _SIDES}
+        boxes = {side: _box(points[dot.name], len(dot.name), side) for side in _SIDES}
         inside = {side: box for side, box in boxes.items() if min(box[:2]) >= 0}
         side = next((s for s, box in inside.items() if not any(_overlap(box, other) for other in taken)), None)
         labels[dot.name] = (dot.name, side) if side else ("", _SIDES[0])
         taken += [boxes[side]] if side else []
-    return [labels[dot.name] for dot in ours]
+    return [labels[dot.name] for dot in members]
 
 
 def _box(point: tuple[float, float], letters: int, side: str) -> tuple[float, float, float, float]:
-    """About the rectangle of a label in pixels: left, lower, right and upper end."""
-    (up, across), width = side.split(), 6.2 * letters
-    left = point[0] + {"right": 9, "center": -width / 2, "left": -9 - width}[across]
-    low = point[1] + {"top": 7, "middle": -7, "bottom": -21}[up]
-    return left, low, left + width, low + 14
+    """Estimate the rectangle of a label of `letters` characters in pixels: left, bottom, right and top."""
+    (vertical, horizontal), width = side.split(), 6.2 * letters
+    left = point[0] + {"right": 9, "center": -width / 2, "left": -9 - width}[horizontal]
+    bottom = point[1] + {"top": 7, "middle": -7, "bottom": -21}[vertical]
+    return left, bottom, left + width, bottom + 14
 
 
 def _overlap(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
@@ -121,15 +125,14 @@ def _overlap(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
 
 
 def levels_figure(weights: np.ndarray, values: np.ndarray, group: slice, words: Mapping[str, str]) -> go.Figure:
-    """Return a matrix before and after: above how often it holds which number, below the steps of the weights of one
-    group.
+    """Draw a matrix before and after rounding: a histogram of its values, and below it the steps of one group.
 
-    weights and values [out, in]; `group` are inputs of the first row. `words`: "value", "count", "before", "after",
+    weights and values [out, in]; `group` selects inputs of the first row. `words`: "value", "count", "before", "after",
     "rounded", "steps".
     """
     flat, after = weights.ravel(), values.ravel()
-    reach = float(np.quantile(np.abs(flat), 1 - _TAIL)) or float(np.abs(flat).max()) or 1.0
-    edges = np.linspace(-reach, reach, _BINS + 1)
+    limit = float(np.quantile(np.abs(flat), 1 - _TAIL)) or float(np.abs(flat).max()) or 1.0
+    edges = np.linspace(-limit, limit, _BINS + 1)
     middle = ((edges[1:] + edges[:-1]) / 2).tolist()
     counts = {"after": np.histogram(after, edges)[0], "before": np.histogram(flat, edges)[0]}
     hover = f"{plotly_text(words['value'])} %{{x:.4g}}: %{{y:,}}"
@@ -137,7 +140,7 @@ def levels_figure(weights: np.ndarray, values: np.ndarray, group: slice, words: 
     w, v = weights[0, group], values[0, group]
     dots = {"mode": "markers", "marker": {"size": 6, "color": GREEN, "opacity": 0.8}, "hovertemplate": steps_hover}
     outline = {"mode": "lines", "line": {"color": ORANGE, "width": 2, "shape": "hvh"}}
-    wide = {"width": 2 * reach / _BINS}
+    wide = {"width": 2 * limit / _BINS}
     traces = [
         bars(words["after"], middle, counts["after"], BLUE, hover=hover, more=wide),
         line(words["before"], middle, counts["before"], ORANGE, hover=hover, more=outline),
@@ -155,14 +158,17 @@ def levels_figure(weights: np.ndarray, values: np.ndarray, group: slice, words: 
     return figure(traces, x, y, height=520, narrow=500, meta=meta, more=more)
 
 
-def _level(at: float) -> dict:
-    """Return a line across the steps."""
-    look = {"type": "line", "line": {"width": 1, "color": GRAY}, "layer": "below"}
-    return look | {"xref": "paper", "yref": "y2", "x0": 0, "x1": 1, "y0": at, "y1": at}
+def _level(y: float) -> dict:
+    """Build the Plotly shape of a horizontal line at one level of the lower plot."""
+    shape = {"type": "line", "line": {"width": 1, "color": GRAY}, "layer": "below"}
+    return shape | {"xref": "paper", "yref": "y2", "x0": 0, "x1": 1, "y0": y, "y1": y}
 
 
 def map_panels(before: np.ndarray, after: np.ndarray, names: tuple[str, str]) -> list[Panel]:
-    """Return a head's pattern and that of the rounded model, cells of the future blank. [t, t] each"""
+    """Build the panels of a head's attention map before and after rounding, with the future blank.
+
+    before [T, T], cropped to the first t tokens of after [t, t]; `names` are the titles.
+    """
     future = np.triu(np.ones(after.shape, bool), 1)
     return [
         Panel(name, np.where(future, np.nan, z).astype(np.float32))
@@ -171,11 +177,11 @@ def map_panels(before: np.ndarray, after: np.ndarray, names: tuple[str, str]) ->
 
 
 def mean_moved(moved: np.ndarray) -> float:
-    """Return the mean over all heads. [L, H]"""
+    """Compute the mean distance over all heads. moved [L, H]"""
     return float(moved.mean())
 
 
 def most_moved(moved: np.ndarray) -> tuple[int, int, float]:
-    """Return the head whose pattern moved most, and how far. [L, H]"""
+    """Return the layer and head whose attention map changed most, and its distance. moved [L, H]"""
     layer, head = np.unravel_index(int(moved.argmax()), moved.shape)
     return int(layer), int(head), float(moved[layer, head])

@@ -1,4 +1,4 @@
-"""Number formats: their bytes, their distance from a matrix, and their effect on the outputs."""
+"""Measurements of number formats: their bytes, the error of a matrix, and their effect on the output."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -17,29 +17,29 @@ from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 
 WHICH = {"usual": USUAL, "all": tuple(FORMATS)}
-PROMPT_TOKENS = 256  # of a long prompt the first ones are measured, and at most as many of the held-out text
+PROMPT_TOKENS = 256  # most tokens measured, of the prompt and of the held-out text
 
 
 @dataclass(frozen=True)
 class Size:
-    """The measurements of one format on the model."""
+    """The size of the model's rounded matrices in one format."""
 
     nbytes: int  # of all rounded matrices
     weights: int
-    kept16: int  # of them, matrices that stay float16 because their rows do not fit
+    kept16: int  # number of matrices that stay float16 because their rows do not fit
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """The formats that the model can be stored in."""
+    """The sizes of the model in all usable formats."""
 
-    n: int  # matrices that are rounded
+    n: int  # number of rounded matrices
     by_format: Mapping[str, Size]
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """One matrix under every format."""
+    """The error of one matrix in every format."""
 
     shape: tuple[int, int]  # [out, in]
     errors: Mapping[str, WeightError]
@@ -52,28 +52,28 @@ class Levels:
     weight: np.ndarray  # float32 [out, in]
     values: np.ndarray  # rounded, [out, in]
     error: WeightError
-    different: tuple[int, int]  # values, before and after
+    different: tuple[int, int]  # number of distinct values before and after
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """The result of the measurement that the button starts."""
+    """The result of the slow measurement."""
 
     outcomes: Mapping[str, Outcome]
-    text: int  # tokens of the held-out text
-    maps: Mapping[str, np.ndarray]  # attention patterns of the first tokens by format, float16 [L, H, t, t]
+    text: int  # number of tokens of the held-out text
+    maps: Mapping[str, np.ndarray]  # attention maps of the first tokens by format, float16 [L, H, t, t]
 
 
 @dataclass(frozen=True, eq=False)
 class Patterns:
-    """One head before and after rounding: float32 and in a format. [t, t] each"""
+    """One head's attention map in float32 and in a rounded format. [t, t] each"""
 
     before: np.ndarray
     after: np.ndarray
 
 
 def measure_sizes(scene: Scene, settings: Settings) -> Sizes:
-    """Return the bytes by their formula; nothing is rounded for it."""
+    """Compute the bytes of every usable format by formula, without rounding a weight."""
     model, head, sizes = scene.model.model, settings.head, {}
     weights = [weight for _, weight in matrices(model, head=head)]
     for key in WHICH[settings.which]:
@@ -84,7 +84,7 @@ def measure_sizes(scene: Scene, settings: Settings) -> Sizes:
 
 
 def measure_matrix(scene: Scene, settings: Settings) -> Matrix:
-    """Return the error of one matrix of the main head's layer under every format."""
+    """Measure the error of one matrix of the main head's layer in every format that fits its rows."""
     weight = layer_of(scene.model.model.blocks[scene.head[0]], settings.matrix).weight
     fitting = (FORMATS[key] for key in WHICH[settings.which] if FORMATS[key].fits(weight.shape[1]))
     errors = {kind.key: weight_error(weight, *stored(weight, kind)) for kind in fitting}
@@ -92,7 +92,7 @@ def measure_matrix(scene: Scene, settings: Settings) -> Matrix:
 
 
 def measure_levels(scene: Scene, settings: Settings) -> Levels:
-    """Return the same matrix before and after rounding to one format."""
+    """Round one matrix of the main head's layer to one format, and keep it before and after."""
     weight = layer_of(scene.model.model.blocks[scene.head[0]], settings.matrix).weight.detach()
     values, nbytes = stored(weight, FORMATS[settings.one])
     different = len(weight.unique()), len(values.unique())
@@ -100,22 +100,25 @@ def measure_levels(scene: Scene, settings: Settings) -> Levels:
 
 
 def measure_file(scene: Scene, settings: Settings) -> dict[str, int]:
-    """Return how many tensors of each type the model's own file holds; {} where it is no GGUF."""
+    """Count the tensors of each type in the model's own file; {} unless it is a GGUF file."""
     return file_types(scene.model.id)
 
 
 def outputs_question(scene: Scene, settings: Settings) -> Settings:
-    """Return the first tokens of the prompt; edits are left out."""
+    """Return the settings with the ids of the prompt's first PROMPT_TOKENS tokens; edits play no part."""
     return Settings((*settings.items(), ("ids", tuple(scene.tokens.ids.tolist()[:PROMPT_TOKENS]))))
 
 
 def text_limit(limit: int) -> int:
-    """Return the tokens of the held-out text on a server that measures so long a context."""
+    """Return the number of held-out tokens to measure on a server whose context limit is `limit` tokens."""
     return min(PROMPT_TOKENS, limit)
 
 
 def measure_outputs(scene: Scene, settings: Settings, progress: Progress) -> Run:
-    """Return the plain model in one format after the other, on the prompt and on a held-out text."""
+    """Measure the plain model in one format after another, on the prompt and on a held-out text.
+
+    Formats with a runner are also timed, in tokens per second.
+    """
     model, ids = scene.model, list(settings.ids)
     text = held_out_ids(model, text_limit(scene.limit))
     keys = WHICH[settings.which]
@@ -130,7 +133,7 @@ def measure_outputs(scene: Scene, settings: Settings, progress: Progress) -> Run
 
 
 def measure_patterns(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Patterns | None:
-    """Return the main head in float32 and in one format; None where that was not measured."""
+    """Return the main head's attention map in float32 and in the selected format; None if that was not measured."""
     run = results["outputs"]
     if run is None or settings.one not in run.maps or settings.one not in run.outcomes:
         return None

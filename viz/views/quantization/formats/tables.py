@@ -1,4 +1,4 @@
-"""The view of formats in numbers: the table of all, one matrix before and after, and what is known of the file."""
+"""Tables and texts of the formats view: all formats, one matrix before and after, and facts about the model file."""
 
 import math
 
@@ -12,18 +12,18 @@ from viz.views.quantization.formats.measure import PROMPT_TOKENS, Levels, Run, t
 from viz.views.quantization.naming import decibels, divergence, moved, name_of, perplexity, shared_words
 from viz.words import Words, joined
 
-MOST_STEPS = 512  # weights of one row whose steps are drawn
+MOST_STEPS = 512  # most weights of a row whose steps are drawn
 
-# --- what all pictures share -----------------------------------------------------------------------------
+# --- shared by all parts -------------------------------------------------------------------------------
 
 
 def place_of(seen: Seen) -> str:
-    """Return the chosen matrix and its layer, in words."""
+    """Format the name of the selected matrix and its layer."""
     return seen.words["place"].format(layer=seen.facts.head[0], matrix=seen.settings.matrix)
 
 
 def measured_line(seen: Seen, run: Run) -> str:
-    """Return the line below what was measured: whose numbers, on how many tokens."""
+    """Format the source line of a measurement: the model, its dtype, and the numbers of measured tokens."""
     facts = seen.facts
     prompt = min(len(facts.tokens), PROMPT_TOKENS)
     line = seen.words["measured"].format(model=facts.label, dtype=facts.dtype, prompt=whole(prompt), text=run.text)
@@ -31,7 +31,7 @@ def measured_line(seen: Seen, run: Run) -> str:
 
 
 def measure_lines(seen: Seen, last: str) -> str:
-    """Python that measures the formats again, and then `last`."""
+    """Build the Python lines that repeat the measurement and end with `last`."""
     keys = "USUAL" if seen.settings.which == "usual" else "tuple(FORMATS)"
     lines = [
         f"text = held_out_ids(lm, {text_limit(seen.facts.limit)})",
@@ -48,7 +48,7 @@ def measure_lines(seen: Seen, last: str) -> str:
 
 
 def matrix_lines(seen: Seen, last: str) -> str:
-    """Python that takes the chosen matrix, and then `last`."""
+    """Build the Python lines that fetch the selected matrix and end with `last`."""
     matrix = seen.settings.matrix
     owner = "attn" if matrix in "qkvo" else "mlp"
     lines = [f"weight = lm.model.blocks[{seen.facts.head[0]}].{owner}.{matrix}.weight", last]
@@ -59,16 +59,16 @@ def matrix_lines(seen: Seen, last: str) -> str:
 
 
 def table(seen: Seen) -> Payload:
-    """Return every format: bytes by their formula, errors, and what was measured of the outputs."""
-    words, run, one = seen.here, seen.results["outputs"], seen.results["matrix"].errors
+    """Build the table of all formats: bytes by formula, weight errors, and the effects on the output once measured."""
+    words, run, matrix_errors = seen.here, seen.results["outputs"], seen.results["matrix"].errors
     rows, lines = [], []
     for key, each in seen.results["sizes"].by_format.items():
         outcome = run.outcomes.get(key) if run else None
-        error = outcome.error if outcome else one.get(key)
+        error = outcome.error if outcome else matrix_errors.get(key)
         name, bits = name_of(FORMATS[key], seen.all_words), 8 * each.nbytes / each.weights
-        kept16 = {"text": f"{name} *", "help": words["kept16"].format(n=whole(each.kept16))}
-        first = [kept16 if each.kept16 else name, number(bits, 4), size(each.nbytes)]
-        rows.append([*first, *_error_cells(error), *_outcome_cells(words, outcome)])
+        starred_name = {"text": f"{name} *", "help": words["kept16"].format(n=whole(each.kept16))}
+        leading = [starred_name if each.kept16 else name, number(bits, 4), size(each.nbytes)]
+        rows.append([*leading, *_error_cells(error), *_outcome_cells(words, outcome)])
         lines.append([name, bits, each.nbytes, *_numbers(error, outcome)])
     columns = [words[key] for key in ("format", "bits", "bytes")]
     place = words["all"] if run else place_of(seen)
@@ -88,7 +88,7 @@ def table(seen: Seen) -> Payload:
 
 
 def _about(seen: Seen, run: Run | None) -> str:
-    """Which matrices are rounded, and what is left as it is."""
+    """Describe which matrices are rounded, and the perplexity before rounding, if it has been measured."""
     words = seen.here
     rounded = words["rounded_head" if seen.settings.head else "rounded"].format(n=whole(seen.results["sizes"].n))
     if not run:
@@ -116,7 +116,7 @@ def _outcome_cells(words: Words, outcome: Outcome | None) -> list[object]:
 
 
 def _numbers(error: WeightError | None, outcome: Outcome | None) -> list[float | None]:
-    """Return the cells of a row as exact numbers."""
+    """Return the numbers of a row unformatted: three weight errors and six effects on the output, None if missing."""
     errors = [None] * 3 if error is None else [error.relative, error.largest, error.snr]
     if outcome is None:
         return [*errors, *[None] * 6]
@@ -129,7 +129,7 @@ def _numbers(error: WeightError | None, outcome: Outcome | None) -> list[float |
 
 
 def levels(seen: Seen) -> Payload:
-    """Return one matrix before and after rounding."""
+    """Draw the selected matrix before and after rounding."""
     words, settings, result = seen.here, seen.settings, seen.result
     kind, width = FORMATS[settings.one], result.weight.shape[1]
     name, group = name_of(kind, seen.all_words), slice(0, min(group_of(kind, width), width, MOST_STEPS))
@@ -149,7 +149,7 @@ def levels(seen: Seen) -> Payload:
 
 
 def _levels_numbers(result: Levels) -> dict[str, str]:
-    """Return the note on the matrix."""
+    """Format the numbers for the note on the matrix."""
     (out, width), (before, after), error = result.weight.shape, result.different, result.error
     counts = {"out": out, "in": width, "before": before, "levels": after}
     return {name: whole(n) for name, n in counts.items()} | {
@@ -159,38 +159,36 @@ def _levels_numbers(result: Levels) -> dict[str, str]:
 
 
 def group_of(kind: Format, width: int) -> int:
-    """Return the weights of a row that share a scale."""
+    """Return the number of weights that share a scale, in a row of `width` weights."""
     if kind.scheme is not None:
         return kind.scheme.group or width
     return kind.block if kind.gguf else width
 
 
 def facts(seen: Seen) -> Payload:
-    """Return the formats of the loaded file, whether a format restores the same weights, the simulated
-    ones, K-quants.
-    """
+    """List facts about the formats: types in the file, formats without error, bytes of a matrix, K-quants and speed."""
     words, run, matrix, types = seen.here, seen.results["outputs"], seen.results["matrix"], seen.results["file"]
-    held = words["no_file"].format(dtype=seen.facts.dtype)
+    file_text = words["no_file"].format(dtype=seen.facts.dtype)
     if types:
         listed = (words["type"].format(type=key, n=whole(n)) for key, n in types.items())
-        held = words["file_text"].format(types=", ".join(listed))
-    items = [[words["file"], held]]
+        file_text = words["file_text"].format(types=", ".join(listed))
+    items = [[words["file"], file_text]]
     errors = {key: each.error for key, each in run.outcomes.items()} if run else matrix.errors
-    same = [
+    exact = [
         name_of(FORMATS[key], seen.all_words)
         for key, each in errors.items()
         if FORMATS[key].dtype is None and each.relative < 1e-6
     ]
-    if same:
-        where = words["everywhere"] if run else place_of(seen)
-        items.append([words["same"], words["same_text"].format(names=", ".join(same), where=where)])
+    if exact:
+        place = words["everywhere"] if run else place_of(seen)
+        items.append([words["same"], words["same_text"].format(names=", ".join(exact), where=place)])
     items.append([words["bytes"], bytes_text(seen, matrix.shape)])
     items += [[words["k_quants"], words["k_quants_text"]], [words["speed"], words["speed_text"]]]
     return {"title": words["title"], "items": items}
 
 
 def bytes_text(seen: Seen, shape: tuple[int, int]) -> str:
-    """Where the bytes of the one matrix come from. shape [out, in]"""
+    """Explain how the bytes of the selected matrix add up. shape [out, in]"""
     words, kind, (out, width) = seen.here, FORMATS[seen.settings.one], shape
     nbytes, scheme = stored_bytes(shape, kind), kind.scheme
     values = {"out": whole(out), "in": whole(width), "n": whole(nbytes), "name": name_of(kind, seen.all_words)}

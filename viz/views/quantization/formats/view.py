@@ -1,4 +1,4 @@
-"""Fewer bits: bytes, errors of the weights, and what changes of the output, format by format."""
+"""The formats view: bytes, weight errors and changes of the output for each number format."""
 
 from typing import Annotated
 
@@ -71,7 +71,7 @@ SETTINGS = (
 
 
 def job(seen: Seen) -> Payload:
-    """How many formats are tried, and that edits are left out."""
+    """Describe the measurement: the number of formats, and that edits are left out."""
     hint = seen.here["hint"].format(n=len(seen.results["sizes"].by_format))
     return {"text": f"{hint} {shared_words(seen.all_words)['no_edits']}" if seen.facts.edits else hint}
 
@@ -80,7 +80,7 @@ def job(seen: Seen) -> Payload:
 
 
 def scatter(seen: Seen) -> Payload:
-    """Return the bits a weight against KL, or against the error of one matrix as long as nothing was measured."""
+    """Draw the damage against the bits per weight: KL on held-out text, or one matrix's error before that is run."""
     words, run = seen.here, seen.results["outputs"]
     payload = _measured(seen, run) if run else _counted(seen)
     return payload | {
@@ -90,11 +90,11 @@ def scatter(seen: Seen) -> Payload:
 
 
 def _measured(seen: Seen, run: Run) -> Payload:
-    """Formats by the KL of the held-out text; `figure` holds the dots."""
+    """Build the scatter's payload with KL on held-out text as the damage; `figure` holds the dots."""
     words, keys = seen.here, [key for key in seen.results["sizes"].by_format if key in run.outcomes]
     dots = [_dot(seen, run.outcomes[key]) for key in keys]
-    none = [dot.hover[0] for dot in dots if dot.damage <= SAME]
-    note = [words["note"], *([words["none"].format(names=", ".join(none))] if none else [])]
+    undamaged = [dot.hover[0] for dot in dots if dot.damage <= SAME]
+    note = [words["note"], *([words["none"].format(names=", ".join(undamaged))] if undamaged else [])]
     return {
         "figure": [dot for dot in dots if dot.damage > SAME],
         "title": words["title"],
@@ -106,7 +106,7 @@ def _measured(seen: Seen, run: Run) -> Payload:
 
 
 def _counted(seen: Seen) -> Payload:
-    """Formats by their error on the one matrix; `figure` holds the dots."""
+    """Build the scatter's payload with the selected matrix's error as the damage; `figure` holds the dots."""
     words, errors = seen.here, seen.results["matrix"].errors
     dots = []
     for key in seen.results["sizes"].by_format:
@@ -124,7 +124,7 @@ def _counted(seen: Seen) -> Payload:
 
 
 def _error_lines(words: Words, error: WeightError) -> list[str]:
-    """Return an error in lines."""
+    """Format the hover lines of a weight error."""
     values = {"relative": number(error.relative), "largest": number(error.largest), "snr": decibels(error.snr)}
     return [
         words["hover_bits"].format(bits=number(error.bits, 4), size=size(error.nbytes)),
@@ -151,20 +151,20 @@ def _dot(seen: Seen, outcome: Outcome) -> Dot:
 
 
 def maps(seen: Seen) -> Payload:
-    """Return the picked head's pattern before and after."""
+    """Draw the selected head's attention map before and after rounding."""
     words, settings, run, patterns = seen.here, seen.settings, seen.results["outputs"], seen.results["patterns"]
     if run is None:
         return {"empty": {"text": words["empty"], "hint": words["empty_hint"]}}
     if patterns is None:
         return {"empty": {"text": words["not_measured"], "hint": words["not_measured_hint"]}}
     (layer, head), t = seen.facts.head, len(patterns.after)
-    name, moves = name_of(FORMATS[settings.one], seen.all_words), run.outcomes[settings.one].moved
+    name, by_head = name_of(FORMATS[settings.one], seen.all_words), run.outcomes[settings.one].moved
     panels = map_panels(patterns.before, patterns.after, (words["before"], name))
     axes = PatternWords(*(words[key] for key in ("query", "key", "weight", "largest")))
-    meta = {"whole": True, "height": 400, "narrow": 660}  # no part of it can be asked for
+    meta = {"whole": True, "height": 400, "narrow": 660}  # zooming requests no part of the maps
     figure = pattern_figure(panels, seen.facts.tokens, axes, Window(0, t, 0, t), meta=meta)
-    largest = most_moved(moves)
-    distances = {"moved": float(moves[layer, head]), "mean": mean_moved(moves), "most": largest[2]}
+    largest = most_moved(by_head)
+    distances = {"moved": float(by_head[layer, head]), "mean": mean_moved(by_head), "most": largest[2]}
     distances = {key: moved(value) for key, value in distances.items()}
     note = words["note"].format(**distances, layer=largest[0], head=largest[1])
     if t < len(seen.facts.tokens):
@@ -195,20 +195,21 @@ def maps(seen: Seen) -> Payload:
 def weight_errors(
     playground: Playground, model: LanguageModel, layer: int = 0, matrix: Annotated[str, OneOf(KINDS)] = "down"
 ) -> dict:
-    """Return the bytes of the model's matrices in every number format, and the error of one matrix rounded to it.
+    """Compute the bytes of the model's matrices in every number format, and the error of one matrix in each.
 
     Args:
-        matrix: q, k, v, o of the attention, up, down and, where there is one, gate of the MLP.
+        matrix: q, k, v or o of the attention; up, down or, in a gated MLP, gate.
 
     Returns:
-        formats: format, bits (a weight, scales included), bytes (of all linear layers of the blocks); of the one matrix
-        relative (Frobenius error), largest, snr (decibels; null without error). Formats whose blocks do not fit the
-        rows of a matrix keep it in float16; a format that fits no matrix is left out.
+        layer; matrix; shape [out, in]; formats: format, bits (per weight, with scales), bytes (all linear layers of
+        the blocks), and for the selected matrix relative (Frobenius error), largest (absolute error) and snr
+        (decibels; null without error). A matrix whose rows do not fit the blocks of a format stays float16; a format
+        that fits no matrix is left out.
     """
     check_layer(layer, model.config.n_layer)
     if matrix not in kinds_of(model.model):
         hint = say("Choose one of: {}.", ", ".join(kinds_of(model.model)))
-        raise InputError("An argument is none of its names.", f"matrix: {matrix}", hint)
+        raise InputError("An argument has an unknown value.", f"matrix: {matrix}", hint)
     weight, rows = layer_of(model.model.blocks[layer], matrix).weight, []
     for kind in FORMATS.values():
         if usable(model.model, kind):
@@ -221,18 +222,18 @@ def weight_errors(
 def quantization_formats(
     scene: Scene, which: Annotated[str, OneOf(("usual", "all"))] = "usual", head: bool = False
 ) -> dict:
-    """What rounding all linear layers to each number format does to weights, predictions and attention.
+    """Measure how rounding all linear layers to each number format changes weights, predictions and attention.
 
     Args:
-        which: usual: ten common formats. all: every format there is.
-        head: Round embedding and output head, too.
+        which: usual: ten common formats. all: all formats.
+        head: Round the embedding and the output head, too.
 
     Returns:
-        formats: format, bits, bytes, relative, largest and snr of the weights; prompt and text (a held-out text): mean
-        kl to the float32 model in nats, agree (share of positions with the same likeliest token), loss and before
-        (mean -log p of the next token, null for one token); moved: mean total variation distance of the attention rows
-        on the prompt; most_moved: layer, head and its distance; speed: measured tokens a second, null where the format
-        is only simulated.
+        text_tokens: number of held-out tokens; formats: format, bits, bytes, and relative, largest and snr of the
+        weights; prompt and text (held-out): tokens, mean kl to the float32 model in nats, agree (share of positions
+        with the same top token), loss and before (mean -log p of the next token after and before rounding, null for
+        one token); moved: mean total variation distance of the attention rows on the prompt; most_moved: layer, head
+        and its distance; speed: measured tokens per second, null for a format that is only simulated.
     """
     run: Run = measured(VIEW, "outputs", scene, which=which, head=head)
     return {"text_tokens": run.text, "formats": [_answer(each) for each in run.outcomes.values()]}
@@ -247,7 +248,7 @@ def _reading(reading: Reading) -> dict:
 
 
 def _answer(outcome: Outcome) -> dict:
-    """Return one format, measured."""
+    """Build the answer for one measured format."""
     layer, head, distance = most_moved(outcome.moved)
     return {
         "format": outcome.key,

@@ -1,4 +1,4 @@
-"""The figures of the layer-by-layer sweep: a cell for each layer and matrix, and a line over the layers."""
+"""Figures of the layer sweep: a heat map of layers and matrices, and lines across the layers."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,16 +10,16 @@ from viz.charts.lines import line
 from viz.labels import plotly_text
 from viz.theme import HUES, scales
 
-_ROW, _FIXED, _LEAST, _MOST = 18, 130, 300, 760  # pixels of a heat map
-_MARKS = 16  # layers with a label
+_ROW, _FIXED, _LEAST, _MOST = 18, 130, 300, 760  # height of a heat map in pixels: per layer, fixed, minimum, maximum
+_MARKS = 16  # most labeled layers
 _DASHES = ("solid", "dot", "dash")
 
 
 def heat_figure(z: np.ndarray, parts: Sequence[str], words: Mapping[str, str], *, signed: bool) -> go.Figure:
-    """Return the effect of rounding one part of one layer: parts across, layers down. z [L, parts]
+    """Draw the effect of rounding one part of one layer at a time: parts across, layers down. z [L, parts]
 
-    Sizes have a logarithmic ramp over four powers of ten, changes with a sign a linear one. `words`: "layer", "part",
-    "value".
+    Unsigned values have a logarithmic color scale over four powers of ten, signed changes a linear one.
+    `words`: "layer", "part", "value".
     """
     L = len(z)
     top = float(np.abs(z).max()) or 1.0
@@ -35,18 +35,18 @@ def heat_figure(z: np.ndarray, parts: Sequence[str], words: Mapping[str, str], *
         hovertemplate=f"{layer} %{{y}}<br>{part}: %{{x}}<br>{value}: %{{z:.3g}}<extra></extra>",
     )
     height = min(max(_FIXED + _ROW * L, _LEAST), _MOST)
-    bar = {"thickness": 10, "outlinewidth": 0, "tickformat": ".2~g", "title": {"text": value, "side": "right"}}
+    colorbar = {"thickness": 10, "outlinewidth": 0, "tickformat": ".2~g", "title": {"text": value, "side": "right"}}
     low = -top if signed else 0
     x = axis(words["part"], {"type": "category", "side": "bottom", "showgrid": False})
     y = axis(words["layer"], _layers(L) | {"autorange": "reversed", "showgrid": False})
-    more = {"coloraxis": {"cmin": low, "cmax": top, "colorbar": bar}}
+    more = {"coloraxis": {"cmin": low, "cmax": top, "colorbar": colorbar}}
     return figure([heat], x, y, height=height, meta={"scales": colors}, more=more)
 
 
 def line_figure(columns: Mapping[str, np.ndarray], words: Mapping[str, str], *, signed: bool) -> go.Figure:
-    """Return the effect of rounding a layer, a line for each part. [L] each
+    """Draw the effect of rounding each layer, one line per part; `columns` maps the part's name to values [L].
 
-    The axis is logarithmic unless there are signs. `words`: "layer", "value".
+    The vertical axis is logarithmic unless the values are signed. `words`: "layer", "value".
     """
     hover, traces = f"{plotly_text(words['layer'])} %{{x}}: %{{y:.3g}}", []
     for n, (name, each) in enumerate(columns.items()):
@@ -61,16 +61,16 @@ def line_figure(columns: Mapping[str, np.ndarray], words: Mapping[str, str], *, 
 
 
 def _layers(L: int) -> dict:
-    """Return the labels at some of the layers."""
+    """Build the tick settings of a layer axis, which labels about _MARKS of its L layers."""
     return {"tickmode": "array", "tickvals": ticks(L, _MARKS)}
 
 
 def strongest(z: np.ndarray) -> tuple[int, int]:
-    """Return the row and column of the largest size. [L, parts]"""
+    """Return the row and column of the value with the largest magnitude. z [L, parts]"""
     row, column = np.unravel_index(int(np.abs(z).argmax()), z.shape)
     return int(row), int(column)
 
 
 def mildest(values: np.ndarray) -> int:
-    """Return the layer that bears it best. [L]"""
+    """Return the layer with the smallest effect. values [L]"""
     return int(np.abs(values).argmin())

@@ -1,4 +1,4 @@
-"""Which layers bear fewer bits: one part of one layer is rounded at a time."""
+"""The layer sweep view: the sensitivity of each layer to fewer bits, measured by rounding one part of it at a time."""
 
 from typing import Annotated
 
@@ -23,38 +23,38 @@ from viz.words import Words
 
 SWEPT = ("int4-32", "int4-32-affine", "int3-32", "int2-32", "int8-channel", "Q4_0")
 BY, ON, SHOWN = ("matrix", "half"), ("prompt", "text"), ("kl", "loss")
-MOST = {"prompt": 128, "text": 64}  # tokens that are measured
+MOST = {"prompt": 128, "text": 64}  # most tokens measured
 
 
 def text_limit(limit: int) -> int:
-    """Return the tokens of the held-out text on a server that measures so long a context."""
+    """Return the number of held-out tokens to measure on a server whose context limit is `limit` tokens."""
     return min(MOST["text"], limit)
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """Return the tokens that are measured on; none where they are those of the held-out text."""
+    """Return the format, the kind of parts, and the prompt's token ids to measure; no ids mean the held-out text."""
     ids = tuple(scene.tokens.ids.tolist()[: MOST["prompt"]]) if settings.on == "prompt" else ()
     return Settings((("one", settings.one), ("by", settings.by), ("ids", ids)))
 
 
 def measure(scene: Scene, settings: Settings, progress: Progress) -> Sweep:
-    """What rounding each part of each layer of the plain model does to its predictions."""
+    """Measure how rounding each part of each layer of the plain model changes its predictions."""
     ids = list(settings.ids) or held_out_ids(scene.model, text_limit(scene.limit))
     return sweep(scene.model.model, ids, FORMATS[settings.one], settings.by, progress)
 
 
 def cost(scene: Scene, settings: Settings) -> tuple[float, float]:
-    """Return the runs, each from the layer that is rounded on, and the tokens that they read."""
+    """Estimate the number of runs and tokens read; each run starts at the rounded layer, so it counts as half."""
     parts = len(matrices_of(scene.model.config)) + 1 if settings.by == "matrix" else 3
     runs = scene.model.config.n_layer * parts / 2
     return runs, runs * (len(settings.ids) or text_limit(scene.limit))
 
 
-# --- pictures ---
+# --- parts ---
 
 
 def job(seen: Seen) -> Payload:
-    """How much there is to try, and that edits are left out."""
+    """Describe the measurement: the number of changes to try, and that edits are left out."""
     L, by = seen.facts.config.n_layer, seen.settings.by
     parts = len(matrices_of(seen.facts.config)) + 1 if by == "matrix" else 3
     hint = seen.here["hint"].format(n=whole(L * parts), layers=L)
@@ -62,19 +62,22 @@ def job(seen: Seen) -> Payload:
 
 
 def _edited(seen: Seen) -> bool:
-    """Whether there are edits, which are left out."""
+    """Return whether the prompt is measured and has edits, which are left out."""
     return bool(seen.facts.edits) and seen.settings.on == "prompt"
 
 
 def _numbers(seen: Seen) -> tuple[np.ndarray, bool]:
-    """Return the shown numbers, [L, parts], and whether they are changes of the loss: a text of one token has none."""
+    """Return the displayed values [L, parts], and whether they are changes of the loss.
+
+    They are KL otherwise, also for a text of one token, which has no loss.
+    """
     result: Sweep = seen.result
     loss = seen.settings.shown == "loss" and result.loss is not None
     return result.loss if loss else result.kl, loss
 
 
 def _value(seen: Seen) -> str:
-    """Return the name of the number."""
+    """Return the name of the displayed quantity."""
     return seen.words["value_loss" if _numbers(seen)[1] else "value_kl"]
 
 
@@ -83,10 +86,10 @@ def _part(words: Words, name: str) -> str:
 
 
 def _shared(seen: Seen) -> Payload:
-    """Return the fields of both figures."""
-    words, here, settings, facts = seen.words, seen.here, seen.settings, seen.facts
+    """Build the payload fields shared by both figures."""
+    words, part_words, settings, facts = seen.words, seen.here, seen.settings, seen.facts
     loss = _numbers(seen)[1]
-    note = words["note_loss"] if loss else here["note"]
+    note = words["note_loss"] if loss else part_words["note"]
     if settings.shown == "loss" and not loss:
         note = f"{words['no_loss']} {note}"
     values = {"model": facts.label, "dtype": facts.dtype, "n": whole(seen.result.together.positions)}
@@ -94,7 +97,7 @@ def _shared(seen: Seen) -> Payload:
     if _edited(seen):
         source = f"{source} · {shared_words(seen.all_words)['plain']}"
     return {
-        "title": here["title"].format(name=name_of(FORMATS[settings.one], seen.all_words)),
+        "title": part_words["title"].format(name=name_of(FORMATS[settings.one], seen.all_words)),
         "note": note,
         "source": source,
         "file": f"sensitivity-{seen.part}-{settings.one}-{settings.by}-{settings.shown}",
@@ -114,7 +117,7 @@ def _python(seen: Seen, last: str) -> str:
 
 
 def heat(seen: Seen) -> Payload:
-    """Return the layers and matrices."""
+    """Draw the effect of every part of every layer as a heat map."""
     words, (z, loss) = seen.words, _numbers(seen)
     names = [_part(words, name) for name in seen.result.parts]
     axes = {"layer": words["layer"], "part": words["part"], "value": _value(seen)}
@@ -123,7 +126,7 @@ def heat(seen: Seen) -> Payload:
 
 
 def line(seen: Seen) -> Payload:
-    """Return the layers alone: the whole block, and its halves where they were measured."""
+    """Draw the effect of each whole block across the layers, and of its halves if they were measured."""
     words, (z, loss) = seen.words, _numbers(seen)
     shown = ["block"] if seen.settings.by == "matrix" else ["block", "attention", "mlp"]
     lines = {_part(words, name): z[:, seen.result.parts.index(name)] for name in shown}
@@ -133,16 +136,16 @@ def line(seen: Seen) -> Payload:
 
 
 def facts(seen: Seen) -> Payload:
-    """Return the most and the least sensitive layer, and single effects against all at once."""
+    """List the most and least sensitive layers, the strongest part, and the effect of rounding everything at once."""
     words, result, (z, _) = seen.here, seen.result, _numbers(seen)
     layer, least = strongest(z[:, -1:])[0], mildest(z[:, -1])
     row, column = strongest(z[:, :-1])
-    whole_layer, part, mild = (nats(float(z[at])) for at in ((layer, -1), (row, column), (least, -1)))
+    strongest_layer, part, weakest_layer = (nats(float(z[at])) for at in ((layer, -1), (row, column), (least, -1)))
     name, together = _part(seen.words, result.parts[column]), result.together
     items = [
-        [words["most"], words["most_text"].format(layer=layer, value=whole_layer)],
+        [words["most"], words["most_text"].format(layer=layer, value=strongest_layer)],
         [words["part"], words["part_text"].format(layer=row, part=name, value=part)],
-        [words["least"], words["least_text"].format(layer=least, value=mild)],
+        [words["least"], words["least_text"].format(layer=least, value=weakest_layer)],
         [words["together"], words["together_text"].format(kl=nats(together.kl), agree=percent(together.agree))],
         [words["sum"], sum_text(words, float(result.single.sum()), together.kl)],
     ]
@@ -150,7 +153,7 @@ def facts(seen: Seen) -> Payload:
 
 
 def sum_text(words: Words, total: float, together: float) -> str:
-    """Return whether the effects of single layers add up."""
+    """Describe whether the effects of single layers add up to the joint one; `total` is their sum, both KL in nats."""
     values = {"sum": nats(total), "kl": nats(together)}
     if not total:
         return words["sum_none"].format(**values)
@@ -168,17 +171,18 @@ def quantization_sweep(
     by: Annotated[str, OneOf(BY)] = "matrix",
     on: Annotated[str, OneOf(ON)] = "prompt",
 ) -> dict:
-    """Which layers bear fewer bits: one part of one layer is rounded at a time, and the predictions are compared.
+    """Measure the sensitivity of each layer to fewer bits by rounding one part of one layer at a time.
 
     Args:
-        format: To which it is rounded.
-        by: matrix: each matrix alone. half: attention and MLP. The whole layer is measured in both.
+        format: The number format to round to.
+        by: matrix: each matrix alone. half: attention and MLP. Both also measure the whole layer.
         on: prompt, or text: a held-out text.
 
     Returns:
-        parts: what was rounded, the last one the whole layer; rows: layer, kl (nats), loss (change, nats; null for one
-        token) and agree, a number a part each; sum: of the whole layers' kl; together: kl, agree, loss and before with
-        all layers rounded at once.
+        format; parts: the rounded parts, the whole layer last; rows: layer, and one number per part for kl (nats),
+        loss (change in nats; null for one token) and agree (share of positions with the same top token); sum: sum of
+        the whole layers' kl; together: tokens, kl, agree, loss and before (loss in float32) with all layers rounded
+        at once.
     """
     result: Sweep = measured(VIEW, "main", scene, one=format, by=by, on=on)
     rows = [

@@ -1,4 +1,4 @@
-"""Ways to round one matrix: errors of its output, the search for a scaling, and what compensating does on the way."""
+"""Figures of ways to round a matrix: output errors, the search for a scaling exponent, and compensation by column."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,7 +17,10 @@ _SEEN, _UNSEEN = HUES[5], HUES[0]
 def error_figure(
     names: Sequence[str], fit: Sequence[float], held_out: Sequence[float], words: Mapping[str, str]
 ) -> go.Figure:
-    """Return two bars a method. `words`: "seen", "unseen", "error"."""
+    """Draw two bars per method: the output error on the text used for fitting and on held-out text, as shares.
+
+    `words`: "seen", "unseen", "error".
+    """
     x, traces = [plotly_text(name) for name in names], []
     for key, values, color in (("seen", fit, _SEEN), ("unseen", held_out, _UNSEEN)):
         text = [percent(value) for value in values]
@@ -27,34 +30,34 @@ def error_figure(
 
 
 def power_figure(powers: Sequence[float], errors: Sequence[float], best: float, words: Mapping[str, str]) -> go.Figure:
-    """Return the output error against the exponent of the scaling, the best one marked.
+    """Draw the output error against the scaling exponent, with the best exponent marked.
 
-    `words`: "power", "error", "scaled", "best_power", "nearest".
+    Exponent 0, the first one, is rounding to nearest. `words`: "power", "error", "scaled", "best_power", "nearest".
     """
-    y, at = [100 * error for error in errors], list(powers).index(best)
+    y, index = [100 * error for error in errors], list(powers).index(best)
     hover = f"{plotly_text(words['power'])}: %{{x:.2f}}<br>{plotly_text(words['error'])}: %{{y:.4g}}"
     ring = {"size": 13, "color": COLORS["scaled"], "symbol": "circle-open", "line": {"width": 3}}
-    mark, plain = {"mode": "markers", "marker": ring}, {"mode": "lines"}
-    ends, flat = [powers[0], powers[-1]], [y[0], y[0]]
+    markers, lines = {"mode": "markers", "marker": ring}, {"mode": "lines"}
+    ends, level = [powers[0], powers[-1]], [y[0], y[0]]
     traces = [
         line(words["scaled"], powers, y, COLORS["scaled"], hover=hover, width=2.5),
-        line(words["best_power"], [best], [y[at]], COLORS["scaled"], hover=hover, more=mark),
-        line(words["nearest"], ends, flat, COLORS["nearest"], hover=hover, dash="dash", more=plain),
+        line(words["best_power"], [best], [y[index]], COLORS["scaled"], hover=hover, more=markers),
+        line(words["nearest"], ends, level, COLORS["nearest"], hover=hover, dash="dash", more=lines),
     ]
     return _figure(traces, words["power"], words["error"], {})
 
 
 def column_figure(
-    columns: Sequence[int], plain: Sequence[float], made_up: Sequence[float], words: Mapping[str, str]
+    columns: Sequence[int], nearest: Sequence[float], compensated: Sequence[float], words: Mapping[str, str]
 ) -> go.Figure:
-    """Return the output error after so many columns were rounded.
+    """Draw the output error against the number of rounded columns, with and without compensation.
 
     `words`: "columns", "columns_of", "error", "nearest", "compensated".
     """
-    hover = f"%{{x:,}} {plotly_text(words['columns_of'])}: %{{y:.4g}} %"
+    hover = f"%{{x:,}} {plotly_text(words['columns_of'])}: %{{y:.4g}}%"
     traces = [
         line(words[key], [0, *columns], [0.0, *(100 * value for value in values)], COLORS[key], hover=hover, width=2.5)
-        for key, values in (("nearest", plain), ("compensated", made_up))
+        for key, values in (("nearest", nearest), ("compensated", compensated))
     ]
     return _figure(traces, words["columns"], words["error"], {})
 

@@ -1,4 +1,4 @@
-"""One layer to few bits in better ways than to the nearest level: scaled by its inputs first, or compensated."""
+"""The rounding view: better ways to round a matrix to few bits than to the nearest level."""
 
 import dataclasses
 from typing import Annotated
@@ -26,14 +26,14 @@ from viz.work.playground import Playground
 BITS = ("2", "3", "4")
 GROUPS = ("32", "64", "128", "row")
 TOKENS = ("128", "512", "2048")
-WINDOW = 512  # tokens that are read at once
-_OVERFITS = 1.5  # ratio of the error on unseen text to that on the seen one from which there is a note
+WINDOW = 512  # tokens per forward pass
+_OVERFITS = 1.5  # ratio of the held-out error to the fitted one above which a note appears
 
 
 def _kinds(scene: Scene) -> tuple[str, ...]:
-    """Return the matrices that a layer of the model has."""
-    there = matrices_of(scene.model.config)
-    return tuple(kind for kind in KINDS if kind in there)
+    """Return the kinds of matrices in the model's layers."""
+    available = matrices_of(scene.model.config)
+    return tuple(kind for kind in KINDS if kind in available)
 
 
 def _bits_label(words: Words, option: str) -> str:
@@ -57,14 +57,14 @@ SETTINGS = (
 
 
 def scheme_of(settings: Settings) -> Scheme:
-    """Whole numbers with a zero point, for groups of a row or for all of it."""
+    """Build the quantization scheme: integers with a zero point, per group of a row or per row."""
     group = 0 if settings.group == "row" else int(settings.group)
     key = f"int{settings.bits}-{settings.group}"
     return Scheme(key, int(settings.bits), False, "group" if group else "channel", group)
 
 
 def texts_of(scene: Scene, tokens: int) -> list[list[int]]:
-    """Pieces of the bundled text: as many as hold `tokens` to fit to, and one more to measure on."""
+    """Split the bundled text into pieces of token ids: `tokens` tokens for fitting, and a last piece to measure on."""
     length = min(WINDOW, scene.limit)
     ids = scene.model.encode(bundled_text()).ids.tolist()
     n = max(1, min(tokens // length, len(ids) // length - 1))
@@ -73,28 +73,28 @@ def texts_of(scene: Scene, tokens: int) -> list[list[int]]:
 
 
 def measure(scene: Scene, settings: Settings, progress: Progress) -> Comparison:
-    """Return one matrix of the main head's layer, rounded in all ways, in the plain model."""
+    """Round one matrix of the main head's layer with all methods, and compare them in the plain model."""
     texts = texts_of(scene, int(settings.tokens))
     return compare(scene.model.model, scene.head[0], settings.matrix, scheme_of(settings), texts, progress)
 
 
 def cost(scene: Scene, settings: Settings) -> tuple[float, float]:
-    """Return the runs on the text that is fitted to and, for each way, on the one that is measured on."""
+    """Estimate the number of runs on the texts for fitting and measuring, and the number of tokens read."""
     fit, held = int(settings.tokens), min(WINDOW, scene.limit)
     return 3 * (fit / held + 1), 3.0 * (fit + held)
 
 
-# --- pictures ---
+# --- parts ---
 
 
 def job(seen: Seen) -> Payload:
-    """Which matrix is rounded, and how long that takes."""
+    """Describe the measurement: the matrix to round, and its layer."""
     matrix = seen.words[f"settings.matrix_{seen.settings.matrix}"]
     return {"text": seen.here["hint"].format(layer=seen.facts.head[0], matrix=matrix)}
 
 
 def _shared(seen: Seen, last: str) -> Payload:
-    """Return the fields of all payloads: whose numbers they are, and the Python lines."""
+    """Build the payload fields shared by all parts: title, source line, and Python lines that end with `last`."""
     words, facts, settings, result = seen.words, seen.facts, seen.settings, seen.result
     pieces = f"texts = [ids[at : at + size] for at in range(0, {result.fit_tokens + result.held_out_tokens}, size)]"
     if result.fit_tokens < result.held_out_tokens:
@@ -128,33 +128,33 @@ def _best(result: Comparison) -> Outcome:
 
 
 def errors(seen: Seen) -> Payload:
-    """Return the error of the matrix's output by method."""
-    words, here, result = seen.words, seen.here, seen.result
-    best, plain, notes = _best(result), result.outcomes[0], [here["note"]]
+    """Draw the error of the matrix's output for each method."""
+    words, part_words, result = seen.words, seen.here, seen.result
+    best, plain, notes = _best(result), result.outcomes[0], [part_words["note"]]
     if best is plain:
-        notes.append(here["best_nearest"])
+        notes.append(part_words["best_nearest"])
     else:
         values = {"best": words[best.method], "error": percent(best.held_out), "plain": percent(plain.held_out)}
-        notes.append(here["best"].format(**values, times=number(plain.held_out / best.held_out, 2)))
+        notes.append(part_words["best"].format(**values, times=number(plain.held_out / best.held_out, 2)))
     worst = max(result.outcomes, key=lambda each: each.held_out / max(each.fit, 1e-30))
     if worst.held_out > _OVERFITS * worst.fit:
         times = number(worst.held_out / worst.fit, 2)
-        notes.append(here["overfits"].format(method=words[worst.method], times=times))
+        notes.append(part_words["overfits"].format(method=words[worst.method], times=times))
     fit, held_out = ([getattr(each, name) for each in result.outcomes] for name in ("fit", "held_out"))
     return _shared(seen, "{each.method: each.held_out for each in found.outcomes}") | {
         "figure": error_figure([words[each.method] for each in result.outcomes], fit, held_out, words),
         "note": joined(notes),
-        "columns": [here["text"], words["method"], words["error"]],
+        "columns": [part_words["text"], words["method"], words["error"]],
     }
 
 
 def table(seen: Seen) -> Payload:
-    """Return every number."""
-    words, here, result, rows, lines = seen.words, seen.here, seen.result, [], []
+    """Build the table of all measurements, one row per method."""
+    words, part_words, result, rows, lines = seen.words, seen.here, seen.result, [], []
     for each in result.outcomes:
         rows.append(
             [
-                {"text": words[each.method], "help": here[f"help_{each.method}"]},
+                {"text": words[each.method], "help": part_words[f"help_{each.method}"]},
                 percent(each.fit),
                 percent(each.held_out),
                 percent(each.weight),
@@ -165,7 +165,7 @@ def table(seen: Seen) -> Payload:
         )
         lines.append([each.method, each.fit, each.held_out, each.weight, each.kl, each.agree, each.seconds])
     out, width = result.shape
-    about = here["about"].format(
+    about = part_words["about"].format(
         rows=whole(out),
         columns=whole(width),
         size=size(result.nbytes),
@@ -173,28 +173,28 @@ def table(seen: Seen) -> Payload:
         per=number(8 * result.nbytes / (out * width)),
     )
     names = [words["method"], words["seen"], words["unseen"]]
-    names += [here[name] for name in ("of_weights", "kl", "agree", "seconds")]
+    names += [part_words[name] for name in ("of_weights", "kl", "agree", "seconds")]
     return _shared(seen, "found.outcomes") | {"about": about, "columns": names, "rows": rows, "lines": lines}
 
 
 def power(seen: Seen) -> Payload:
-    """How the scaling was found."""
-    words, here, result = seen.words, seen.here, seen.result
+    """Draw the output error for each scaling exponent tried."""
+    words, part_words, result = seen.words, seen.here, seen.result
     return _shared(seen, "dict(zip(found.powers, found.errors))") | {
-        "figure": power_figure(result.powers, result.errors, result.power, {**words.plain(), **here.plain()}),
-        "note": here["note"].format(power=number(result.power)),
-        "columns": [words["method"], here["power"], words["error"]],
+        "figure": power_figure(result.powers, result.errors, result.power, {**words.plain(), **part_words.plain()}),
+        "note": part_words["note"].format(power=number(result.power)),
+        "columns": [words["method"], part_words["power"], words["error"]],
     }
 
 
 def columns(seen: Seen) -> Payload:
-    """Return the error column by column, plain and while it is compensated."""
-    words, here, result = seen.words, seen.here, seen.result
-    texts = {**words.plain(), **here.plain()}
+    """Draw the output error column by column, with and without compensation."""
+    words, part_words, result = seen.words, seen.here, seen.result
+    texts = {**words.plain(), **part_words.plain()}
     return _shared(seen, "list(zip(found.columns, found.plain, found.made_up))") | {
         "figure": column_figure(result.columns, result.plain, result.made_up, texts),
-        "note": here["note"],
-        "columns": [words["method"], here["columns"], words["error"]],
+        "note": part_words["note"],
+        "columns": [words["method"], part_words["columns"], words["error"]],
     }
 
 
@@ -210,23 +210,25 @@ def round_matrix(
     group: Annotated[str, OneOf(GROUPS)] = "64",
     tokens: Annotated[str, OneOf(TOKENS)] = "2048",
 ) -> dict:
-    """Return one matrix rounded to few bits in four ways, each measured by what the matrix gives out.
+    """Round one matrix to few bits with four methods, and measure the error of its output for each.
 
     Args:
-        matrix: q, k, v, o of the attention; up, down and, where there is one, gate of the MLP.
-        bits: Bits of a weight.
-        group: So many weights of a row share a scale and a zero point; or row.
-        tokens: Tokens of the bundled text that the methods see. They are measured on others.
+        matrix: q, k, v or o of the attention; up, down or, in a gated MLP, gate.
+        bits: Bits per weight.
+        group: Number of weights in a row that share a scale and a zero point, or row for all of them.
+        tokens: Number of tokens of the bundled text to fit to; the error is also measured on others.
 
     Returns:
-        outcomes: for nearest, scaled (the idea of AWQ), compensated (the idea of GPTQ) and both, the error of the
-        output on the text that was seen (fit) and on other text (held_out), of the weights (weight), KL in nats and
-        agreement of the model's next token, seconds to round; powers and errors of the search for a scaling; nbytes.
+        name and shape [out, in] of the matrix; nbytes in the rounded format; outcomes: for nearest, scaled (the idea
+        of AWQ), compensated (the idea of GPTQ) and both, the error of the output on the text used for fitting (fit)
+        and on other text (held_out), the error of the weights (weight), kl in nats and agree of the model's next
+        token, seconds to round; powers and errors: scaling exponents and their output errors; power: the best
+        exponent; fit_tokens and held_out_tokens: lengths of both texts.
     """
     check_head(model, layer, 0)
     if matrix not in matrices_of(model.config):
         hint = say("Choose one of: {}.", ", ".join(matrices_of(model.config)))
-        raise InputError("The model has no such matrix.", matrix, hint)
+        raise InputError("No matrix of the model has this name.", matrix, hint)
     scene = dataclasses.replace(unprompted(playground, model), picked=Selection(heads=((layer, 0),)))
     result = measured(VIEW, "main", scene, matrix=matrix, bits=bits, group=group, tokens=tokens)
     return {

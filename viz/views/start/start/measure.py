@@ -1,4 +1,4 @@
-"""What the first look measures: the next token at every temperature, and the numbers along the way to it."""
+"""Measurements of the Start view: the next token at every temperature, and the numbers that lead to it."""
 
 from dataclasses import dataclass, replace
 
@@ -16,36 +16,36 @@ from viz.seam.settings import Settings
 from viz.work.prompt import read
 
 TEMPERATURES = tuple(round(0.05 * n, 2) for n in range(41))  # 0, 0.05 .. 2
-TOP = 10  # tokens shown
+TOP = 10  # most likely tokens shown
 
 
 @dataclass(frozen=True, eq=False)
 class Next:
-    """The next token, and the text that each candidate would make the prompt; "" for one that nobody can type."""
+    """The next token, and the prompt that each candidate would make; "" for a token that cannot be typed."""
 
     following: NextToken
-    texts: tuple[tuple[int, str], ...]  # (token, the prompt that ends with it)
-    before: str  # the prompt up to the position; "" in a conversation
-    ends: frozenset[int]  # the tokens that end a text
+    texts: tuple[tuple[int, str], ...]  # (token id, the prompt with it appended)
+    before: str  # the prompt up to and including the position; "" in a conversation
+    ends: frozenset[int]  # ids of the tokens that end a text
 
 
 @dataclass(frozen=True, eq=False)
 class Way:
-    """The numbers on the way from one position's token to its prediction. Logits are those of its first choice."""
+    """The numbers on the path from one position's token to its prediction. Logits are those of the top token."""
 
-    token: int  # the first choice
+    token: int  # the top token
     logit: float
-    heads: np.ndarray  # what each head adds to the logit [L, H]
-    mlps: np.ndarray  # [L]
-    embedding: float  # of the token and, where there are any, of its position
-    rest: float  # biases
-    lengths: np.ndarray  # of the stream's vector, after the embedding and after each block [L + 1]
-    guesses: np.ndarray  # the first choice there [L + 1]
+    heads: np.ndarray  # contribution of each head to the logit [L, H]
+    mlps: np.ndarray  # contribution of each MLP [L]
+    embedding: float  # contribution of the token and position embeddings
+    biases: float  # contribution of the biases
+    lengths: np.ndarray  # norm of the residual stream after the embedding and each block [L + 1]
+    guesses: np.ndarray  # top token there [L + 1]
     shares: np.ndarray  # its probability there [L + 1]
 
 
 def text_before(tokens: Tokens, position: int, prompt: str) -> str:
-    """Return the prompt up to a position, that one included; halves of characters end it."""
+    """Return the prompt up to and including a position, without an incomplete character at its end."""
     if position == len(tokens) - 1:
         return prompt
     end = int(tokens.spans[position, 1])
@@ -53,32 +53,30 @@ def text_before(tokens: Tokens, position: int, prompt: str) -> str:
 
 
 def measure_next(scene: Scene, settings: Settings) -> Next:
-    """Return the next token at the position, and what each candidate would make of the prompt."""
+    """Compute the next-token prediction at the position, and the prompt that each candidate would make."""
     tokens, position = scene.trace.tokens, scene.position
     logits = scene.trace.logits_at(position)[: scene.model.tokenizer.vocab_size]
     following = next_token(logits, TEMPERATURES, uniform(0, position), TOP)
     text = "" if scene.prompt.turns else text_before(tokens, position, scene.prompt.text)
     ids = tokens.ids[: position + 1].tolist()
     candidates = dict.fromkeys([*following.ids.tolist(), *following.drawn.tolist()])
-    texts = tuple((token, "" if scene.prompt.turns else _typed(scene, text, ids, token)) for token in candidates)
+    texts = tuple((token, "" if scene.prompt.turns else _prompt_with(scene, text, ids, token)) for token in candidates)
     return Next(following, texts, text, ending(scene.model.tokenizer))
 
 
-def _typed(scene: Scene, before: str, ids: list[int], token: int) -> str:
-    """Return the text that is read as `ids` and then `token`; "" where there is none."""
+def _prompt_with(scene: Scene, before: str, ids: list[int], token: int) -> str:
+    """Return `before` with `token` appended if it is tokenized as `ids` followed by `token`, else ""."""
     prompt = replace(scene.prompt, text=before + scene.model.tokenizer.decode([token]))
     return prompt.text if read(scene.model, prompt).tokens.ids.tolist() == [*ids, token] else ""
 
 
 def measure_way(scene: Scene, settings: Settings) -> Way:
-    """Return the way to the prediction at the position: what each part adds, and what the stream says after
-    each block.
-    """
+    """Measure what each part contributes to the prediction at the position, and the top token after each block."""
     run, position = scene.trace, scene.position
-    found = components(run, position)
-    token = int(found.logits[: scene.model.tokenizer.vocab_size].argmax())
-    parts = attribute(found, scene.model.model, token)
-    reading = read_layers(run, [position], top=1)
+    breakdown = components(run, position)
+    token = int(breakdown.logits[: scene.model.tokenizer.vocab_size].argmax())
+    parts = attribute(breakdown, scene.model.model, token)
+    lens = read_layers(run, [position], top=1)
     lengths = torch.stack([stream[position] for stream in run.residuals]).float().norm(dim=-1)
     embedding = parts.embed + (parts.pos_embed or 0.0)
     return Way(
@@ -89,11 +87,11 @@ def measure_way(scene: Scene, settings: Settings) -> Way:
         embedding,
         parts.total - embedding - float(parts.heads.sum()) - float(parts.mlps.sum()),
         lengths.numpy(),
-        reading.ids[:, 0, 0],
-        reading.probabilities[:, 0, 0],
+        lens.ids[:, 0, 0],
+        lens.probabilities[:, 0, 0],
     )
 
 
 def measure_weights(scene: Scene, settings: Settings) -> np.ndarray:
-    """What the main head reads at the position: its weights on all tokens up to it. [position + 1]"""
+    """Return the main head's attention weights from the position to itself and earlier tokens, [position + 1]."""
     return scene.trace.pattern(*scene.picked.heads[-1])[scene.position, : scene.position + 1]

@@ -1,4 +1,4 @@
-"""The start: what comes next, and this prompt's numbers on their way through the model."""
+"""The Start view: the next token, and the numbers of the prompt on their way through the model."""
 
 import numpy as np
 
@@ -11,14 +11,17 @@ from viz.theme import SIGNED
 from viz.views.start.start.measure import TEMPERATURES, Way, measure_next, measure_way, measure_weights
 from viz.words import plot_words
 
-SHOWN = 12  # tokens that the followed head reads
-USUAL = TEMPERATURES.index(1.0)
+SHOWN = 12  # key tokens of the followed head that are listed
+DEFAULT = TEMPERATURES.index(1.0)
 
 
 def following(seen: Seen) -> Payload:
-    """Return the bars, with all that a page needs to redraw them at another temperature and to write a token."""
-    words, facts, next = seen.here, seen.facts, seen.result
-    numbers, texts = next.following, dict(next.texts)
+    """Build the bars of the next token.
+
+    The payload lets the page redraw them at another temperature and append a token to the prompt.
+    """
+    words, facts, result = seen.here, seen.facts, seen.result
+    numbers, texts = result.following, dict(result.texts)
     at = facts.position
 
     def token(number: int) -> dict:
@@ -26,7 +29,7 @@ def following(seen: Seen) -> Payload:
             "id": number,
             "text": visible(facts.piece(number)),
             "prompt": texts[number],
-            "ends": number in next.ends,
+            "ends": number in result.ends,
         }
 
     return {
@@ -40,8 +43,8 @@ def following(seen: Seen) -> Payload:
         "sums": numbers.log_sums.tolist(),
         "drawn": [token(number) for number in numbers.drawn.tolist()],
         "u": numbers.u,
-        "usual": USUAL,
-        "before": next.before,
+        "usual": DEFAULT,
+        "before": result.before,
         "chat": bool(facts.prompt.turns),
         "last": at == len(facts.tokens) - 1,
         "room": at + 2 <= facts.config.n_ctx,
@@ -49,9 +52,9 @@ def following(seen: Seen) -> Payload:
         "python": script(
             facts,
             [
-                f"found = next_token(run.logits_at({at}), [0.5, 1.0, 1.5], u=uniform(0, {at}))",
+                f"prediction = next_token(run.logits_at({at}), [0.5, 1.0, 1.5], u=uniform(0, {at}))",
                 "[(lm.decode([token]), float(p)) for token, p in zip(",
-                "    found.ids, np.exp(found.logits - found.log_sums[1]))]  # at temperature 1",
+                "    prediction.ids, np.exp(prediction.logits - prediction.log_sums[1]))]  # at temperature 1",
             ],
             [
                 "import numpy as np",
@@ -64,16 +67,16 @@ def following(seen: Seen) -> Payload:
 
 
 def way(seen: Seen) -> Payload:
-    """Return the model as a picture, with one token and one head followed through it."""
+    """Draw the model, with one token and one head followed through it."""
     words, facts = seen.here, seen.facts
     measured: Way = seen.result
     weights: np.ndarray = seen.results["weights"]
     layer, head = facts.head
     norms = norms_of(facts.config)
     read = sorted(np.argsort(-weights, kind="stable")[:SHOWN].tolist())
-    left = float(weights.sum() - weights[read].sum())
+    unlisted, remaining = len(weights) - len(read), float(weights.sum() - weights[read].sum())
     at, answer = facts.position, quoted(facts.piece(measured.token))
-    most = max(float(np.abs(measured.heads).max()), float(np.abs(measured.mlps).max()), 1e-9)
+    top = max(float(np.abs(measured.heads).max()), float(np.abs(measured.mlps).max()), 1e-9)
     return {
         "title": words["title"],
         "about": words["about"].format(token=quoted(facts.pieces[at]), position=at, answer=answer),
@@ -88,7 +91,7 @@ def way(seen: Seen) -> Payload:
             }
             for index in read
         ],
-        "left": words["left"].format(n=len(weights) - len(read), share=percent(left)) if len(weights) > SHOWN else "",
+        "left": words["left"].format(n=unlisted, share=percent(remaining)) if unlisted else "",
         "position": at,
         "embedding": words["embedding_value"].format(
             length=number(float(measured.lengths[0])), logit=signed(measured.embedding), answer=answer
@@ -96,11 +99,11 @@ def way(seen: Seen) -> Payload:
         "blocks": [
             {
                 "layer": index,
-                "norm": str(norms.index((index, "norm1"))),  # as the view of one norm names it
+                "norm": str(norms.index((index, "norm1"))),  # its key in the view of one norm
                 "heads": [
-                    _added(words["head_adds"], value, most, answer, layer=index, head=n) for n, value in enumerate(row)
+                    _added(words["head_adds"], value, top, answer, layer=index, head=n) for n, value in enumerate(row)
                 ],
-                "mlp": _added(words["mlp_adds"], measured.mlps[index], most, answer, layer=index),
+                "mlp": _added(words["mlp_adds"], measured.mlps[index], top, answer, layer=index),
                 "guess": visible(facts.piece(int(measured.guesses[index + 1]))),
                 "share": float(measured.shares[index + 1]),
                 "percent": percent(float(measured.shares[index + 1])),
@@ -113,7 +116,7 @@ def way(seen: Seen) -> Payload:
             embedding=signed(measured.embedding),
             heads=signed(float(measured.heads.sum())),
             mlps=signed(float(measured.mlps.sum())),
-            rest=signed(measured.rest),
+            rest=signed(measured.biases),
             logit=logit(measured.logit),
         ),
         "hues": [SIGNED[1], SIGNED[-2]],
@@ -132,10 +135,10 @@ def way(seen: Seen) -> Payload:
     }
 
 
-def _added(template: str, value: float, most: float, answer: str, **place: int) -> dict:
-    """Return one part's share of the logit: its number, how strong it is among all, and what it says of itself."""
+def _added(template: str, value: float, top: float, answer: str, **place: int) -> dict:
+    """Describe one part's contribution to the logit: its value, its strength relative to `top`, and its text."""
     text = template.format(value=signed(float(value)), answer=answer, **place)
-    return {"value": float(value), "strength": float(value) / most, "text": text}
+    return {"value": float(value), "strength": float(value) / top, "text": text}
 
 
 VIEW = View(
